@@ -5,7 +5,7 @@ same layers in plain numpy.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -239,8 +239,11 @@ def step_of(
     residual: Map | None = None,
     part: tuple[int, int, int, int] | None = None,
     packed: tuple[Layer, list[Any]] | None = None,
+    padding: Collection[int] = (),
 ) -> Bound:
-    """A step that computes output rows [a, b); part: column, columns, channel, channels."""
+    """A step that computes output rows [a, b); part: column, columns, channel, channels; padding: numbers
+    of the pieces that have no table.
+    """
     first, last = rows or (0, len(out.starts))
     struct, kept = packed or layer_of(layer)
     kept = [struct, *kept]
@@ -251,7 +254,9 @@ def step_of(
     for k, piece in enumerate(pieces):
         table = pointers([piece.address(top + r) for r in range(reach)])
         kept.append(table)
-        sources[k] = Source(table.ctypes.data, piece.stride, piece.channels)
+        sources[k] = Source(
+            None if k in padding else table.ctypes.data, piece.stride, piece.channels
+        )
     targets = pointers([out.address(r) for r in range(first, last)])
     column, columns, channel, channels = part or (0, out.width, 0, out.channels)
     target = Target(

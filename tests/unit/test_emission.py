@@ -37,6 +37,7 @@ from tests.native_steps import compiler_missing
 from tests.networks import planned_together
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 from tests.unit import test_outputs as outputs
+from tests.unit import test_volumes as volumes
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -68,12 +69,14 @@ MODELS = {
     "two": two_inputs,
     "gate": squeeze_and_excite,
     "hourglass": hourglass,
+    "frames": volumes.network,
     **{make.__name__: make for make in outputs.MODELS},
 }
 CASES = [
     *((name, "auto") for name in MODELS),
     ("hourglass", "1"),
     ("gate", "1"),
+    ("frames", "1"),
     ("two", "whole"),
     ("fewer", "4"),
 ]

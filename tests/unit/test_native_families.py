@@ -21,6 +21,8 @@ from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.strided import Native, joined, translated
 from csdfgen.native.ways import CONV, Variant, Ways, written
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
 from runtime.executor import Executable
 from tests.builder import Graph, reference
 from tests.native_steps import Convolution, compiler_missing, layer_of
@@ -226,6 +228,100 @@ def test_transposed_convolution(seed: int) -> None:
     check(
         Sample("ConvTranspose", inputs, given), rng, {"conv_of", "winograd_row_of", "depthwise_of"}
     )
+
+
+def frames(rng: np.random.Generator, channels: int) -> Arg:
+    return Arg((1, channels, *integers(rng, 5, 10, 3)), 2)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolution_of_frames(seed: int) -> None:
+    """Many channels, whose frames are taken for channels; few and in groups, whose frames are rows. Also
+    windows that see nothing but padding.
+    """
+    rng = np.random.default_rng(seed)
+    groups, kernel = int(rng.choice([1, 1, 1, 2])), integers(rng, 1, 4, 3)
+    ins, outs = int(rng.integers(1, 60)), int(rng.integers(1, 40))
+    weights = rng.standard_normal((groups * outs, ins, *kernel)).astype(np.float32)
+    bias = rng.standard_normal(groups * outs).astype(np.float32)
+    given = {
+        "group": groups,
+        "pads": integers(rng, 0, 4, 6),
+        "strides": [*integers(rng, 1, 3), int(rng.choice([1, 1, 2]))],
+        "dilations": [*integers(rng, 1, 3), int(rng.choice([1, 1, 2]))],
+    }
+    inputs = (frames(rng, groups * ins), weights, *((bias,) if seed % 3 else ()))
+    sample = Sample("Conv", inputs, given)
+    check(sample, rng, {"conv_of", "winograd_row_of", "winograd_of"})
+    exact = check(sample, np.random.default_rng(seed), {"conv_of"}, ways=Ways(exact=True))
+    assert exact.bound <= {"conv_of", "map_of"}
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_sums_over_frames(seed: int) -> None:
+    """One frame is made of all: what there was before is added to, the bias once, the activation at the end."""
+    rng = np.random.default_rng(seed)
+    x = frames(rng, int(rng.choice([6, 42])))
+    channels, groups = x.shape[1], (1, 1, 2, x.shape[1])[seed % 4]
+    kernel = [x.shape[2], *integers(rng, 1, 4)]
+    outs = groups if groups == channels else groups * int(rng.integers(1, 30))
+    weights = rng.standard_normal((outs, channels // groups, *kernel)).astype(np.float32)
+    bias = rng.standard_normal(outs).astype(np.float32)
+    pads = [0, *integers(rng, 0, 3), 0, *integers(rng, 0, 3)]
+    sample = Sample("Conv", (x, weights, bias), {"group": groups, "pads": pads})
+    assert operator_of(sample.layer()).mode(sample.layer()) is Mode.ACCUMULATE
+    check(sample, rng, {"conv_of", "winograd_row_of", "winograd_of", "depthwise_of"})
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_depthwise_convolution_of_frames(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    channels, kernel = int(rng.integers(2, 60)), integers(rng, 1, 4, 3)
+    weights = rng.standard_normal((channels, 1, *kernel)).astype(np.float32)
+    given = {
+        "group": channels,
+        "pads": integers(rng, 0, 3, 6),
+        "strides": integers(rng, 1, 3, 3),
+        "dilations": integers(rng, 1, 3, 3),
+    }
+    check(Sample("Conv", (frames(rng, channels), weights), given), rng, {"depthwise_of"})
+
+
+def test_fewer_products_are_chosen_of_frames_too() -> None:
+    """Frames at the border have no other weights than those within: padding is not multiplied."""
+    weights = np.ones((64, 32, 3, 3, 3), np.float32)
+    x = Arg((1, 32, 4, 16, 28), 2)
+    sample = Sample("Conv", (x, weights), {"pads": [1] * 6})
+    layer = sample.layer()
+    native = Recorded()
+    run_scattered(layer, sample.feeds(), 2, Layout(), None, None, native)
+    assert native.bound == {"winograd_of"}
+    assert {"conv", "rows", "tiles2", "tiles4"} <= set(map(str, variants_of(layer, 1)))
+
+
+@pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_pool_of_frames(seed: int, op_type: str) -> None:
+    rng = np.random.default_rng(seed)
+    kernel = integers(rng, 1, 4, 3)
+    given: dict[str, Any] = {
+        "kernel_shape": kernel,
+        "strides": integers(rng, 1, 4, 3),
+        "pads": [int(rng.integers(0, k)) for k in (*kernel, *kernel)],
+        "ceil_mode": int(rng.integers(0, 2)),
+        "dilations": [1 if k == 1 else int(rng.integers(1, 3)) for k in kernel],
+    }
+    if op_type == "AveragePool":
+        given["count_include_pad"] = int(rng.integers(0, 2))
+    channels = int(rng.integers(1, 40))
+    check(Sample(op_type, (frames(rng, channels),), given, 22), rng, {"pool_of"})
+
+
+@pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
+@pytest.mark.parametrize("channels", [1, 16, 67])
+def test_global_pool_of_frames(channels: int, op_type: str) -> None:
+    rng = np.random.default_rng(channels)
+    check(Sample(op_type, (Arg((1, channels, 5, 9, 15), 2),)), rng, {"pool_of"})
 
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])

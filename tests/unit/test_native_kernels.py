@@ -274,6 +274,38 @@ def test_values_that_are_no_numbers_stay(library: Library, kind: str) -> None:
         assert np.array_equal(np.isnan(out.array), np.repeat(seen[..., None], 8, -1))
 
 
+@pytest.mark.parametrize("kind", ["conv", "winograd", "winograd_row"])
+@pytest.mark.parametrize("seed", range(12))
+def test_pieces_of_padding_are_passed_over(library: Library, seed: int, kind: str) -> None:
+    """First pieces and last ones without a table: nothing of their weights is read, but the bias is added
+    and the activation done once.
+    """
+    rng = np.random.default_rng(seed)
+    widths = sizes(rng, 3, 90 if seed % 3 == 0 else 30, 5)
+    ends = np.cumsum([0, *widths])
+    first, last = int(rng.integers(0, 3)), 5 - int(rng.integers(0, 3))
+    seen = slice(int(ends[first]), int(ends[last]))
+    own = numbers(rng, 20, int(ends[-1]), 3, 3) / np.float32(3 * np.sqrt(ends[-1]))
+    own[:, : seen.start] = own[:, seen.stop :] = np.nan
+    layer = Convolution(
+        own,
+        numbers(rng, 20),
+        pads=(1, 1, 1, 1),
+        activation=ACTIVATIONS[seed % 4],
+        kind=kind,
+        tile=2 + 2 * (seed % 2),
+        tiles=int(rng.choice([1, 16])),
+    )
+    x = numbers(rng, 9, 14, int(ends[-1]))
+    pieces = [Map.of(x[..., a:b]) for a, b in pairwise(ends)]
+    out = Map.empty(layer.out_shape(9, 14))
+    padding = [k for k in range(5) if not first <= k < last]
+    for rows in ((0, 4), (4, 9)):
+        run(library, layer, step_of(library, layer, pieces, out, rows, padding=padding))
+    want = convolved(replace(layer, weights=own[:, seen]), x[..., seen])
+    assert np.abs(out.array - want).max() < TOLERANCE * max(1.0, float(np.abs(want).max()))
+
+
 def gemm(
     library: Library,
     x: np.ndarray,

@@ -129,6 +129,7 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
     const float **residual = table + count;
     float **const out = (float **)table;
     const float **const pointers = step->residual ? residual + count : residual;
+    const csdf_reach reach = csdf_reach_of(step);
     slice own;
     csdf_pass pass;
 
@@ -149,14 +150,14 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
         pass.channels = high - low;
         /* the next group writes what this one leaves behind its last channel */
         pass.spare = step->residual ? 0 : end - high;
-        for (int32_t done = 0; done < ins; done += own.count) {
-            cut(step, group * ins + done, least(channels, ins - done), pieces, &own);
+        for (int32_t done = reach.low; done < reach.high; done += own.count) {
+            cut(step, group * ins + done, least(channels, reach.high - done), pieces, &own);
             if (a->runs)
                 own.counts[0] = run;
             pass.pieces = own.pieces;
             pass.skip = (ptrdiff_t)(ins - own.count) * CSDF_PANEL;
             for (int32_t tap = 0; tap < window; tap += pass.taps) {
-                const int32_t begins = !done && !tap;
+                const int32_t begins = done == reach.low && !tap;
                 const float **entry = pointers;
                 pass.taps = least(taps, window - tap);
                 for (int32_t t = tap; t < tap + pass.taps; t++)
@@ -166,7 +167,7 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
                 pass.bias = begins ? layer->bias + at : NULL;
                 pass.init = begins ? (step->residual ? residual : NULL) : (const float *const *)out;
                 pass.activation = layer->activation;
-                if (done + own.count < ins || tap + pass.taps < window)
+                if (done + own.count < reach.high || tap + pass.taps < window)
                     pass.activation.kind = CSDF_NONE;
                 csdf_products(&pass);
             }

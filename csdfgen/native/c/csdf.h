@@ -85,6 +85,8 @@ typedef struct csdf_layer {
 
 /* A slab of a convolution. Output row r reads rows r * stride_h + y * dilation_h of the pieces' tables
  * for y in [0, kernel_h): the first row of a table is that of the first tap of the first output row.
+ * Of a layer of one group the first pieces and the last ones may be nothing but padding, their table NULL:
+ * csdf_conv and Winograd's kernels pass over their weights. One piece at least has a table.
  * width: columns of the map that is read.
  * residual: NULL, or a map of the output's shape that is added before the activation; its tables
  *     have a row for each row of the target, which they may be.

@@ -25,6 +25,16 @@ typedef struct csdf_shape {
 
 const float csdf_zeros[CSDF_ZEROS] = {0};
 
+csdf_reach csdf_reach_of(const csdf_conv_step *step)
+{
+    csdf_reach reach = {0, step->layer->in_channels / step->layer->groups};
+    for (int32_t i = 0; i < step->piece_count && !step->pieces[i].rows; i++)
+        reach.low += step->pieces[i].channels;
+    for (int32_t i = step->piece_count; i > 0 && !step->pieces[i - 1].rows; i--)
+        reach.high -= step->pieces[i - 1].channels;
+    return reach;
+}
+
 /* The first shape that is meant for so many pixels and has no vector too many for so many channels;
  * the last one, of few channels, where there is none. */
 static const csdf_shape *shape_for(int32_t pixels, int32_t channels)

@@ -32,6 +32,13 @@ typedef struct csdf_pass {
 
 void csdf_products(const csdf_pass *pass);
 
+/* Input channels [low, high) of a group are those of pieces that are not padding. */
+typedef struct csdf_reach {
+    int32_t low, high;
+} csdf_reach;
+
+csdf_reach csdf_reach_of(const csdf_conv_step *step);
+
 /* What padding reads: runs of zeros are at most so long. */
 #define CSDF_ZEROS 512
 extern const float csdf_zeros[CSDF_ZEROS];

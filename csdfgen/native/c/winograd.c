@@ -22,6 +22,7 @@ typedef struct shape {
     int32_t tile, down;      /* rows of a tile, and its points */
     int32_t across, image;   /* tiles of a row of them, and of an image */
     int32_t each;            /* output rows of an image */
+    csdf_reach reach;
     int32_t first, some;     /* input channels, now; `pace` floats for each tile */
     int32_t pace, sums;
     int32_t begin, tiles;    /* tiles, now */
@@ -235,12 +236,12 @@ static void give(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_conv_step *step = f->step;
     const csdf_target *out = &step->out;
-    const int32_t begins = f->first == 0;
+    const int32_t begins = f->first == f->reach.low;
     const csdf_source sums = {(const float *const *)out->rows, out->stride, 0};
     const csdf_source *added = begins ? step->residual : &sums;
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->sums;
     csdf_activation by = step->layer->activation;
-    if (f->first + f->some < step->layer->in_channels)
+    if (f->first + f->some < f->reach.high)
         by.kind = CSDF_NONE;
     for (int32_t k = 0; k < f->tiles; k++) {
         const int32_t tile = f->begin + k, x = tile % f->across * WIDE, in = top_of(f, tile);
@@ -300,6 +301,7 @@ void csdf_winograd(const csdf_conv_step *step)
     f.across = (out->columns + WIDE - 1) / WIDE;
     f.sums = least(SUMS, padded(layer->out_channels));
     f.inputs = step->workspace;
+    f.reach = csdf_reach_of(step);
     f.each = step->each ? step->each : out->count;
     f.image = (f.each + f.tile - 1) / f.tile * f.across;
     const int32_t all = f.each ? out->count / f.each * f.image : 0;
@@ -311,8 +313,8 @@ void csdf_winograd(const csdf_conv_step *step)
     for (f.begin = 0; f.begin < all; f.begin += each) {
         f.tiles = least(each, all - f.begin);
         f.products = f.inputs + (ptrdiff_t)f.down * ACROSS * f.tiles * f.pace;
-        for (f.first = 0; f.first < layer->in_channels; f.first += f.some) {
-            f.some = least(some_ins, layer->in_channels - f.first);
+        for (f.first = f.reach.low; f.first < f.reach.high; f.first += f.some) {
+            f.some = least(some_ins, f.reach.high - f.first);
             take_all(&f);
             for (int32_t channel = out->channel, next; channel < end; channel = next) {
                 next = least(end, (channel / SUMS + 1) * SUMS);

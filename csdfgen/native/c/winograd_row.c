@@ -20,6 +20,7 @@ typedef struct shape {
     const csdf_conv_step *step;
     int32_t pixels;      /* of a tile */
     int32_t ins, outs;   /* channels of a group */
+    csdf_reach reach;
     int32_t first, some; /* input channels of the group, now; `pace` floats for each tile */
     int32_t pace, sums;
     int32_t each;        /* output rows of an image */
@@ -117,9 +118,9 @@ static void take_all(const shape *f, int32_t group)
         for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
             const csdf_source *piece = step->pieces + i;
             const int32_t from = most(low, start), end = least(high, start + piece->channels);
-            const float *row = piece->rows[seen];
             if (from >= end)
                 continue;
+            const float *row = piece->rows[seen];
             for (int32_t t = 0; t < f->tiles; t++) {
                 const int32_t in = step->out.column + (f->tile + t) * f->pixels - layer->pad_left;
                 float *at = to + t * f->pace + (from - low);
@@ -188,7 +189,7 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
 static void give(const shape *f, const float *bias, int32_t target, int32_t channels)
 {
     const csdf_conv_step *step = f->step;
-    const int32_t begins = f->first == 0;
+    const int32_t begins = f->first == f->reach.low;
     const csdf_source before = {(const float *const *)step->out.rows, step->out.stride, 0};
     const csdf_source *added = begins ? step->residual : &before;
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
@@ -196,7 +197,7 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
     const ptrdiff_t plane = (ptrdiff_t)f->images * f->rows * f->tiles * f->sums, pace = step->out.stride;
     const float *from = f->products;
     csdf_activation by = step->layer->activation;
-    if (f->first + f->some < f->ins)
+    if (f->first + f->some < f->reach.high)
         by.kind = CSDF_NONE;
     for (int32_t r = 0; r < f->images * f->rows; r++)
         for (int32_t t = 0; t < f->tiles; t++, from += f->sums) {
@@ -276,8 +277,8 @@ static void compute(shape *f, int32_t group, int32_t some_ins)
     const float *bias = layer->bias + (ptrdiff_t)group * padded(f->outs);
     const int32_t seen = f->images * height(layer, f->rows);
     f->products = f->inputs + (ptrdiff_t)seen * POINTS * f->tiles * f->pace;
-    for (f->first = 0; low < high && f->first < f->ins; f->first += f->some) {
-        f->some = least(some_ins, f->ins - f->first);
+    for (f->first = f->reach.low; low < high && f->first < f->reach.high; f->first += f->some) {
+        f->some = least(some_ins, f->reach.high - f->first);
         take_all(f, group);
         for (int32_t channel = low, next; channel < high; channel = next) {
             next = least(high, (channel / SUMS + 1) * SUMS);
@@ -301,6 +302,7 @@ void csdf_winograd_row(const csdf_conv_step *step)
     f.outs = layer->out_channels / layer->groups;
     f.sums = least(SUMS, padded(f.outs));
     f.inputs = step->workspace;
+    f.reach = csdf_reach_of(step);
     const int32_t across = (out->columns + f.pixels - 1) / f.pixels;
     f.each = step->each ? step->each : out->count;
     divide(&f, across, &images, &rows, &tiles, &some_ins);

@@ -18,6 +18,7 @@ from csdfgen.native.families.convolution import Convolution, convolution, transp
 from csdfgen.native.families.maps import MAPS
 from csdfgen.native.families.pools import POOLS
 from csdfgen.native.families.product import product
+from csdfgen.native.families.volumes import frame_by_frame
 from csdfgen.native.families.widened import Widened
 from csdfgen.native.ways import Variant, Ways
 from csdfgen.ops import operator_of
@@ -90,8 +91,12 @@ def _widened(layer: Layer) -> Family | None:
     return Widened(family, twin)
 
 
+def _convolution(layer: Layer) -> Family | None:
+    return frame_by_frame(layer) or convolution(layer)
+
+
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
-    "Conv": convolution,
+    "Conv": _convolution,
     "ConvTranspose": transposed,
     "Gemm": product,
     "MatMul": product,

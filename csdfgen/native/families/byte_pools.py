@@ -16,11 +16,12 @@ from csdfgen.native.families.common import (
     addresses,
     is_dense,
     is_map,
+    is_volume,
+    lines,
     pixel,
     pointers,
-    reads_a_map,
 )
-from csdfgen.native.families.pool_windows import PoolWindows, columns_of, map_read, window_pair
+from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
 from csdfgen.native.library import ByteAverageStep, BytePoolStep, ByteSource, ByteSumStep
 from csdfgen.native.strided import Native
 from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
@@ -48,7 +49,7 @@ class _Greatest(_Without):
     joins = True
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return slides_over(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
@@ -80,7 +81,7 @@ class _Windows(_Without):
     joins = True
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return slides_over(step)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
         layer, x = self.layer, self.layer.inputs[0]
@@ -109,15 +110,14 @@ class _Windows(_Without):
 
 
 def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
-    """How many values a sum is divided by: along the rows, and along the columns."""
-    x, windows, columns = layer.inputs[0], window_pair(layer), Rows(0, columns_of(layer.output))
-    assert x is not None
-    if layer.attributes["count_include_pad"]:
-        rows, across = windows
-        return (rows.kernel,) * len(out), (across.kernel,) * len(columns)
-    return (
-        counted(windows[0], out, x.shape[2], False),
-        counted(windows[1], columns, columns_of(x), False),
+    """How many values a sum is divided by: by row of the kernel's output, and by column."""
+    whole = layer.attributes["count_include_pad"]
+    return values_seen(
+        layer,
+        out,
+        lambda window, at, size: (
+            (window.kernel,) * len(at) if whole else counted(window, at, size, include_pad=False)
+        ),
     )
 
 
@@ -138,7 +138,7 @@ class _Average(_Without):
             len(step.states) == 1
             and step.states[0].format.dtype == "float32"
             and (not view.pieces or view.along == len(view.shape) - 1)
-            and all(is_map(one) for one in view.pieces or (view,))
+            and all(is_map(one) or is_volume(one) for one in view.pieces or (view,))
             and all(
                 not one.pieces and one.count == 1 and is_dense(one)
                 for one in (*step.states, *step.outputs)
@@ -152,13 +152,16 @@ class _Average(_Without):
         (state,), (written,) = (addresses(one, memory) for one in (step.states[0], step.outputs[0]))
         found, low = [], 0
         for piece in view.pieces or (view,):
-            table = pointers(addresses(piece, memory))
+            rows = addresses(piece, memory)
+            if is_volume(piece):
+                rows = [at for frame in rows for at in lines(frame, piece, 0, piece.shape[0])]
+            table = pointers(rows)
             made = ByteSumStep(
                 128 if layer.attributes["x"].dtype == "uint8" else 0,
                 int(phase.first),
                 int(phase.last),
-                piece.count,
-                piece.shape[0] if len(piece.shape) == 3 else 1,
+                len(rows),
+                piece.shape[-3] if len(piece.shape) > 2 else 1,
                 rest,
                 into.zero,
                 into.low,
@@ -182,12 +185,12 @@ def greatest(layer: Layer) -> Family | None:
 
 
 def average(layer: Layer) -> Family | None:
-    """QLinearGlobalAveragePool of one or two axes."""
+    """QLinearGlobalAveragePool."""
     return None if map_read(layer) is None else _Average(layer)
 
 
 def averages(layer: Layer) -> Family | None:
-    """QLinearAveragePool of one or two axes, whose windows all see something."""
+    """QLinearAveragePool whose windows all see something."""
     if map_read(layer) is None:
         return None
     sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))

@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.kernels.steps import Memory, Step
 from csdfgen.model.network import Layer
-from csdfgen.model.rows import Window
+from csdfgen.model.rows import Rows, Window
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
@@ -25,10 +25,8 @@ from csdfgen.native.families.common import (
     once,
     pixel,
     pointers,
-    reads_a_map,
-    rows_held,
-    rows_read,
 )
+from csdfgen.native.families.layouts import Layout, Part, laid_out, tables_read, windows_along
 from csdfgen.native.families.product import every, rows_of_a_matrix
 from csdfgen.native.library import (
     TO_BYTES,
@@ -43,7 +41,6 @@ from csdfgen.native.library import (
 from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
-from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
@@ -106,17 +103,20 @@ class Operands:
 
 @dataclass(frozen=True, eq=False)
 class _Convolution:
-    """rows, across: windows down and along the rows. packed: as the kernel wants it. terms: of a sum."""
+    """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
+    kernel wants it. terms: of a sum.
+    """
 
     kernel: str
+    layout: Layout
+    part: Callable[[Rows], Part]
     rows: Window
-    across: Window | None
     packed: Callable[[], ByteLayer]
     terms: int
     joins = True
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return self.layout.takes(step)
 
     def follows(self, layer: Layer) -> int:
         return 0
@@ -125,29 +125,30 @@ class _Convolution:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, held, view = step.layer, rows_held(step), step.inputs[0]
-        x, target, out = layer.inputs[0], step.outputs[0], step.phase.out
-        assert view is not None and x is not None
-        rows = self.rows
-        read = out.start * rows.stride - rows.pad_top
-        reach = (len(out) - 1) * rows.stride + rows.extent
-        seen, images = range(read, read + reach), step.phase.images
-        columns = layer.output.shape[3] if self.across else 1
-        tables = []
-        sources = []
-        for piece in view.pieces or (view,):
-            tables.append(rows_read(addresses(piece, memory), held, seen, images))
-            sources.append(ByteSource(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
-        written = pointers(addresses(target, memory))
-        apart = pixel(target) * target.format.itemsize
-        width = x.shape[3] if self.across else 1
-        room = ByteTarget(
-            ctypes.addressof(written), apart, len(written), 0, columns, 0, target.shape[-1]
+        part, layout, target = self.part(step.phase.out), self.layout, step.outputs[0]
+        images, each = step.phase.images, len(step.phase.out)
+        tables, reach = tables_read(layout, part, self.rows, step, memory)
+        sources = [
+            ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1])
+            for table, piece in tables
+        ]
+        there = addresses(target, memory)
+        written = pointers(
+            [
+                at
+                for first in range(0, images * each, each)
+                for at in layout.written(part, there[first : first + each], target)
+            ]
         )
+        apart, width = pixel(target) * target.format.itemsize, layout.width
+        room = ByteTarget(
+            ctypes.addressof(written), apart, len(written), 0, part.columns, 0, target.shape[-1]
+        )
+        kept = [table for table, _ in tables]
         packed = self.packed()
-        made = _native(self.kernel, packed, sources, width, room, step, memory, tables, written)
+        made = _native(self.kernel, packed, sources, width, room, step, memory, kept, written)
         if images > 1:
-            made.step.each, made.step.apart = len(out), reach
+            made.step.each, made.step.apart = part.rows, reach
         return [made]
 
 
@@ -206,7 +207,7 @@ def _packed(
     operands: Operands,
     groups: int,
     rows: Window,
-    across: Window | None,
+    across: Window,
     alpha: float = 1.0,
 ) -> ByteLayer:
     outs, ins, high, wide = operands.weights.shape
@@ -229,10 +230,10 @@ def _packed(
         high,
         wide,
         rows.stride,
-        across.stride if across else 1,
+        across.stride,
         rows.dilation,
-        across.dilation if across else 1,
-        across.pad_top if across else 0,
+        across.dilation,
+        across.pad_top,
         _MOVED if unsigned else 0,
         zero - _MOVED if unsigned else zero,
         packing.pace_of(ins, high * wide),
@@ -244,16 +245,16 @@ def _packed(
 
 
 def convolution(layer: Layer) -> Family | None:
-    """QLinearConv and ConvInteger of one or two axes."""
+    """QLinearConv and ConvInteger."""
     x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or operator_of(layer).mode(layer) is not Mode.ROWS:
+    if x is None or operator_of(layer).mode(layer) is not Mode.ROWS:
         return None
     if x.row_axis != layer.input_axes[0] or any(t is not None for t in layer.inputs[1:]):
         return None
-    rows, *others = windows_of(layer.attributes)
-    across = others[0] if others else None
+    layout, part, rows = laid_out(layer)
+    *_, across = windows_along(layer)
     weights = centred(layer)
-    weights = weights if others else weights[..., None]
+    weights = weights.reshape(*weights.shape[:2], rows.kernel, across.kernel)
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
     form = layer.attributes["x"]
     zero = zero_of(layer, "x") - (_MOVED if form.dtype == "uint8" else 0)
@@ -266,8 +267,9 @@ def convolution(layer: Layer) -> Family | None:
     kernel = DEPTHWISE if alone else CONV
     return _Convolution(
         kernel,
+        layout,
+        part,
         rows,
-        across,
         once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
         weights[0].size,
     )
@@ -329,7 +331,7 @@ def product(layer: Layer) -> Family | None:
         return None
     alpha = float(given.get("alpha", 1.0))
     one = Window(1)
-    packed = once(lambda: _packed(layer, CONV, operands, 1, one, None, alpha))
+    packed = once(lambda: _packed(layer, CONV, operands, 1, one, one, alpha))
     return _Product(inputs, outputs, packed)
 
 

@@ -26,10 +26,13 @@ __all__ = [
     "followed",
     "is_dense",
     "is_map",
+    "is_volume",
+    "lines",
     "once",
     "pixel",
     "pointers",
     "reads_a_map",
+    "reads_a_volume",
     "rows_held",
     "rows_read",
 ]
@@ -114,32 +117,56 @@ def pointers(addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
 
 def is_map(view: View) -> bool:
     """Whether rows are (columns, 1, channels) or (1, channels), channels side by side."""
-    if len(view.shape) not in (2, 3):
-        return False
+    return len(view.shape) in (2, 3) and _has_pixels(view)
+
+
+def is_volume(view: View) -> bool:
+    """Whether rows are frames, (lines, columns, 1, channels), channels side by side."""
+    return len(view.shape) == 4 and _has_pixels(view)
+
+
+def _has_pixels(view: View) -> bool:
     *_, images, channels = view.shape
     size = view.format.itemsize
     return (
         images == 1
         and (channels == 1 or view.strides[-1] == size)
-        and (len(view.shape) == 2 or view.strides[0] % size == 0)
+        and all(stride % size == 0 for stride in view.strides[:-2])
     )
 
 
 def reads_a_map(step: Step) -> bool:
     """Whether a step makes a map, not in pieces, of one that may be in pieces along its channels."""
+    return _reads(step, is_map)
+
+
+def reads_a_volume(step: Step) -> bool:
+    """The same of frames."""
+    return _reads(step, is_volume)
+
+
+def _reads(step: Step, are: Callable[[View], bool]) -> bool:
     view, out = step.inputs[0], step.outputs[0]
     assert view is not None
     return (
         not step.states
         and not out.pieces
         and (not view.pieces or view.along == len(view.shape) - 1)
-        and all(is_map(one) for one in (*(view.pieces or (view,)), out))
+        and all(are(one) for one in (*(view.pieces or (view,)), out))
     )
 
 
 def pixel(view: View) -> int:
     """Elements from a column to the next."""
-    return view.strides[0] // view.format.itemsize if len(view.shape) == 3 else view.shape[-1]
+    return view.strides[-3] // view.format.itemsize if len(view.shape) > 2 else view.shape[-1]
+
+
+def lines(frame: int, view: View, first: int, count: int, step: int = 1) -> list[int]:
+    """Addresses of `count` lines of a frame that is one of a view's rows, from `first` on, so many lines
+    apart; 0 for those beside it: padding.
+    """
+    wanted = range(first, first + count * step, step)
+    return [frame + at * view.strides[0] if 0 <= at < view.shape[0] else 0 for at in wanted]
 
 
 def is_dense(view: View) -> bool:
@@ -176,7 +203,7 @@ def rows_read(
     """Addresses of these rows, 0 where the step does not hold one: padding. Those of one image behind those
     of the other; `there` has the held ones of all.
     """
-    bases = range(-held.start, images * len(held) - held.start, max(1, len(held)))
+    bases = [image * len(held) - held.start for image in range(images)]
     return pointers(
         [there[base + r] if held.start <= r < held.stop else 0 for base in bases for r in rows]
     )
@@ -194,15 +221,16 @@ class Taps:
     rows: Sequence[int]
 
     @classmethod
-    def of(cls, step: Step, window: Window) -> Taps:
+    def of(cls, step: Step, window: Window, alone: bool = False) -> Taps:
         """Of a layer that accumulates all rows that the step holds; else of a window, each one with rows
-        of its own where there are several images, so that the next image can follow.
+        of its own where there are several images, so that the next image can follow, or where it is to be
+        alone.
         """
         out, held = step.phase.out, rows_held(step)
         if operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             return cls(len(held), len(held), 1, range(held.start, held.stop))
         first = out.start * window.stride - window.pad_top
-        if step.phase.images == 1:
+        if step.phase.images == 1 and not alone:
             reach = (len(out) - 1) * window.stride + window.extent
             return cls(window.kernel, window.stride, window.dilation, range(first, first + reach))
         tops = range(first, first + len(out) * window.stride, window.stride)

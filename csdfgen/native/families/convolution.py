@@ -1,4 +1,4 @@
-"""Which convolutions have kernels? Conv and ConvTranspose of one or two axes.
+"""Which convolutions have kernels? Conv, and ConvTranspose of one or two axes.
 
 A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
 lie a stride apart, and read with some of the taps.
@@ -34,19 +34,36 @@ from csdfgen.native.families.common import (
     followed,
     pixel,
     pointers,
-    reads_a_map,
     rows_held,
-    rows_read,
 )
-from csdfgen.native.library import PANEL, Activation, ConvStep, Source, Target
+from csdfgen.native.families.layouts import (
+    Layout,
+    Map,
+    Part,
+    laid_out,
+    sizes_of,
+    windows_along,
+)
+from csdfgen.native.library import NONE, PANEL, Activation, ConvStep, Source, Target
 from csdfgen.native.library import Layer as PackedLayer
 from csdfgen.native.strided import Native, address_of
 from csdfgen.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
-from csdfgen.ops.base import PREFERRED, Mode
+from csdfgen.ops.base import PREFERRED, Mode, Phase
 
-__all__ = ["Convolution", "Filter", "Way", "convolution", "row_bytes", "tile_bytes", "transposed"]
+__all__ = [
+    "Convolution",
+    "Filter",
+    "Way",
+    "bias_of",
+    "convolution",
+    "family",
+    "row_bytes",
+    "tile_bytes",
+    "transposed",
+    "usable",
+]
 
 POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
 """Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
@@ -102,7 +119,8 @@ class Filter:
     """Sums of products that slide over a map: a Conv layer, or one residue of a ConvTranspose.
 
     weights: (out, in / groups, height, width). stride, dilation: down and along the rows. left: columns
-    of padding; negative ones are skipped.
+    of padding; negative ones are skipped. stacked: weights are (out, in, frames, height, width), and those
+    of a frame are taken for input channels behind those of the frame before.
     """
 
     weights: np.ndarray
@@ -112,11 +130,23 @@ class Filter:
     dilation: tuple[int, int]
     left: int
     activation: tuple[int, float, float]
+    stacked: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Output channels, input channels of a group, height, width."""
+        outs, ins, *frames, high, wide = self.weights.shape
+        return outs, ins * prod(frames), high, wide
+
+    @property
+    def taps(self) -> np.ndarray:
+        """The weights in that shape."""
+        return self.weights.swapaxes(1, 2).reshape(self.shape) if self.stacked else self.weights
 
     @property
     def depthwise(self) -> bool:
         """Whether there is nothing to add up over channels."""
-        return self.weights.shape[1] == 1 < self.groups
+        return self.shape[1] == 1 < self.groups
 
     def way(
         self,
@@ -135,7 +165,7 @@ class Filter:
             return DEPTHWISE
         if wished is not None and wished.kernel == CONV:
             return Way(CONV, some=wished.block)
-        outs, ins, high, wide = self.weights.shape
+        outs, ins, high, wide = self.shape
         if exact or not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
@@ -156,14 +186,14 @@ class Filter:
     @property
     def transforms(self) -> bool:
         """Whether Winograd's form along the rows computes it."""
-        _, ins, high, wide = self.weights.shape
+        _, ins, high, wide = self.shape
         reads = (self.stride[1], self.dilation[1]) == (1, 1)
         return reads and ins >= LEAST_INPUTS and 2 <= wide <= 5 and high <= 127
 
     @property
     def square(self) -> bool:
         """Whether that in tiles does."""
-        _, _, high, wide = self.weights.shape
+        _, _, high, wide = self.shape
         once = (*self.stride, *self.dilation) == (1, 1, 1, 1)
         return self.transforms and once and (high, wide, self.groups) == (3, 3, 1)
 
@@ -171,7 +201,7 @@ class Filter:
         """Those that compute so many rows and columns otherwise than the others do."""
         if self.depthwise:
             return ()
-        _, ins, high, wide = self.weights.shape
+        _, ins, high, wide = self.shape
         found = [Variant(CONV)]
         found += [Variant(CONV, block=some) for some in PASSES if some < high * wide * ins]
         kernels = [(ROWS, 0)] * self.transforms + [(TILES, 2), (TILES, 4)] * self.square
@@ -187,7 +217,7 @@ class Filter:
 
     def pack(self, way: Way) -> PackedLayer:
         """The layer as a kernel wants it."""
-        outs, ins, high, wide = self.weights.shape
+        outs, ins, high, wide = self.shape
         make, bias = {
             "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
             CONV: (
@@ -203,7 +233,7 @@ class Filter:
                 packing.conv_bias(self.bias, outs),
             ),
         }[way.kernel]
-        arrays = make(self.weights), bias
+        arrays = make(self.taps), bias
         made = PackedLayer(
             ins * self.groups,
             outs,
@@ -335,31 +365,16 @@ def _reading(weights: int) -> float:
 # Steps -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A filter and the outputs that it computes: every `stride`-th row and column from `first` on.
-
-    read: row of the input that the first tap of the first of these rows meets, may be negative.
-    rows, columns: how many.
-    """
-
-    number: int
-    first: tuple[int, int]
-    stride: tuple[int, int]
-    read: int
-    rows: int
-    columns: int
-
-
 @dataclass(frozen=True, eq=False)
 class Convolution:
-    """filters: of the layer, most often one. packed: by number and kernel. parts: those of a step.
-    choice: how they are computed.
+    """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
+    those of a step. choice: how they are computed.
     """
 
     filters: tuple[Filter, ...]
+    layout: Layout
     packed: Callable[[int, Way], PackedLayer]
-    parts: Callable[[Rows], list[_Part]]
+    parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
     joins = True
 
@@ -378,13 +393,13 @@ class Convolution:
             )
         )
 
-    def _way(self, part: _Part, step: Step, room: int) -> Way:
+    def _way(self, part: Part, step: Step, room: int) -> Way:
         wished = self.choice.at(len(step.phase.out))
         own, images = self.filters[part.number], step.phase.images
         return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return self.layout.takes(step)
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)
@@ -396,38 +411,39 @@ class Convolution:
         return max((self._way(part, step, limit).workspace for part in parts), default=0)
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, held, view = step.layer, rows_held(step), step.inputs[0]
-        x, target, pad = layer.inputs[0], step.outputs[0], step.workspace
-        assert view is not None and x is not None
-        images, each = step.phase.images, len(step.phase.out)
-        width = x.shape[3] if len(x.shape) > 3 else 1
+        phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
+        assert view is not None
+        images, each = phase.images, len(phase.out)
+        sums = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
         there = [(addresses(one, memory), one) for one in view.pieces or (view,)]
+        read = self.layout.reader(rows_held(step), there, images)
         written, apart = addresses(target, memory), pixel(target)
         found = []
-        for part in self.parts(step.phase.out):
+        for part in self.parts(phase.out):
             own = self.filters[part.number]
             way = self._way(part, step, pad.size)
-            high = own.weights.shape[2]
-            reach = (part.rows - 1) * own.stride[0] + (high - 1) * own.dilation[0] + 1
-            tables, sources = [], []
-            seen = range(part.read, part.read + reach)
-            for rows, piece in there:
-                tables.append(rows_read(rows, held, seen, images))
-                sources.append(Source(ctypes.addressof(tables[-1]), pixel(piece), piece.shape[-1]))
+            reach = (part.rows - 1) * own.stride[0] + (own.shape[2] - 1) * own.dilation[0] + 1
+            tables = read(part, reach)
+            sources = [
+                Source(table and ctypes.addressof(table), pixel(piece), piece.shape[-1])
+                for table, piece in tables
+            ]
             skipped = FLOAT * part.first[1] * apart
             mine = [
                 at + skipped
-                for first in range(part.first[0], images * each, each)
-                for at in written[first : first - part.first[0] + each : part.stride[0]]
+                for first in range(0, images * each, each)
+                for at in self.layout.written(part, written[first : first + each], target)
             ]
             out = pointers(mine)
             pieces = (Source * len(sources))(*sources)
             packed = self.packed(part.number, way)
+            if sums:
+                packed = _in_turn(packed, phase)
             made = ConvStep(
                 ctypes.pointer(packed),
                 ctypes.cast(pieces, ctypes.POINTER(Source)),
                 len(sources),
-                width,
+                self.layout.width,
                 Target(
                     ctypes.addressof(out),
                     apart * part.stride[1],
@@ -435,29 +451,52 @@ class Convolution:
                     0,
                     part.columns,
                     0,
-                    own.weights.shape[0],
+                    own.shape[0],
                 ),
             )
+            before = Source(ctypes.addressof(out), apart, own.shape[0])
+            if sums and not phase.first:
+                made.residual = ctypes.pointer(before)
             if way.workspace:
                 made.workspace = address_of(memory[pad.pool]) + pad.offset
                 made.workspace_bytes = pad.size
             made.tile, made.some = way.tile, way.some
             if images > 1:
                 made.each, made.apart = part.rows, reach
-            kept = packed, pieces, tables, out
+            kept = packed, pieces, [table for table, _ in tables], out, before
             found.append(Native(f"{way.kernel}_of", made, *kept, packed=packed.kept))
         return found
 
 
-def _usable(layer: Layer) -> Tensor | None:
-    """The input of a layer of which stored rows are rows, if there is one."""
+def _in_turn(whole: PackedLayer, phase: Phase) -> PackedLayer:
+    """A layer whose sums are made over phases: the first adds the bias, the last is what the activation
+    follows.
+    """
+    made = PackedLayer.from_buffer_copy(whole)
+    weights, bias = whole.kept
+    if not phase.first:
+        bias = packing.aligned(np.zeros_like(bias))
+        made.bias = address_of(bias)
+    if not phase.last:
+        made.activation = Activation(NONE, 0.0, 0.0)
+    made.kept = weights, bias
+    return made
+
+
+def usable(layer: Layer) -> Tensor | None:
+    """The input of a layer of which stored rows are rows, if there is one. Sums over phases have kernels
+    where rows are frames.
+    """
     x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or operator_of(layer).mode(layer) is not Mode.ROWS:
+    if x is None or (len(x.shape) < 5 and operator_of(layer).mode(layer) is not Mode.ROWS):
         return None
     return x if x.row_axis == layer.input_axes[0] else None
 
 
-def _made(filters: Sequence[Filter], parts: Callable[[Rows], list[_Part]]) -> Family:
+def family(
+    filters: Sequence[Filter], layout: Layout, parts: Callable[[Rows], list[Part]]
+) -> Family:
+    """That of a layer with these filters; weights are packed once."""
     packed: dict[tuple[int, str, int], PackedLayer] = {}
 
     def pack(number: int, way: Way) -> PackedLayer:
@@ -466,37 +505,32 @@ def _made(filters: Sequence[Filter], parts: Callable[[Rows], list[_Part]]) -> Fa
             packed[key] = filters[number].pack(way)
         return packed[key]
 
-    return Convolution(tuple(filters), pack, parts)
+    return Convolution(tuple(filters), layout, pack, parts)
 
 
-def _bias(layer: Layer) -> np.ndarray | None:
+def bias_of(layer: Layer) -> np.ndarray | None:
+    """Its bias, (out,)."""
     bias = layer.constants.get(2)
     return None if bias is None else bias.reshape(-1)
 
 
 def convolution(layer: Layer) -> Family | None:
-    """Conv of one or two axes."""
-    if _usable(layer) is None:
+    """Conv; of frames line by line."""
+    if usable(layer) is None:
         return None
-    rows, *others = windows_of(layer.attributes)
-    across = others[0] if others else None
+    layout, part, rows = laid_out(layer)
+    *_, across = windows_along(layer)
     weights = layer.constants[1]
     own = Filter(
-        weights if others else weights[..., None],
-        _bias(layer),
+        weights.reshape(*weights.shape[:2], rows.kernel, across.kernel),
+        bias_of(layer),
         layer.attributes["group"],
-        (rows.stride, across.stride if across else 1),
-        (rows.dilation, across.dilation if across else 1),
-        across.pad_top if across else 0,
+        (rows.stride, across.stride),
+        (rows.dilation, across.dilation),
+        across.pad_top,
         activated(layer),
     )
-    columns = layer.output.shape[3] if len(layer.output.shape) > 3 else 1
-
-    def parts(out: Rows) -> list[_Part]:
-        read = out.start * rows.stride - rows.pad_top
-        return [_Part(0, (0, 0), (1, 1), read, len(out), columns)]
-
-    return _made([own], parts)
+    return family([own], layout, lambda out: [part(out)])
 
 
 @dataclass(frozen=True)
@@ -535,7 +569,8 @@ def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Re
 
 def transposed(layer: Layer) -> Family | None:
     """ConvTranspose of one or two axes; None where some outputs read no input at all."""
-    if _usable(layer) is None:
+    x = usable(layer)
+    if x is None or len(x.shape) > 4:
         return None
     windows = windows_of(layer.attributes)
     group, given = layer.attributes["group"], layer.constants[1]
@@ -558,11 +593,11 @@ def transposed(layer: Layer) -> Family | None:
     ins, outs = given.shape[0] // group, given.shape[1]
     turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
     turned = turned.reshape(group * outs, ins, *given.shape[2:])
-    wide = layer.output.shape[3] if len(layer.output.shape) > 3 else 1
+    wide = sizes_of(layer.output)[-1]
     filters = [
         Filter(
             turned[:, :, list(down.taps)][..., list(along.taps)],
-            _bias(layer),
+            bias_of(layer),
             group,
             (1, 1),
             (down.between, along.between),
@@ -572,14 +607,14 @@ def transposed(layer: Layer) -> Family | None:
         for down, along in both
     ]
 
-    def parts(out: Rows) -> list[_Part]:
+    def parts(out: Rows) -> list[Part]:
         found = []
         for number, (down, along) in enumerate(both):
             row, count, read = down.among(out.start, out.stop)
             column, across, _ = along.among(0, wide)
             if count and across:
                 stride = down.stride, along.stride
-                found.append(_Part(number, (row, column), stride, read, count, across))
+                found.append(Part(number, (row, column), stride, read, count, across))
         return found
 
-    return _made(filters, parts)
+    return family(filters, Map(sizes_of(x)[-1]), parts)

@@ -1,56 +1,75 @@
 """Which rows do the windows of a pool see in one step? What pools of floats and of bytes have in common.
 
 A pool whose window covers all rows accumulates: the rows that a step holds are the window, and the
-output is what it goes on from.
+output is what it goes on from. Of frames every line of the output has a window of all lines that it sees.
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 from typing import Any
 
 from csdfgen.kernels.steps import Memory, Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.native.families.common import Taps, addresses, pointers
+from csdfgen.native.families.common import (
+    Taps,
+    addresses,
+    lines,
+    pointers,
+    reads_a_map,
+    reads_a_volume,
+    rows_held,
+)
+from csdfgen.native.families.layouts import lines_read, sizes_of, windows_along
 from csdfgen.ops import operator_of
-from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import Mode
 
-__all__ = ["PoolWindows", "columns_of", "map_read", "window_pair"]
+__all__ = ["PoolWindows", "map_read", "slides_over", "values_seen"]
 
 
 def map_read(layer: Layer) -> Tensor | None:
-    """What a pool reads, where that is a map of one or two axes, cut along the rows of its windows."""
+    """What a pool reads, where that is cut along the rows of its windows."""
     x = layer.inputs[0]
-    if x is None or len(x.shape) > 4 or x.row_axis != layer.input_axes[0]:
-        return None
-    return x
+    return x if x is not None and x.row_axis == layer.input_axes[0] else None
 
 
-def window_pair(layer: Layer) -> tuple[Window, Window]:
-    """Along rows and columns; of a map of one axis the latter sees a single column."""
-    rows, *others = windows_of(layer.attributes)
-    return rows, others[0] if others else Window(1)
+def slides_over(step: Step) -> bool:
+    """Whether rows lie as windows go over them."""
+    return reads_a_map(step) or reads_a_volume(step)
 
 
-def columns_of(tensor: Tensor) -> int:
-    """Columns of a map; one of a map of one axis."""
-    return tensor.shape[3] if len(tensor.shape) == 4 else 1
+def values_seen(
+    layer: Layer, out: Rows, count: Callable[[Window, Rows, int], Sequence[int]]
+) -> tuple[list[int], Sequence[int]]:
+    """How many values windows see: of each row of a kernel's output, for rows `out` of the layer's, and of
+    each column. count: those of a window at some positions, over an input of so many values.
+    """
+    x = layer.inputs[0]
+    assert x is not None
+    outs = out, *(Rows(0, size) for size in sizes_of(layer.output)[1:])
+    *outer, across = (
+        count(*one) for one in zip(windows_along(layer), outs, sizes_of(x), strict=True)
+    )
+    return [prod(one) for one in product(*outer)], across
 
 
 @dataclass(frozen=True, slots=True)
 class PoolWindows:
-    """The windows of a step. taps: the rows that they see. out: rows that it makes, of each of its images; made: of
-    all. width, columns: of what it reads, and of what it makes.
+    """The windows of a step. taps: the rows that they see. across: along the columns. down: of frames, along
+    their lines, of which each that is made has `high`. out: rows that the step makes, of each of its images;
+    made: of all, and of frames their lines. width, columns: of what it reads, and of what it makes.
     """
 
-    rows: Window
-    across: Window
-    accumulates: bool
     taps: Taps
+    across: Window
+    down: Window | None
+    high: int
+    accumulates: bool
     out: Rows
     made: int
     width: int
@@ -61,20 +80,23 @@ class PoolWindows:
         """Those of a step of a pool. layer: the pool, as the kernel knows it."""
         x, phase = layer.inputs[0], step.phase
         assert x is not None
-        rows, across = window_pair(layer)
+        rows, *inner, across = windows_along(layer)
+        down = inner[0] if inner else None
         accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
         out = Rows(0, 1) if accumulates else phase.out
-        sizes = columns_of(x), columns_of(layer.output)
-        made = step.outputs[0].count
-        return cls(rows, across, accumulates, Taps.of(step, rows), out, made, *sizes)
+        *high, columns = sizes_of(layer.output)[1:]
+        made = step.outputs[0].count * prod(high)
+        taps, width = Taps.of(step, rows, alone=down is not None), sizes_of(x)[-1]
+        return cls(taps, across, down, prod(high), accumulates, out, made, width, columns)
 
     @property
     def fields(self) -> tuple[int, ...]:
         """From `kernel_h` to `width`, as the structures of all kernels have them."""
+        each = self.down.kernel if self.down else 1
         return (
-            self.taps.kernel,
+            self.taps.kernel * each,
             self.across.kernel,
-            self.taps.stride,
+            self.taps.stride * each,
             self.across.stride,
             self.taps.dilation,
             self.across.dilation,
@@ -91,7 +113,17 @@ class PoolWindows:
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
         written, low = addresses(target, memory), 0
+        if self.down:
+            written = [at for frame in written for at in lines(frame, target, 0, self.high)]
         for piece in view.pieces or (view,):
-            rows = self.taps.table(step, piece, memory)
+            rows = self._table(step, piece, memory)
             yield piece, rows, pointers([at + target.format.itemsize * low for at in written])
             low += piece.shape[-1]
+
+    def _table(self, step: Step, piece: View, memory: Memory) -> ctypes.Array[Any]:
+        if self.down is None:
+            return self.taps.table(step, piece, memory)
+        seen, count = self.taps.rows, self.taps.kernel
+        frames = [seen[start : start + count] for start in range(0, len(seen), count)]
+        there, held, images = addresses(piece, memory), rows_held(step), step.phase.images
+        return lines_read(there, piece, held, frames, self.high, self.down, images)

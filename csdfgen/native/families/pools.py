@@ -1,15 +1,15 @@
-"""Which pools have a kernel? MaxPool and AveragePool of one or two axes, and the global ones."""
+"""Which pools have a kernel? MaxPool and AveragePool of one to three axes, and the global ones."""
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from csdfgen.kernels.steps import Memory, Step
 from csdfgen.model.network import Layer
-from csdfgen.model.rows import Rows
-from csdfgen.native.families.common import Family, activated, followed, pixel, reads_a_map
-from csdfgen.native.families.pool_windows import PoolWindows, map_read
+from csdfgen.native.families.common import Family, activated, followed, pixel
+from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
 from csdfgen.native.library import Activation, PoolStep, Source
 from csdfgen.native.strided import Native
 from csdfgen.ops.pooling import counted
@@ -25,7 +25,7 @@ class _Pool:
     joins = True
 
     def takes(self, step: Step) -> bool:
-        return reads_a_map(step)
+        return slides_over(step)
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)
@@ -34,12 +34,12 @@ class _Pool:
         return 0
 
     def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
-        assert x is not None
+        layer, phase = step.layer, step.phase
         windows, padded = PoolWindows.of(layer, step), layer.attributes["count_include_pad"]
-        seen = _integers(counted(windows.rows, windows.out, x.shape[2], padded) * phase.images)
-        columns = Rows(0, windows.columns)
-        seen_across = _integers(counted(windows.across, columns, windows.width, padded))
+        down, along = values_seen(
+            layer, windows.out, lambda window, out, size: counted(window, out, size, padded)
+        )
+        seen, seen_across = _integers(down * phase.images), _integers(along)
         found = []
         for piece, table, there in windows.parts(step, memory):
             made = PoolStep(
@@ -58,7 +58,7 @@ class _Pool:
         return found
 
 
-def _integers(values: tuple[int, ...]) -> ctypes.Array[ctypes.c_int32]:
+def _integers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int32]:
     """At least one each: windows that see nothing have a sum of nothing."""
     return (ctypes.c_int32 * len(values))(*(max(1, value) for value in values))
 
