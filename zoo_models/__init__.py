@@ -31,6 +31,7 @@ from zoo_models import (
     squeezenet,
     tinyml,
     vgg,
+    video,
     yolo,
 )
 from zoo_models._builder import SizeError, ZooError
@@ -66,6 +67,7 @@ _FAMILIES = (
     segmentation,
     small,
     tinyml,
+    video,
 )
 
 ZOO: Mapping[str, ZooEntry] = MappingProxyType(

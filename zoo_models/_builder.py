@@ -44,10 +44,13 @@ MAX_WEIGHT_BYTES = 2**31 - 2**24
 """A protobuf message holds less than 2 GiB; the rest is for nodes and names."""
 
 Shape = tuple[int, ...]
-Pair = int | tuple[int, int]
-Padding = int | tuple[int, int] | tuple[int, int, int, int] | str
-"""Rows and columns added around a map: one number, (rows, columns), (top, left, bottom, right), or
-"SAME_UPPER".
+Sizes = int | tuple[int, ...]
+"""Of a window along every axis it slides along: one number for all, or (rows, columns), of a video
+(frames, rows, columns).
+"""
+Padding = int | tuple[int, ...] | str
+"""What is added around a map: one number, (rows, columns), (top, left, bottom, right), or
+"SAME_UPPER"; of a video with frames in front.
 """
 
 
@@ -79,11 +82,11 @@ class Value:
 
     @property
     def height(self) -> int:
-        return self.shape[2]
+        return self.shape[-2]
 
     @property
     def width(self) -> int:
-        return self.shape[3]
+        return self.shape[-1]
 
 
 Activation = Callable[[Value], Value]
@@ -148,9 +151,19 @@ class Builder:
 
     def input(self, channels: int, height: int, width: int, name: str = "image") -> Value:
         """The network's input, one image of (channels, height, width)."""
+        return self._input(name, (channels, height, width))
+
+    def video(
+        self, channels: int, frames: int, height: int, width: int, name: str = "frames"
+    ) -> Value:
+        """The network's input, (channels, frames, height, width): images one after the other."""
+        return self._input(name, (channels, frames, height, width))
+
+    def _input(self, name: str, shape: Shape) -> Value:
+        height, width = shape[-2:]
         if min(height, width) < 1:
             raise SizeError(f"an image has at least 1 row and 1 column, not {height} and {width}")
-        value = Value(name, (1, channels, height, width))
+        value = Value(name, (1, *shape))
         self._graph.input.append(_info(value))
         return value
 
@@ -221,9 +234,9 @@ class Builder:
         self,
         x: Value,
         channels: int,
-        kernel: Pair,
+        kernel: Sizes,
         *,
-        stride: int = 1,
+        stride: Sizes = 1,
         padding: Padding = 0,
         group: int = 1,
         dilation: int = 1,
@@ -232,8 +245,8 @@ class Builder:
     ) -> Value:
         """A convolution; group = its input's channels makes it depthwise."""
         name = self.unique("conv", name)
-        kernel = _pair(kernel)
-        height, width, attributes = _window(x, kernel, stride, padding, dilation=dilation)
+        kernel = _along(x, kernel)
+        sizes, attributes = _window(x, kernel, stride, padding, dilation=dilation)
         per_group = x.channels // group
         operands: list[Value | str] = [x, f"{name}.weight"]
         weight = self.weight(
@@ -244,7 +257,7 @@ class Builder:
         y = self.node(
             "Conv",
             operands,
-            (1, channels, height, width),
+            (1, channels, *sizes),
             weighted(x.moments),
             name,
             group=group,
@@ -260,7 +273,7 @@ class Builder:
         self,
         x: Value,
         channels: int,
-        kernel: Pair,
+        kernel: Sizes,
         *,
         activation: Activation | None = None,
         epsilon: float = 1e-5,
@@ -414,8 +427,8 @@ class Builder:
     def max_pool(
         self,
         x: Value,
-        kernel: Pair,
-        stride: int = 1,
+        kernel: Sizes,
+        stride: Sizes = 1,
         padding: Padding = 0,
         *,
         ceil: bool = False,
@@ -427,8 +440,8 @@ class Builder:
     def average_pool(
         self,
         x: Value,
-        kernel: Pair,
-        stride: int = 1,
+        kernel: Sizes,
+        stride: Sizes = 1,
         padding: Padding = 0,
         *,
         count_padding: bool = False,
@@ -442,20 +455,20 @@ class Builder:
         self,
         op_type: str,
         x: Value,
-        kernel: Pair,
-        stride: int,
+        kernel: Sizes,
+        stride: Sizes,
         padding: Padding,
         ceil: bool,
         name: str | None,
         **extra: Any,
     ) -> Value:
-        height, width, attributes = _window(x, _pair(kernel), stride, padding, ceil=ceil)
+        sizes, attributes = _window(x, _along(x, kernel), stride, padding, ceil=ceil)
         if ceil:
             attributes["ceil_mode"] = 1
         return self.node(
             op_type,
             [x],
-            (1, x.channels, height, width),
+            (1, x.channels, *sizes),
             x.moments,
             self.unique(op_type.lower(), name),
             **attributes,
@@ -603,36 +616,42 @@ def _info(value: Value) -> onnx.ValueInfoProto:
     return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, value.shape)
 
 
-def _pair(size: Pair) -> tuple[int, int]:
-    return (size, size) if isinstance(size, int) else size
+def _along(x: Value, sizes: Sizes) -> tuple[int, ...]:
+    """Sizes along every axis of a map behind its channels."""
+    return (sizes,) * (len(x.shape) - 2) if isinstance(sizes, int) else sizes
 
 
 def _window(
     x: Value,
-    kernel: tuple[int, int],
-    stride: int,
+    kernel: tuple[int, ...],
+    stride: Sizes,
     padding: Padding,
     *,
     dilation: int = 1,
     ceil: bool = False,
-) -> tuple[int, int, dict[str, Any]]:
-    """Rows and columns of the result of a sliding window, and its ONNX attributes. Raises SizeError
-    where none fits.
+) -> tuple[Shape, dict[str, Any]]:
+    """Sizes of the result of a sliding window, and its ONNX attributes. Raises SizeError where none
+    fits.
     """
-    attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": [stride, stride]}
+    steps = _along(x, stride)
+    attributes: dict[str, Any] = {"kernel_shape": list(kernel), "strides": list(steps)}
     if dilation > 1:
-        attributes["dilations"] = [dilation, dilation]
+        attributes["dilations"] = [dilation] * len(kernel)
     if isinstance(padding, str):
-        return -(-x.height // stride), -(-x.width // stride), {**attributes, "auto_pad": padding}
-    if isinstance(padding, int):
-        padding = (padding, padding)
-    top, left, bottom, right = padding if len(padding) == 4 else (*padding, *padding)
-    attributes["pads"] = [top, left, bottom, right]
-    sizes = []
-    for size, extent, around in zip(x.shape[2:], kernel, (top + bottom, left + right), strict=True):
+        sizes = tuple(-(-size // step) for size, step in zip(x.shape[2:], steps, strict=True))
+        return sizes, {**attributes, "auto_pad": padding}
+    around = _along(x, padding)
+    begins, ends = around[: len(kernel)], around[-len(kernel) :]
+    attributes["pads"] = [*begins, *ends]
+    found = []
+    for size, extent, step, begin, end in zip(
+        x.shape[2:], kernel, steps, begins, ends, strict=True
+    ):
         reach = (extent - 1) * dilation + 1
-        if size + around < reach:
-            raise SizeError(f"a window of {reach} does not fit into {size} and {around} of padding")
-        steps = size + around - reach
-        sizes.append((-(-steps // stride) if ceil else steps // stride) + 1)
-    return sizes[0], sizes[1], attributes
+        if size + begin + end < reach:
+            raise SizeError(
+                f"a window of {reach} does not fit into {size} and {begin + end} of padding"
+            )
+        free = size + begin + end - reach
+        found.append((-(-free // step) if ceil else free // step) + 1)
+    return tuple(found), attributes

@@ -84,7 +84,9 @@ def test_docstrings_give_the_published_counts(name: str) -> None:
 def test_shapes_are_those_that_onnx_infers(name: str) -> None:
     model = ZOO[name].build(weights=False)
     declared = shapes(model)
-    assert tuple(model.graph.input[0].type.tensor_type.shape.dim[k].dim_value for k in (2, 3)) == (
+    assert tuple(
+        model.graph.input[0].type.tensor_type.shape.dim[k].dim_value for k in (-2, -1)
+    ) == (
         ZOO[name].height,
         ZOO[name].width,
     )
@@ -174,6 +176,7 @@ def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
 
 SMALL = {
     "alexnet": (64, 51),
+    "c3d": (32, 24),
     "caffenet": (64, 51),
     "cnn5": (32, 35),
     "ds_cnn": (49, 10),
@@ -260,6 +263,27 @@ def test_the_pool_without_stride_of_tiny_yolo_may_be_unpadded() -> None:
     assert shapes(tiny_yolo_v2(weights=False))["grid"] == (1, 125, 13, 13)
 
 
+def test_layers_of_c3d_are_those_of_its_definition() -> None:
+    """At 224x224 the last pool has 8x8 pixels a channel, and fc6 the more weights."""
+    model = ZOO["c3d"].build(weights=False)
+    pools = {name: shape for name, shape in shapes(model).items() if name.startswith("pool")}
+    assert pools == {
+        "pool1": (1, 64, 16, 56, 56),
+        "pool2": (1, 128, 8, 28, 28),
+        "pool3": (1, 256, 4, 14, 14),
+        "pool4": (1, 512, 2, 7, 7),
+        "pool5": (1, 512, 1, 4, 4),
+    }
+    convolutions = [node for node in model.graph.node if node.op_type == "Conv"]
+    assert len(convolutions) == 8
+    for node in convolutions:
+        given = {attribute.name: list(attribute.ints) for attribute in node.attribute}
+        assert given["kernel_shape"] == [3, 3, 3] and given["pads"] == [1] * 6
+    entry, *size = parse("zoo:c3d@224x224")
+    large = count(entry.build(*size, weights=False))
+    assert large.parameters - 78_409_573 == 512 * (8 * 8 - 4 * 4) * 4096
+
+
 # --- names and sizes ----------------------------------------------------------------------------
 
 
@@ -324,7 +348,7 @@ def test_what_the_zoo_does_not_have_is_refused_in_one_line(text: str, message: s
     assert re.fullmatch(message, str(caught.value))
 
 
-@pytest.mark.parametrize("name", ["vgg16", "googlenet", "squeezenet1_0", "zfnet512"])
+@pytest.mark.parametrize("name", ["c3d", "vgg16", "googlenet", "squeezenet1_0", "zfnet512"])
 def test_the_smallest_size_works_and_no_smaller_one(name: str) -> None:
     entry = ZOO[name]
     rows, columns = entry.smallest()
