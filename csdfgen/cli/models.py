@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from typing import Any
 
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.goals import asked
 from csdfgen.goals.choice import chosen
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
-from csdfgen.native.backends import AUTO, kernels_for, settled
-from csdfgen.phases.heights import parse_rows
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.reading.zoo import is_zoo_name, look_up
@@ -40,20 +40,15 @@ def load_network(model: str, options: ModelOptions) -> Network:
     """The network of an ONNX file, or of a name of the zoo; for one image, as a batch of `--frames`
     where that is given. Raises ModelError.
     """
-    from csdfgen.reading.batching import obstacle
-    from csdfgen.reading.loader import load
+    from csdfgen.reading.loader import load_frames
 
-    network = load(model, shapes=dict(options.shapes), batch=options.batch)
-    frames = options.wishes.get("frames", 1)
-    if frames == 1 or network.batch > 1 or options.batch is not None:
-        return network
-    whole = load(model, shapes=dict(options.shapes), batch=frames)
-    if whole.batch == 1 and "batching" in options.wishes:
-        raise InputError(
-            f"--requests {frames} are images that do not touch each other; in this network {obstacle(whole, network, frames)}",
-            where=model,
-        )
-    return whole
+    return load_frames(
+        model,
+        options.wishes.get("frames", 1),
+        shapes=dict(options.shapes),
+        batch=options.batch,
+        apart="batching" in options.wishes,
+    )
 
 
 def input_span(model: str) -> tuple[float, float]:
@@ -84,24 +79,20 @@ def input_formats(model: str) -> Mapping[str, Format]:
 
 def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:
     """The options given, and the defaults. Raises InputError."""
-    given = {name: getattr(options, name) for name in CONVERSION}
-    given = {name: value for name, value in given.items() if value is not None}
-    rows = str(parse_rows(given.pop("rows", DEFAULTS.rows)))
-    if policy == DEFAULTS.policy and options.wishes.get("frames", 1) > 1:
-        policy = "demand" if "batches" in options.wishes else "overlap"
-    return PlanOptions(rows, policy=policy, **given, **options.wishes)
+    return asked.plan_options(_given(options), policy)
 
 
 def wished(
     options: ModelOptions, policy: str = DEFAULTS.policy, *, movable: bool = False
 ) -> PlanOptions:
-    """The options of a plan that is to be run, by the fastest backend that there is unless one is
-    named. movable: every row is to be placed by another packer, so that outputs do not lie in the
-    arena unless that is asked for. Raises InputError.
-    """
-    result = options.wishes.get("result", DEFAULTS.result if movable else "auto")
-    backend = settled(options.wishes.get("backend", AUTO))
-    return replace(plan_options(options, policy), result=result, backend=backend)
+    """The options of a plan that is to be run, see `goals.asked.wished`. Raises InputError."""
+    return asked.wished(_given(options), policy, movable=movable)
+
+
+def _given(options: ModelOptions) -> Mapping[str, Any]:
+    """What the user gave, by the name in `PlanOptions`."""
+    given = {name: getattr(options, name) for name in CONVERSION}
+    return {**{name: value for name, value in given.items() if value is not None}, **options.wishes}
 
 
 def built(
@@ -114,9 +105,9 @@ def built(
     """What is wished (see `wished`), its backend ready to run: native code is built by now."""
     if options.wishes.get("backend") != NUMPY.name:
         stage("building native code, once on this machine")
-    asked = wished(options, policy, movable=movable)
-    kernels_for(asked)
-    return asked
+    wish = wished(options, policy, movable=movable)
+    kernels_for(wish)
+    return wish
 
 
 def plan_network(
@@ -131,9 +122,9 @@ def plan_network(
     far a search has come. movable: see `wished`. Errors name the model.
     """
     try:
-        asked = built(options, stage, policy, movable=movable)
+        wish = built(options, stage, policy, movable=movable)
         stage("planning")
-        return chosen(network, asked, progress=stage)
+        return chosen(network, wish, progress=stage)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

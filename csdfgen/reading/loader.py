@@ -15,7 +15,7 @@ from pathlib import Path
 
 import onnx
 
-from csdfgen.errors import CsdfgenError, ModelError, option
+from csdfgen.errors import CsdfgenError, InputError, ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
@@ -34,7 +34,7 @@ from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
 
-__all__ = ["load"]
+__all__ = ["load", "load_frames"]
 
 
 def load(
@@ -73,6 +73,32 @@ def load(
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
         raise error.at(where) from error
+
+
+def load_frames(
+    source: str | os.PathLike[str],
+    frames: int,
+    *,
+    shapes: AskedShapes | None = None,
+    batch: int | None = None,
+    apart: bool = False,
+) -> Network:
+    """A model of one image as a batch of `frames`, if nothing else says how many images it takes.
+
+    apart: refuse one whose images touch each other, instead of what it means with them. Raises as
+    `load`; InputError.
+    """
+    network = load(source, shapes=shapes, batch=batch)
+    if frames == 1 or network.batch > 1 or batch is not None:
+        return network
+    whole = load(source, shapes=shapes, batch=frames)
+    if whole.batch == 1 and apart:
+        raise InputError(
+            f"{option('requests', frames)} are images that do not touch each other; in this network "
+            f"{obstacle(whole, network, frames)}",
+            where=os.fspath(source),
+        )
+    return whole
 
 
 def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:

@@ -1,0 +1,35 @@
+"""What does a plan get that is asked for by name? The options given, the defaults, and what these mean together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.native.backends import AUTO, settled
+from csdfgen.phases.heights import parse_rows
+
+__all__ = ["plan_options", "wished"]
+
+
+def plan_options(given: Mapping[str, Any], policy: str = DEFAULTS.policy) -> PlanOptions:
+    """The options of these names, and the defaults; several images enter one after the other, unless
+    layers work on several at once. Raises InputError.
+    """
+    rows = str(parse_rows(given.get("rows", DEFAULTS.rows)))
+    if policy == DEFAULTS.policy and given.get("frames", 1) > 1:
+        policy = "demand" if "batches" in given else "overlap"
+    return PlanOptions(**{**given, "rows": rows, "policy": policy})
+
+
+def wished(
+    given: Mapping[str, Any], policy: str = DEFAULTS.policy, *, movable: bool = False
+) -> PlanOptions:
+    """The options of a plan that is to be run, by the fastest backend that there is unless one is
+    named. movable: every row is to be placed by another packer, so that outputs do not lie in the
+    arena unless that is asked for. Raises InputError.
+    """
+    result = given.get("result", DEFAULTS.result if movable else "auto")
+    backend = settled(given.get("backend", AUTO))
+    return replace(plan_options(given, policy), result=result, backend=backend)
