@@ -72,8 +72,8 @@ def _run(arguments: list[str]) -> int:
         return _ended(arguments)
     except CsdfgenError as error:
         return _failed(str(error))
-    except KeyboardInterrupt:
-        _complain("interrupted")
+    except KeyboardInterrupt as interrupt:
+        _complain(": ".join(["interrupted", *map(str, interrupt.args)]))
         return _INTERRUPTED
     except BrokenPipeError:
         # whoever read our output has gone; nothing is left to say
@@ -98,8 +98,8 @@ def _ended(arguments: list[str]) -> int:
     code = 0
     try:
         app(arguments, prog_name="csdfgen")
-    except InterruptedByUserError:
-        raise KeyboardInterrupt from None
+    except InterruptedByUserError as interrupt:
+        raise KeyboardInterrupt(*interrupt.args) from None
     except SystemExit as end:
         if _is_of_a_broken_pipe(end):
             raise BrokenPipeError from end

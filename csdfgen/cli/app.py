@@ -8,6 +8,7 @@ at once there.
 from __future__ import annotations
 
 import enum
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -27,6 +28,7 @@ from csdfgen.cli import (
     picture_options,
     run_options,
     schedule_options,
+    sweep_options,
 )
 from csdfgen.cli.capacities import parse_capacities
 from csdfgen.cli.commands import CHECKS, Command, Commands, RunCommand
@@ -494,6 +496,33 @@ def analyze(
 
     questions = analyze_options.graph_questions(asked, how, pictures.read())
     run_analyze(AnalyzeRequest(model, network.read(), device, as_json, csv, questions))
+
+
+@app.command(
+    cls=Command,
+    epilog="Examples:\n\n  csdfgen sweep spec.toml -o results.parquet\n\n  csdfgen sweep spec.toml -o results.csv --jobs 4\n\n"
+    "  csdfgen sweep spec.toml -o results.parquet --on dask://scheduler:8786",
+)
+def sweep(
+    spec: sweep_options.SpecArgument,
+    *,
+    output: sweep_options.TableOption,
+    jobs: sweep_options.JobsOption = None,
+    on: sweep_options.OnOption = None,
+    timings: sweep_options.TimingsOption = False,
+) -> None:
+    """Plan models in many ways, into one table and one picture: budgets, devices, batchings, formats, whatever
+    `schedule` takes.
+
+    Finished points are kept: broken off, however that was, the same command goes on and gives the same table.
+    """
+    if jobs is not None and on is not None:
+        raise typer.BadParameter(
+            "is of this machine; leave --jobs or --on out", param_hint="--jobs"
+        )
+    from csdfgen.cli.sweep import SweepRequest, run_sweep
+
+    run_sweep(SweepRequest(spec, output, jobs or os.cpu_count() or 1, on, timings))
 
 
 machine_commands.add_to(app)

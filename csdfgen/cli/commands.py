@@ -22,7 +22,9 @@ CHECKS = ("outputs", "layers")
 
 
 class InterruptedByUserError(Exception):
-    """Ctrl-C, kept from typer's own handling so that `main` can say it in a word."""
+    """Ctrl-C, kept from typer's own handling so that `main` can say it in a word, and with it what the
+    command has to say.
+    """
 
 
 def _without_types(params: list[Any]) -> list[Any]:
@@ -74,7 +76,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt as interrupt:
-            raise InterruptedByUserError from interrupt
+            raise InterruptedByUserError(*interrupt.args) from interrupt
 
 
 class RunCommand(Command):

@@ -61,6 +61,20 @@ ARROWS: dict[str, set[str]] = {
     },
     "precision": STAGES - {"dataflow", "phases"}
     | {"reading", "planning", "runtime", "devices", "goals"},
+    "sweeps": {
+        "base",
+        "model",
+        "reading",
+        "phases",
+        "native",
+        "planning",
+        "charts",
+        "schedules",
+        "devices",
+        "goals",
+        "precision",
+        "runtime",
+    },
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {

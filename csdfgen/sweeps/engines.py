@@ -1,0 +1,177 @@
+"""Who plans the points? Processes of this machine, or the workers of a Dask cluster that is there.
+
+Either yields (place in the list, outcome) as points finish, in any order, and leaves nothing running behind when
+it is closed.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent import futures
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import Any
+
+from csdfgen.errors import CsdfgenError, InputError, ToolError, first_line
+from csdfgen.sweeps.point import Outcome, Task, plan_point
+
+__all__ = ["Engine", "dask_cluster", "local_processes", "scheduler_address"]
+
+Finished = Generator[tuple[int, Outcome], None, None]
+"""(place in the list, outcome) of points that are done."""
+
+Engine = Callable[[Sequence[Task]], Finished]
+
+_SCHEME = "dask://"
+_REACHED_WITHIN, _LEFT_WITHIN = 10, 5
+"""Seconds."""
+
+_DASK_LOGGERS = ("distributed", "tornado", "asyncio")
+
+
+# This machine -----------------------------------------------------------------------------------
+
+
+def local_processes(tasks: Sequence[Task], jobs: int) -> Finished:
+    """As many points at a time as `jobs` says, each in a process that ends with this one, however it ends.
+
+    Raises CsdfgenError of a worker; ToolError if one is gone.
+    """
+    context = get_context("spawn")  # threads of linear algebra do not outlive a fork
+    here, there = context.Pipe(duplex=False)
+    pool = ProcessPoolExecutor(jobs, context, _begin, (here,))
+    try:
+        with _without_interrupts():
+            places = {pool.submit(plan_point, task): place for place, task in enumerate(tasks)}
+        for future in futures.as_completed(places):
+            yield places[future], future.result()
+    except BrokenProcessPool:
+        raise ToolError(
+            "a process that planned was ended from outside, perhaps for want of memory; go on with fewer --jobs"
+        ) from None
+    finally:
+        there.close()  # who still plans stops at once
+        pool.shutdown(wait=True, cancel_futures=True)
+        here.close()
+
+
+@contextmanager
+def _without_interrupts() -> Iterator[None]:
+    """Processes that are started in the block never hear Ctrl-C, not while they start either; this one hears it
+    afterwards.
+    """
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin(here: Connection) -> None:
+    """In a new process: Ctrl-C is the parent's, and the parent's end is ours, were it by SIGKILL."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(here,), daemon=True).start()
+
+
+def _end_with(parent: Connection) -> None:
+    try:
+        parent.recv_bytes()
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+# A cluster --------------------------------------------------------------------------------------
+
+
+def scheduler_address(text: str) -> str:
+    """Dask's own address of a scheduler. Raises InputError for what is none.
+
+    >>> scheduler_address("dask://10.0.0.1:8786")
+    'tcp://10.0.0.1:8786'
+    """
+    host, colon, port = text.removeprefix(_SCHEME).rpartition(":")
+    if not text.startswith(_SCHEME) or not (host and colon and port.isascii() and port.isdigit()):
+        raise InputError(f"--on {text}: dask://HOST:PORT of a Dask scheduler is needed")
+    return f"tcp://{host}:{port}"
+
+
+def dask_cluster(tasks: Sequence[Task], address: str) -> Finished:
+    """The points on the workers of a scheduler (`scheduler_address`). Raises ToolError where it cannot be reached,
+    goes away, or has no worker that can plan; CsdfgenError of a worker.
+    """
+    distributed = _distributed()
+    client = _connected(distributed, address)
+    try:
+        asked = [client.submit(plan_point, task, pure=False) for task in tasks]
+        places = {future.key: place for place, future in enumerate(asked)}
+        for future in distributed.as_completed(asked, loop=client.loop):
+            yield places[future.key], _result(distributed, future, address)
+            future.release()
+    finally:
+        _leave(client)
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise InputError(
+            f"--on needs Dask, which cannot be imported ({error}); pip install 'csdfgen[dask]'"
+        ) from None
+    for name in _DASK_LOGGERS:  # what is wrong is said in a line of ours
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    return distributed
+
+
+def _connected(distributed: Any, address: str) -> Any:
+    """A client of the scheduler, which has a worker at least. Raises ToolError."""
+    client = None
+    try:
+        client = distributed.Client(address, timeout=_REACHED_WITHIN, set_as_default=False)
+        client.wait_for_workers(1, timeout=_REACHED_WITHIN)
+    except (OSError, TimeoutError, ValueError) as error:
+        if client is None:
+            raise ToolError(
+                f"no Dask scheduler answers within {_REACHED_WITHIN} s; start one with dask scheduler, and see "
+                "that its address can be reached from here",
+                where=address,
+            ) from error
+        _leave(client)
+        raise ToolError("has no workers; start some with dask worker", where=address) from error
+    return client
+
+
+def _result(distributed: Any, future: Any, address: str) -> Outcome:
+    """What a worker has found. Raises CsdfgenError, its own or for it."""
+    try:
+        return future.result()
+    except (CsdfgenError, MemoryError):
+        raise
+    except distributed.KilledWorker:
+        raise ToolError(
+            "a point has ended every worker that planned it, perhaps for want of memory",
+            where=address,
+        ) from None
+    except (OSError, futures.CancelledError) as error:
+        raise ToolError(f"has gone away: {first_line(error)}", where=address) from None
+    except (ImportError, RuntimeError) as error:
+        raise ToolError(
+            f"a worker cannot plan: {first_line(error)}; install csdfgen there as it is here",
+            where=address,
+        ) from None
+
+
+def _leave(client: Any) -> None:
+    """Forget what is not done yet; what a worker is at, it ends."""
+    with suppress(Exception):  # the scheduler may be gone, and nothing of ours is left there then
+        client.close(timeout=_LEFT_WITHIN)

@@ -1,0 +1,208 @@
+"""What does one point of a sweep come to? Its plan, made in whatever process this is, in figures.
+
+A worker may run on another machine: one that has other files, another csdfgen or other instructions refuses, so
+that a table is the same wherever its rows come from.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import hashlib
+import os
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from types import MappingProxyType
+
+from csdfgen.devices.model import estimate
+from csdfgen.errors import CsdfgenError, InputError, ToolError, about
+from csdfgen.goals.asked import wished
+from csdfgen.goals.choice import chosen, profile_for
+from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.planning.plan import Plan
+from csdfgen.precision.quantize import Quantized, quantize
+from csdfgen.reading.loader import load_frames
+from csdfgen.sweeps.axes import Value, shapes_of
+from csdfgen.sweeps.sources import (
+    device_located,
+    digests_of,
+    instructions,
+    located,
+    program_digest,
+)
+from csdfgen.sweeps.spec import Point
+from runtime.images import ImageOptions, read_frames
+
+__all__ = ["FIGURES", "Outcome", "Task", "plan_point", "task_of"]
+
+Outcome = Mapping[str, Value]
+"""What is known of a point, by the names of `FIGURES`, and `plan_seconds`: how long planning took."""
+
+FIGURES: Mapping[str, str] = MappingProxyType(
+    {
+        "ok": "flag",
+        "images": "integer",
+        "planned_bytes": "integer",
+        "outputs_bytes": "integer",
+        "peak_live_bytes": "integer",
+        "whole_layer_live_bytes": "integer",
+        "firings": "integer",
+        "predicted_frame_ms": "number",
+        "predicted_request_ms": "number",
+        "predicted_on": "text",
+        "sqnr_db": "number",
+        "error": "text",
+    }
+)
+"""Figure -> kind (`axes.Axis`). images: that come together; planned_bytes: of the arena; outputs_bytes: of arrays
+beside it; a frame is one image, a request all of them; sqnr_db: of formats that were calibrated.
+"""
+
+_OPTIONS = frozenset(field.name for field in fields(PlanOptions)) - {"policy"}
+"""Axes that are options of a plan by their own names."""
+
+_BATCHING = "joint"
+"""How requests are batched unless it is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A point for a worker. folder: the spec's, where files are looked for. digests: of what the point reads, by
+    name; program, code: of the csdfgen that asks (`sources`).
+    """
+
+    point: Point
+    folder: str
+    digests: Mapping[str, str]
+    program: str
+    code: str
+
+    @property
+    def key(self) -> str:
+        """32 hexadecimal digits of all that the outcome depends on."""
+        parts = (
+            sorted(self.point.values.items()),
+            asdict(self.point.calibration) if self.point.values["formats"] else None,
+            sorted(self.digests.items()),
+            self.program,
+            self.code,
+        )
+        return hashlib.sha256(repr(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def task_of(point: Point, folder: str) -> Task:
+    """The task of a point whose backend is settled. Raises CsdfgenError for a file that is not there."""
+    code = instructions(str(point.values["backend"]))
+    return Task(point, folder, digests_of(point, folder), program_digest(), code)
+
+
+def plan_point(task: Task) -> Outcome:
+    """Plan a point; what csdfgen refuses is an outcome too. Raises CsdfgenError where this process is none that
+    can plan it.
+    """
+    _check(task)
+    start = time.perf_counter()
+    # messages speak of options as the spec writes them, also in a command's own process
+    found = contextvars.Context().run(_outcome, task)
+    return {**found, "plan_seconds": time.perf_counter() - start}
+
+
+def _check(task: Task) -> None:
+    """Raise InputError in a process that would make other plans."""
+    if program_digest() != task.program:
+        raise InputError("a worker has another csdfgen; install the same version there")
+    if instructions(str(task.point.values["backend"])) != task.code:
+        here = instructions(str(task.point.values["backend"]))
+        raise InputError(
+            f"a worker's native code is for {here}, here it is for {task.code}, with other scratch; "
+            "say backend = 'numpy', or take workers of one kind"
+        )
+    for name, digest in digests_of(task.point, task.folder).items():
+        if digest != task.digests[name]:
+            raise InputError(
+                "is another file where a worker runs, or has changed; share the folder", where=name
+            )
+
+
+def _outcome(task: Task) -> dict[str, Value]:
+    nothing: dict[str, Value] = dict.fromkeys(FIGURES)
+    try:
+        return nothing | {"ok": True} | _figures(task)
+    except ToolError:
+        raise  # no compiler is no property of a point
+    except CsdfgenError as error:
+        said = str(error).replace(f"{task.folder}{os.sep}", "")
+        return nothing | {"ok": False, "error": said}
+
+
+def _figures(task: Task) -> dict[str, Value]:
+    """The figures of a plan. Raises CsdfgenError."""
+    values = task.point.values
+    model = located(task.folder, str(values["model"]))
+    options = _options(task)
+    network = load_frames(
+        model,
+        options.frames,
+        shapes=shapes_of(str(values["shape"] or "")),
+        batch=_count(values["batch"]),
+        apart=bool(options.batching),
+    )
+    with about(model):
+        if values["formats"]:
+            made = _quantized(task, network, options)
+            return _told(made.plan) | {"sqnr_db": made.sqnr_db}
+        return _told(chosen(network, options))
+
+
+def _count(value: Value) -> int | None:
+    return None if value is None else int(value)
+
+
+def _options(task: Task) -> PlanOptions:
+    """How the point is to be planned. Raises InputError."""
+    values = task.point.values
+    given = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
+    if values["latency"] is not None:
+        given["latency"] = float(values["latency"]) / 1e3
+    if values["device"]:
+        given["device"] = device_located(task.folder, str(values["device"]))
+    if values["tuning"]:
+        given["tuning"] = located(task.folder, str(values["tuning"]))
+    if values["requests"]:
+        given |= {"frames": values["requests"], "batching": values["batching"] or _BATCHING}
+    return wished(given, str(values["policy"] or DEFAULTS.policy))
+
+
+def _quantized(task: Task, network: Network, options: PlanOptions) -> Quantized:
+    """The model in other formats, planned. Raises CsdfgenError."""
+    values, told = task.point.values, task.point.calibration
+    files = [located(task.folder, name) for name in told.files]
+    images = ImageOptions(told.resize, told.mean, told.std, told.layout)
+    return quantize(
+        located(task.folder, str(values["model"])),
+        read_frames(files, network, images) or None,
+        format=str(values["formats"]),
+        integer_io=told.integer_io,
+        planning=options,
+        shapes=shapes_of(str(values["shape"] or "")) or None,
+    )
+
+
+def _told(plan: Plan) -> dict[str, Value]:
+    """What a table says of a plan. An order covers `conversion.frames` images, and is repeated for a batch."""
+    profile = profile_for(plan.options)
+    figures, covered = plan.figures, plan.conversion.frames
+    seconds = estimate(plan, profile).seconds
+    images = max(covered, plan.network.batch)
+    return {
+        "images": images,
+        "planned_bytes": plan.planned_bytes,
+        "outputs_bytes": figures.get("outputs", 0),
+        "peak_live_bytes": figures["peak_live"],
+        "whole_layer_live_bytes": figures["whole_layer_live"],
+        "firings": len(plan.order),
+        "predicted_frame_ms": 1e3 * seconds / covered,
+        "predicted_request_ms": 1e3 * seconds * images / covered,
+        "predicted_on": profile.name,
+    }

@@ -1,0 +1,87 @@
+"""From a spec to rows: what is known is taken from the cache, the rest is planned, and kept as soon as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+from csdfgen.errors import CsdfgenError, about
+from csdfgen.goals.choice import profile_for
+from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import AUTO, settled
+from csdfgen.sweeps.cache import Cache
+from csdfgen.sweeps.engines import Engine
+from csdfgen.sweeps.point import Outcome, Task, task_of
+from csdfgen.sweeps.sources import device_located
+from csdfgen.sweeps.spec import Point, Spec
+
+__all__ = ["Swept", "sweep", "tasks_of"]
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """All points with their outcomes, in the order of the spec. known: outcomes that were there before."""
+
+    points: tuple[Point, ...]
+    outcomes: tuple[Outcome, ...]
+    known: int
+
+    @property
+    def refused(self) -> int:
+        """Points that have no plan."""
+        return sum(not outcome["ok"] for outcome in self.outcomes)
+
+
+def tasks_of(spec: Spec, where: str) -> tuple[Task, ...]:
+    """A task for every point, its backend settled on this machine. Raises CsdfgenError for what is no property of
+    one point: a model, a device or another file that is not there, native code that cannot be built.
+    """
+    folder = str(spec.folder)
+    found = []
+    devices: set[object] = set()
+    with about(where):
+        for point in spec.points:
+            backend = settled(str(point.values["backend"] or AUTO))
+            settled_point = replace(point, values={**point.values, "backend": backend})
+            device = point.values["device"]
+            if device and device not in devices:
+                profile_for(PlanOptions(device=device_located(folder, str(device))))
+                devices.add(device)
+            found.append(task_of(settled_point, folder))
+    return tuple(found)
+
+
+def sweep(tasks: tuple[Task, ...], cache: Cache, engine: Engine, progress: Progress) -> Swept:
+    """Plan every point that the cache does not know. Raises CsdfgenError of the engine, of workers and of the
+    cache; KeyboardInterrupt with how many points are kept, so that the next sweep goes on there.
+    """
+    keys = [task.key for task in tasks]
+    by_key = dict(zip(keys, tasks, strict=True))  # a point that is asked for twice is planned once
+    known = {key: outcome for key in by_key if (outcome := cache.get(key)) is not None}
+    before = sum(key in known for key in keys)
+    left = [key for key in by_key if key not in known]
+    progress("planning", len(known), len(by_key))
+    try:
+        with closing(engine([by_key[key] for key in left])) as finished:
+            for place, outcome in finished if left else ():
+                cache.put(left[place], outcome)
+                known[left[place]] = outcome
+                progress("planning", len(known), len(by_key))
+    except KeyboardInterrupt:
+        kept = sum(key in known for key in keys)
+        raise KeyboardInterrupt(_kept(kept, len(keys), cache)) from None
+    except CsdfgenError as error:
+        kept = sum(key in known for key in keys)
+        if not kept:
+            raise
+        said = f"{error.message}; {_kept(kept, len(keys), cache)}"
+        raise type(error)(said, where=error.where) from None
+    points = tuple(task.point for task in tasks)
+    return Swept(points, tuple(known[key] for key in keys), before)
+
+
+def _kept(kept: int, total: int, cache: Cache) -> str:
+    return f"{kept:,} of {total:,} points are kept in {cache.folder}, from where the same command goes on"

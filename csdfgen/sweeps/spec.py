@@ -1,0 +1,192 @@
+"""Which points does a SPEC.toml ask for? Every combination of its values, grid by grid, in its order.
+
+Keys are the options of `csdfgen schedule`, with one value or a list of them; those above the first [[grid]] are of
+every grid. The first key changes slowest. What is unknown, and a value that is none, is refused with its place.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from csdfgen.devices.toml_table import TomlTable
+from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.files import quoted, read_bytes
+from csdfgen.sweeps.axes import AXES, Value, value_of
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+__all__ = ["Calibration", "Point", "Spec", "read_spec"]
+
+_GRID, _CALIBRATION = "grid", "calibration"
+
+_MOST_POINTS = 100_000
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """What a float model is shown before it is stored in integers. files: as written in the file; how pixels
+    become values as in `runtime.images.ImageOptions`.
+    """
+
+    files: tuple[str, ...] = ()
+    integer_io: bool = False
+    resize: bool = False
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    layout: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One plan that is asked for: the value of every axis, None where nothing is said."""
+
+    values: Mapping[str, Value]
+    calibration: Calibration
+
+    @property
+    def images(self) -> int:
+        """Of one order of firings, as asked for."""
+        return int(self.values["requests"] or self.values["frames"] or 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Spec:
+    """A file as read. folder: in which names of files are looked for, its own."""
+
+    points: tuple[Point, ...]
+    title: str
+    folder: Path
+
+
+def read_spec(path: str | os.PathLike[str]) -> Spec:
+    """The points of a file. Raises InputError with file, key and value."""
+    where = str(path)
+    try:
+        parsed = tomllib.loads(read_bytes(path).decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"is not TOML: {error}", where=where) from None
+    root = TomlTable(parsed, where, "", {})
+    title = root.text("title", Path(path).stem)
+    shared = {name: value for name, value in parsed.items() if name not in ("title", _GRID)}
+    _check_keys(TomlTable(shared, where, "", {}))
+    grids = list(root.tables(_GRID)) or [TomlTable({}, where, "", {})]
+    points: list[Point] = []
+    for grid in grids:
+        _check_keys(grid)
+        asked = TomlTable({**shared, **grid.value}, where, grid.path, {})
+        points += _points(asked, _MOST_POINTS - len(points))
+    return Spec(tuple(points), title, Path(path).resolve().parent)
+
+
+def _check_keys(table: TomlTable) -> None:
+    """Raise InputError for a key that is none."""
+    for name in (*AXES, _CALIBRATION):
+        table.get(name)
+    table.finish()
+
+
+def _points(grid: TomlTable, most: int) -> Iterator[Point]:
+    """The combinations of one grid, the first key slowest."""
+    given = {name: _values(grid, name) for name in grid.value if name != _CALIBRATION}
+    if None in given.setdefault("model", [None]):
+        raise grid.fault("model", 'is missing; an ONNX file or "zoo:NAME" is needed')
+    count = math.prod(map(len, given.values()))
+    if count > most:
+        raise InputError(
+            f"asks for {count:,} points more, where {most:,} are left of {_MOST_POINTS:,}; share them out to several files",
+            where=f"{grid.where}: {grid.path}" if grid.path else grid.where,
+        )
+    calibration = _calibration(grid)
+    nothing: dict[str, Value] = dict.fromkeys(AXES)
+    for combination in product(*given.values()):
+        point = Point({**nothing, **dict(zip(given, combination, strict=True))}, calibration)
+        _check(point, grid)
+        yield point
+
+
+def _values(grid: TomlTable, name: str) -> Sequence[Value]:
+    """The values of an axis, at least one, no two alike."""
+    found = grid.value[name]
+    asked = found if isinstance(found, list) else [found]
+    if not asked:
+        raise grid.fault(name, "is an empty list; a value is needed")
+    try:
+        values = [value_of(name, value) for value in asked]
+    except CsdfgenError as error:
+        raise grid.fault(name, error.message) from None
+    twice = next((a for a, v in zip(asked, values, strict=True) if values.count(v) > 1), None)
+    if twice is not None:
+        raise grid.fault(name, f"has {quoted(twice)} twice")
+    return values
+
+
+def _calibration(grid: TomlTable) -> Calibration:
+    table = grid.table(_CALIBRATION, needed=False)
+    found = Calibration(
+        table.texts("files"),
+        _flag(table, "integer_io"),
+        _flag(table, "resize"),
+        _numbers(table, "mean"),
+        _numbers(table, "std"),
+        table.text("layout", "") or None,
+    )
+    table.finish()
+    return found
+
+
+def _flag(table: TomlTable, name: str) -> bool:
+    value = table.get(name)
+    if not isinstance(value, (bool, type(None))):
+        raise table.fault(name, f"is {quoted(value)}; true or false is needed")
+    return bool(value)
+
+
+def _numbers(table: TomlTable, name: str) -> tuple[float, ...] | None:
+    """A number for every channel, or one for all."""
+    value: Any = table.get(name)
+    if value is None:
+        return None
+    found = value if isinstance(value, list) else [value]
+    if not found or any(isinstance(one, bool) or not _is_finite(one) for one in found):
+        raise table.fault(name, f"is {quoted(value)}; finite numbers are needed")
+    if name == "std" and 0 in found:
+        raise table.fault(name, "has a 0, by which nothing can be divided")
+    return tuple(float(one) for one in found)
+
+
+def _is_finite(value: object) -> bool:
+    return isinstance(value, (int, float)) and abs(value) < 1e30
+
+
+def _check(point: Point, grid: TomlTable) -> None:
+    """Raise InputError for what no plan can be asked for; what only this model or budget lacks becomes a row."""
+    values = point.values
+    if values["batching"] and not values["requests"]:
+        raise grid.fault("batching", "needs images to share out; say how many with requests")
+    if values["requests"]:
+        both = next((name for name in ("frames", "batches") if values[name]), None)
+        if both is not None:
+            raise grid.fault("requests", f"chooses what {both} gives; leave one of them out")
+    if values["batches"] and not values["frames"]:
+        raise grid.fault("batches", "is of several images; say how many with frames")
+    if not values["formats"]:
+        return
+    if values["formats"] != "float16" and not point.calibration.files:
+        raise grid.fault(
+            "formats",
+            f"'{values['formats']}' is chosen by what inputs show; give calibration = {{ files = [...] }}",
+        )
+    if max(point.images, int(values["batch"] or 1)) > 1:
+        raise grid.fault(
+            "formats", "plans one image at a time; leave batch, frames and requests out"
+        )

@@ -1,0 +1,102 @@
+"""How is a sweep written down? A row a point in the order of the spec, the same columns whatever was asked.
+
+`.csv` and `.json` need nothing else; `.parquet` is written by pyarrow. Equal rows give equal bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from csdfgen.errors import InputError
+from csdfgen.sweeps.axes import AXES, Value
+from csdfgen.sweeps.point import FIGURES, Outcome
+from csdfgen.sweeps.spec import Point
+
+__all__ = ["COLUMNS", "PLAN_SECONDS", "SUFFIXES", "Row", "check_table", "row_of", "table_bytes"]
+
+Row = Mapping[str, Value]
+"""Column -> value, None where there is none."""
+
+PLAN_SECONDS = "plan_seconds"
+"""The column that only who asks for it gets: it is another one in every run."""
+
+COLUMNS: Mapping[str, str] = MappingProxyType(
+    {**{axis.column: axis.kind for axis in AXES.values()}, **FIGURES, PLAN_SECONDS: "number"}
+)
+"""Column -> kind (`axes.Axis`)."""
+
+
+def row_of(point: Point, outcome: Outcome, *, timed: bool) -> Row:
+    """The row of a point. timed: with the seconds that planning took."""
+    given = {axis.column: point.values[name] for name, axis in AXES.items()}
+    row = {**given, **{name: outcome[name] for name in FIGURES}}
+    return {**row, PLAN_SECONDS: outcome[PLAN_SECONDS]} if timed else row
+
+
+def check_table(path: Path) -> None:
+    """Raise InputError now for a suffix that is none, and a missing pyarrow."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"a sweep is written as {', '.join(SUFFIXES)}", where=str(path))
+    if path.suffix.lower() == ".parquet":
+        _pyarrow(str(path))
+
+
+def table_bytes(rows: Sequence[Row], path: Path) -> bytes:
+    """The file of a table, by its suffix. Raises InputError."""
+    return _WRITERS[path.suffix.lower()](rows)
+
+
+def _csv(rows: Sequence[Row]) -> bytes:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({name: _cell(value) for name, value in row.items()} for row in rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
+
+
+def _cell(value: Value) -> object:
+    return str(value).lower() if isinstance(value, bool) else value
+
+
+def _json(rows: Sequence[Row]) -> bytes:
+    lines = ",\n".join(json.dumps(row, ensure_ascii=False, allow_nan=False) for row in rows)
+    return f"[\n{lines}\n]\n".encode("utf-8", "backslashreplace")
+
+
+def _parquet(rows: Sequence[Row]) -> bytes:
+    pyarrow, parquet = _pyarrow("")
+    types = {
+        "text": pyarrow.string(),
+        "integer": pyarrow.int64(),
+        "number": pyarrow.float64(),
+        "flag": pyarrow.bool_(),
+    }
+    schema = pyarrow.schema([(name, types[COLUMNS[name]]) for name in rows[0]])
+    sink = pyarrow.BufferOutputStream()
+    parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def _pyarrow(where: str) -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError as error:
+        raise InputError(
+            f".parquet needs pyarrow, which cannot be imported ({error}); pip install 'csdfgen[sweep]', or write .csv",
+            where=where,
+        ) from None
+    return pyarrow, parquet
+
+
+_WRITERS: Mapping[str, Callable[[Sequence[Row]], bytes]] = MappingProxyType(
+    {".parquet": _parquet, ".csv": _csv, ".json": _json}
+)
+
+SUFFIXES = tuple(_WRITERS)
