@@ -25,6 +25,7 @@ __all__ = [
     "about",
     "first_line",
     "option",
+    "options_as_arguments",
     "options_as_flags",
     "shape_option",
 ]
@@ -123,7 +124,22 @@ def options_as_flags() -> Iterator[None]:
     """While the block runs, messages speak of options as they are typed: the command line's
     setting.
     """
-    token = _AS_FLAGS.set(True)
+    with _spoken_of(True):
+        yield
+
+
+@contextmanager
+def options_as_arguments() -> Iterator[None]:
+    """While the block runs, messages speak of options by their names, also within a command: for what is
+    asked in a file.
+    """
+    with _spoken_of(False):
+        yield
+
+
+@contextmanager
+def _spoken_of(as_flags: bool) -> Iterator[None]:
+    token = _AS_FLAGS.set(as_flags)
     try:
         yield
     finally:

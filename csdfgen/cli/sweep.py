@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from csdfgen.cli.terminal import console, counted, plain, stages
+from csdfgen.errors import options_as_arguments
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.sweeps.cache import Cache, cache_beside
 from csdfgen.sweeps.engines import Engine, dask_cluster, local_processes, scheduler_address
@@ -47,14 +48,16 @@ def run_sweep(request: SweepRequest) -> None:
     """Plan all points that are not known yet, write table and picture. Raises CsdfgenError, KeyboardInterrupt."""
     engine = request.engine()
     check_table(request.output)
-    spec = read_spec(request.spec)
+    with options_as_arguments():
+        spec = read_spec(request.spec)
     check_writable(request.output)
     check_writable(request.picture)
     cache = Cache(cache_beside(request.output))
     start = time.monotonic()
     with stages() as stage:
         stage("reading models")
-        tasks = tasks_of(spec, str(request.spec))
+        with options_as_arguments():
+            tasks = tasks_of(spec, str(request.spec))
         found = sweep(tasks, cache, engine, stage)
     rows = [
         row_of(point, outcome, timed=request.timed)

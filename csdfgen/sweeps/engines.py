@@ -7,20 +7,18 @@ it is closed.
 from __future__ import annotations
 
 import logging
-import os
 import signal
-import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent import futures
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context
-from multiprocessing.connection import Connection
 from typing import Any
 
 from csdfgen.errors import CsdfgenError, InputError, ToolError, first_line
 from csdfgen.sweeps.point import Outcome, Task, plan_point
+from csdfgen.sweeps.worker import begin
 
 __all__ = ["Engine", "dask_cluster", "local_processes", "scheduler_address"]
 
@@ -46,7 +44,7 @@ def local_processes(tasks: Sequence[Task], jobs: int) -> Finished:
     """
     context = get_context("spawn")  # threads of linear algebra do not outlive a fork
     here, there = context.Pipe(duplex=False)
-    pool = ProcessPoolExecutor(jobs, context, _begin, (here,))
+    pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, begin, (here,))
     try:
         with _without_interrupts():
             places = {pool.submit(plan_point, task): place for place, task in enumerate(tasks)}
@@ -75,19 +73,6 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _begin(here: Connection) -> None:
-    """In a new process: Ctrl-C is the parent's, and the parent's end is ours, were it by SIGKILL."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(here,), daemon=True).start()
-
-
-def _end_with(parent: Connection) -> None:
-    try:
-        parent.recv_bytes()
-    except (EOFError, OSError):
-        os._exit(1)
 
 
 # A cluster --------------------------------------------------------------------------------------

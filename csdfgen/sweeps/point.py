@@ -6,7 +6,6 @@ that a table is the same wherever its rows come from.
 
 from __future__ import annotations
 
-import contextvars
 import hashlib
 import os
 import time
@@ -15,7 +14,7 @@ from dataclasses import asdict, dataclass, fields
 from types import MappingProxyType
 
 from csdfgen.devices.model import estimate
-from csdfgen.errors import CsdfgenError, InputError, ToolError, about
+from csdfgen.errors import CsdfgenError, InputError, ToolError, about, options_as_arguments
 from csdfgen.goals.asked import wished
 from csdfgen.goals.choice import chosen, profile_for
 from csdfgen.model.network import Network
@@ -103,8 +102,8 @@ def plan_point(task: Task) -> Outcome:
     """
     _check(task)
     start = time.perf_counter()
-    # messages speak of options as the spec writes them, also in a command's own process
-    found = contextvars.Context().run(_outcome, task)
+    with options_as_arguments():
+        found = _outcome(task)
     return {**found, "plan_seconds": time.perf_counter() - start}
 
 

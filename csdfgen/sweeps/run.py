@@ -84,4 +84,5 @@ def sweep(tasks: tuple[Task, ...], cache: Cache, engine: Engine, progress: Progr
 
 
 def _kept(kept: int, total: int, cache: Cache) -> str:
-    return f"{kept:,} of {total:,} points are kept in {cache.folder}, from where the same command goes on"
+    said = f"{kept:,} of {total:,} points are done"
+    return f"{said}, kept in {cache.folder}, from where the same command goes on" if kept else said
