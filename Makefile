@@ -19,6 +19,7 @@
 #   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured; rewrites a table of docs/formats.md; five minutes
 #   make bench-requests  requests of several images of six networks in one memory, by every way, beside rows alone and onnxruntime; rewrites tables of docs/requests.md; an hour
 #   make bench-quality   what int8, mixed, int16 and float16 do to trained networks that you have: ARGS="--recogniser F --detector F --classifier F --write"; half an hour
+#   make bench-sweep     200 points, killed and started again, and on one and two Dask workers; rewrites a table of docs/sweeps.md; ten minutes
 #   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -39,7 +40,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests docs clean
+.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -102,6 +103,9 @@ bench-requests: $(VENV)/.stamp-test
 bench-quality: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_quality $(ARGS)
 
+bench-sweep: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_sweep $(or $(ARGS),--write)
+
 bench-int8-memory: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_int8_memory $(or $(ARGS),--write)
 
@@ -113,6 +117,9 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m csdfgen.demo.method docs
 	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg
+	@mkdir -p out
+	@$(PY) -m csdfgen sweep docs/sweep.toml -o out/sweep.csv
+	@cp out/sweep.svg docs/sweep.svg
 	@$(PY) -m tests.sdf3_page
 	@$(PY) -m tests.readme
 

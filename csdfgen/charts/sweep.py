@@ -28,6 +28,7 @@ _LEAST_ROOM = 0.02
 _MOST_PANELS = 24
 _LONGEST = 60
 _SMALL, _DOT = 10.0, 7.0
+_RING, _RINGS = 4.0, 3
 _DASHES = ("", "7 3", "2 2")
 _FEW = 6
 """Lines that colours alone tell apart; of more, neighbours differ in their dashes too."""
@@ -82,7 +83,7 @@ def sweep_chart(title: str, facts: str, panels: Sequence[Panel]) -> bytes:
         row, column = divmod(place, columns)
         _panel(drawing, panel, looks, column * width, width, top + row * (_ABOVE + _TALL + _BELOW))
     bottom = top - (-len(shown) // columns) * (_ABOVE + _TALL + _BELOW)
-    notes = ["A dot is a plan: arena and outputs beside it. Axes do not begin at 0."]
+    notes = ["A dot is a plan: arena and outputs beside it. Axes need not begin at 0."]
     if not shown:
         notes = ["No point has a plan."]
     if len(panels) > len(shown):
@@ -133,11 +134,11 @@ def _panel(
         _span(sizes), _span(times),
     )  # fmt: skip
     drawing.text(axes.left, top + 12, cut(panel.title, _LONGEST), 12, bold=True)
-    for value, said in _marks(axes.across, 6):
+    for value, said in _marks(axes.across, 7):
         x = axes.x(value)
         drawing.line(x, axes.top, x, axes.bottom, "#dddddd", 0.6)
         drawing.text(x, axes.bottom + 15, said, _SMALL, "middle")
-    for value, said in _marks(axes.up, 5):
+    for value, said in _marks(axes.up, 6):
         y = axes.y(value)
         drawing.line(axes.left, y, axes.right, y, "#dddddd", 0.6)
         drawing.text(axes.left - 6, y + 3.5, said, _SMALL, "end")
@@ -153,7 +154,7 @@ def _panel(
         "middle",
         upright=True,
     )
-    for line in panel.lines:
+    for place, line in enumerate(panel.lines):
         color, dash = looks[line.label]
         places = [(axes.x(size / 2**20), axes.y(1e3 * seconds)) for size, seconds in line.dots]
         if len(places) > 1:
@@ -162,7 +163,8 @@ def _panel(
             drawing.parts.append(
                 f'<path d="M{path}" stroke="{color}" stroke-width="2.2" fill="none"{more}/>'
             )
-        drawing.dots(places, _DOT, color)
+        # plans that several lines share are seen as rings
+        drawing.dots(places, _DOT + _RING * min(_RINGS, len(panel.lines) - 1 - place), color)
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:

@@ -31,6 +31,9 @@ _SCHEME = "dask://"
 _REACHED_WITHIN, _LEFT_WITHIN = 10, 5
 """Seconds."""
 
+_NOT_UNPACKED = "deserialization"
+"""In what Dask says of a worker that lacks modules."""
+
 _DASK_LOGGERS = ("distributed", "tornado", "asyncio")
 
 
@@ -150,8 +153,10 @@ def _result(distributed: Any, future: Any, address: str) -> Outcome:
     except (OSError, futures.CancelledError) as error:
         raise ToolError(f"has gone away: {first_line(error)}", where=address) from None
     except (ImportError, RuntimeError) as error:
+        if isinstance(error, RuntimeError) and _NOT_UNPACKED not in str(error):
+            raise
         raise ToolError(
-            f"a worker cannot plan: {first_line(error)}; install csdfgen there as it is here",
+            "a worker cannot read what is asked of it; install csdfgen there as it is here",
             where=address,
         ) from None
 

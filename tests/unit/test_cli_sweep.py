@@ -469,14 +469,11 @@ def test_a_missing_compiler_is_no_row(call: Call, monkeypatch: pytest.MonkeyPatc
 @pytest.fixture
 def cluster() -> Iterator[str]:
     """Two Dask workers of this machine: their scheduler's address."""
-    if NO_DASK:
-        pytest.skip("Dask: csdfgen[dask]")
-    from distributed import LocalCluster
-
+    distributed = pytest.importorskip("distributed", reason="Dask: csdfgen[dask]")
     environment = {"PYTHONPATH": str(ROOT)}
-    with LocalCluster(
-        n_workers=2, threads_per_worker=1, dashboard_address=None, env=environment
-    ) as made:  # type: ignore[no-untyped-call]
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, dashboard_address=":0", env=environment
+    ) as made:
         yield str(made.scheduler_address).replace("tcp://", "dask://")
 
 
@@ -506,6 +503,18 @@ def test_a_scheduler_that_does_not_answer(call: Call, monkeypatch: pytest.Monkey
     line = refused(call("sweep", "spec.toml", "-o", "all.csv", "--on", "dask://127.0.0.1:9"))
     assert line.startswith("tcp://127.0.0.1:9: no Dask scheduler answers within 1 s")
     assert there() == ["net.onnx", "spec.toml"]
+
+
+def test_a_scheduler_without_workers(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="Dask: csdfgen[dask]")
+    monkeypatch.setattr(engines, "_REACHED_WITHIN", 2)
+    with distributed.LocalCluster(
+        n_workers=0, processes=False, dashboard_address=":0", protocol="tcp"
+    ) as made:
+        address = str(made.scheduler_address)
+        there = address.replace("tcp://", "dask://")
+        line = refused(call("sweep", "spec.toml", "-o", "all.csv", "--on", there))
+    assert line == f"{address}: has no workers; start some with dask worker"
 
 
 def test_a_cluster_without_its_extra(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
