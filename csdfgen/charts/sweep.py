@@ -28,7 +28,7 @@ _LEAST_ROOM = 0.02
 _MOST_PANELS = 24
 _LONGEST = 60
 _SMALL, _DOT = 10.0, 7.0
-_RING, _RINGS = 4.0, 3
+_RING, _RINGS = 3.0, 3
 _DASHES = ("", "7 3", "2 2")
 _FEW = 6
 """Lines that colours alone tell apart; of more, neighbours differ in their dashes too."""
@@ -52,7 +52,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """A panel's place, and what its edges stand for: MiB and ms."""
+    """A panel's place, and what its edges stand for: KiB or MiB, and ms."""
 
     left: float
     right: float
@@ -61,9 +61,9 @@ class _Axes:
     across: tuple[float, float]
     up: tuple[float, float]
 
-    def x(self, mib: float) -> float:
+    def x(self, size: float) -> float:
         low, high = self.across
-        return self.left + (self.right - self.left) * (mib - low) / (high - low)
+        return self.left + (self.right - self.left) * (size - low) / (high - low)
 
     def y(self, ms: float) -> float:
         low, high = self.up
@@ -127,11 +127,12 @@ def _panel(
     width: float,
     top: float,
 ) -> None:
-    sizes = [size / 2**20 for line in panel.lines for size, _ in line.dots]
+    sizes = [size for line in panel.lines for size, _ in line.dots]
+    unit, name = (2**20, "MiB") if max(sizes) >= 2**20 else (2**10, "KiB")
     times = [1e3 * seconds for line in panel.lines for _, seconds in line.dots]
     axes = _Axes(
         left + _LEFT, left + width - _RIGHT, top + _ABOVE, top + _ABOVE + _TALL,
-        _span(sizes), _span(times),
+        _span([size / unit for size in sizes]), _span(times),
     )  # fmt: skip
     drawing.text(axes.left, top + 12, cut(panel.title, _LONGEST), 12, bold=True)
     for value, said in _marks(axes.across, 7):
@@ -145,7 +146,7 @@ def _panel(
     drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, INK)
     drawing.line(axes.left, axes.top, axes.left, axes.bottom, INK)
     middle = (axes.left + axes.right) / 2
-    drawing.text(middle, axes.bottom + 31, "memory of a plan, MiB", 11, "middle")
+    drawing.text(middle, axes.bottom + 31, f"memory of a plan, {name}", 11, "middle")
     drawing.text(
         left + 14,
         (axes.top + axes.bottom) / 2,
@@ -156,7 +157,7 @@ def _panel(
     )
     for place, line in enumerate(panel.lines):
         color, dash = looks[line.label]
-        places = [(axes.x(size / 2**20), axes.y(1e3 * seconds)) for size, seconds in line.dots]
+        places = [(axes.x(size / unit), axes.y(1e3 * seconds)) for size, seconds in line.dots]
         if len(places) > 1:
             path = "L".join(f"{number(x)} {number(y)}" for x, y in places)
             more = f' stroke-dasharray="{dash}"' if dash else ""
