@@ -15,7 +15,7 @@ import runtime
 from runtime.images import random_inputs
 from runtime.reference import Reference, compare
 from runtime.verify import check_layers, check_outputs
-from tests.networks import LIGHT, light, with_last_scores
+from tests.networks import LIGHT, check_touched, light, with_last_scores
 from tests.unit.test_zoo import SMALL
 from zoo_models import ZOO
 
@@ -81,3 +81,40 @@ def test_the_check_of_a_run_takes_batches(name: str) -> None:
     feeds = random_inputs(plan.network, 1)
     assert all(one.ok for one in check_outputs(model, plan, feeds, runtime.run(plan, feeds)))
     assert all(entry.comparison.ok for entry in check_layers(model, plan, feeds))
+
+
+REQUESTS = 4
+
+OF_REQUESTS = (
+    "ds_cnn",
+    "googlenet",
+    "lenet5",
+    "resnet18",
+    "resnet8",
+    "shufflenet_v1",
+    "squeezenet1_1",
+    "unet",
+)
+"""One of each kind: the others pass too, in minutes."""
+
+
+@pytest.mark.parametrize("name", OF_REQUESTS)
+def test_requests_of_the_zoo(name: str) -> None:
+    """Layers that take several images at once, in the memory of whole layers: every image is what it is alone."""
+    entry = ZOO[name]
+    model = with_last_scores(entry.build(*SMALL.get(name, (64, 48))))
+    single = csdfgen.load(model)
+    (tensor,) = single.inputs
+    x = np.random.default_rng(4).uniform(*entry.pixels, (REQUESTS, *tensor.shape[1:]))
+    images = x.astype(np.float32)
+    network = csdfgen.load(model, batch=REQUESTS)
+    plan = csdfgen.plan(network, requests=REQUESTS, batching="vbs")
+    got, measured = runtime.compile(plan).measure({tensor.name: images})
+    check_touched(plan, measured.touched_bytes)
+    reference = Reference(model, single)
+    for number, image in enumerate(images):
+        want = reference({tensor.name: image[None]})
+        for output, array in got.items():
+            assert compare(output, array[number : number + 1], want[output]).ok, (
+                f"{output} {number}"
+            )

@@ -110,7 +110,7 @@ def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:
 
 def test_images_wait_for_the_classifier(network: Network) -> None:
     """Where memory is short, convolutions take one image at a time and the products of weights all."""
-    plan = csdfgen.plan(network, requests=IMAGES, memory=160_000, backend="numpy")
+    plan = csdfgen.plan(network, requests=IMAGES, memory=125_000, backend="numpy")
     images = {
         work.layer.op_type: {phase.images for phase in work.phases}
         for work in plan.conversion.actors

@@ -144,6 +144,9 @@ def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
     return sorted(found, key=lambda one: one.seconds)
 
 
+Way = Callable[[Request, int], Iterator[Candidate]]
+
+
 # Ways of paper 000: whole layers on the main path --------------------------------------------------
 
 
@@ -182,11 +185,18 @@ def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
     return found
 
 
+_vbs = _by_layers(lambda chain, images, memory: cheapest(chain, images, memory))
+
+
 # Images and rows together ---------------------------------------------------------------------------
 
 
 def _joint(request: Request, memory: int) -> Iterator[Candidate]:
-    """Cuts, batches and heights at once; layers as a whole on several images are among them."""
+    """Cuts, batches and heights at once; what whole layers with batches of their own, or one for all, take is
+    among it.
+    """
+    yield from _fixed(request, memory)
+    yield from _vbs(request, memory)
     ways = []
     for number in range(_AT_ONCE + 1):
         for cuts in combinations(request.ranks.worth(_CUTS), number):
@@ -230,15 +240,13 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
             yield tuple(chosen)
 
 
-Way = Callable[[Request, int], Iterator[Candidate]]
-
 _WAYS: dict[str, Way] = {
     "fbs": _fixed,
     "greedy": _by_layers(greedy),
     "vbs-paper": _by_layers(
         lambda chain, images, memory: printed(chain, images, memory, unit=max(1, memory // _STEPS))
     ),
-    "vbs": _by_layers(lambda chain, images, memory: cheapest(chain, images, memory)),
+    "vbs": _vbs,
     "joint": _joint,
 }
 """What users call a way of choosing batches -> how it chooses."""
