@@ -162,8 +162,40 @@ def several_rows(rng: np.random.Generator) -> Sample:
     return Sample("MatMul", (Arg((1, 7, inputs), 1), weights(rng, inputs, outputs)))
 
 
+def clip(rng: np.random.Generator, channels: int) -> Arg:
+    return Arg((1, channels, *(int(n) for n in rng.integers(5, 9, 3))), 2)
+
+
+def frames(rng: np.random.Generator) -> Sample:
+    """Frame by frame where channels are many and in one group, else line by line."""
+    group, ins, outs = (int(n) for n in (rng.integers(1, 3), *rng.integers(2, 40, 2)))
+    given = {
+        "group": group,
+        "pads": [int(n) for n in rng.integers(0, 3, 6)],
+        "strides": [int(n) for n in rng.integers(1, 3, 3)],
+    }
+    kernel = (int(n) for n in rng.integers(1, 4, 3))
+    return Sample("Conv", (clip(rng, group * ins), weights(rng, group * outs, ins, *kernel)), given)
+
+
+def all_frames(rng: np.random.Generator) -> Sample:
+    """Sums over frames."""
+    ins, outs = (int(n) for n in rng.integers(2, 40, 2))
+    x = clip(rng, ins)
+    given = {"pads": [0, 1, 1, 0, 1, 1]}
+    return Sample("Conv", (x, weights(rng, outs, ins, x.shape[2], 3, 3), weights(rng, outs)), given)
+
+
+def pooled_frames(rng: np.random.Generator) -> Sample:
+    given = {"kernel_shape": [2, 3, 2], "strides": [1, 2, 1], "pads": [1, 1, 0, 0, 2, 1]}
+    kind = str(rng.choice(["MaxPool", "AveragePool", "GlobalAveragePool"]))
+    x = clip(rng, int(rng.integers(1, 40)))
+    return Sample(kind, (x,), {} if kind.startswith("Global") else given)
+
+
 KINDS = (
     *(dense, square, grouped, pointwise, depthwise, signal, one_window, pooled, everywhere),
+    *(frames, all_frames, pooled_frames),
     *(summed, gated, multiplied, vector_times_matrix, several_rows),
 )
 
