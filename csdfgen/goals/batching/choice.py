@@ -7,24 +7,25 @@ allowed is corrected by what the plans that are made take, until no better one i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals.batching.search import Candidate, Request, candidates
 from csdfgen.goals.batching.stages import plan_of_request
 from csdfgen.goals.results import with_result
-from csdfgen.goals.search import Planner, Progress, bytes_of
+from csdfgen.goals.search import Planner, Progress
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_size, shown_time
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_table import Entry
 from csdfgen.planning.planner import several
 from csdfgen.tuning.use import predicting
 
-__all__ = ["Chooser", "Requested", "of_requests", "plan_for_request"]
+__all__ = ["Chooser", "of_requests", "plan_for_request"]
 
 _ANY = 2**62
 """Bytes of a request that no memory limits."""
@@ -45,19 +46,6 @@ _HALVINGS = 7
 """How exactly the least memory within a time is looked for."""
 
 _JOINT = "joint"
-
-
-@dataclass(frozen=True, eq=False)
-class Requested:
-    """A plan of a request with the seconds that all of its images are predicted to take."""
-
-    plan: Plan
-    seconds: float
-
-    @property
-    def bytes(self) -> int:
-        """Of the arena, and of outputs beside it."""
-        return bytes_of(self.plan)
 
 
 def plan_for_request(
@@ -146,15 +134,15 @@ class Chooser:
         one = several(network, 1)
         bare = replace(self.options, frames=1, batching="", memory=0, latency=0.0, result="stored")
         self.request = Request(one, bare, self.profile, options.frames, self._looked)
-        self._known: dict[str, Requested] = {}
+        self._known: dict[str, Entry] = {}
         check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
 
     @property
-    def found(self) -> list[Requested]:
+    def found(self) -> list[Entry]:
         """All plans that were made."""
         return list(self._known.values())
 
-    def best(self, memory: int, latency: float = 0.0) -> Requested:
+    def best(self, memory: int, latency: float = 0.0) -> Entry:
         """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
         0 for any. Raises PlanError.
         """
@@ -221,16 +209,16 @@ class Chooser:
             return  # images and rows together may do with less
         self.request.add(made)
         seconds = self.options.frames * estimate(made, self.profile).seconds
-        self._known[f"rows {made.options.rows}"] = Requested(made, seconds)
+        self._known[f"rows {made.options.rows}"] = Entry(made, seconds)
 
-    def _made(self, candidate: Candidate) -> Requested:
+    def _made(self, candidate: Candidate) -> Entry:
         """The plan of a candidate."""
         text = candidate.staged.text
         if text not in self._known:
             self._tell("planning")
             plan = plan_of_request(self.network, self.options, candidate.staged, self.kernels)
             plan = replace(plan, notes=(*plan.notes, f"stages: {candidate.staged.said}"))
-            self._known[text] = Requested(plan, estimate(plan, self.profile).seconds)
+            self._known[text] = Entry(plan, estimate(plan, self.profile).seconds)
         return self._known[text]
 
     def _looked(self, images: int) -> None:
@@ -273,7 +261,7 @@ class Chooser:
             self._made(found[-1])
         return min((one.bytes for one in self.found), default=None)
 
-    def _too_late(self, quick: Requested, memory: int, latency: float) -> PlanError:
+    def _too_late(self, quick: Entry, memory: int, latency: float) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""
         return PlanError(
             f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: all {self.options.frames} images are "

@@ -47,8 +47,7 @@ def tabled(
         made = [Entry(plan, estimate(plan, profile).seconds)]
         for chooser in choosers.values():
             with contextlib.suppress(PlanError):
-                best = chooser.best(budget)
-                made.append(Entry(best.plan, best.seconds))
+                made.append(chooser.best(budget))
         for entry in made:
             found.setdefault((entry.images, entry.plan.planned_bytes, entry.seconds), entry)
     return PlanTable(tuple(found.values()), profile.name)
