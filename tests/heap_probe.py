@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import json
 import mmap
 from collections.abc import Callable
@@ -48,9 +49,16 @@ def _grown() -> None:
 
 def _new() -> None:
     """C++'s operator new and delete, by the names that 64-bit systems give them."""
+    new, delete = _operators()
+    delete(Pointer(new(Size(SIZE))))
+
+
+@functools.cache
+def _operators() -> tuple[Any, Any]:
+    """Loaded once: what loading leaves behind would be freed while the next call is counted."""
     library = ctypes.CDLL("libstdc++.so.6")
     library._Znwm.restype = Pointer
-    library._ZdlPv(Pointer(library._Znwm(Size(SIZE))))
+    return library._Znwm, library._ZdlPv
 
 
 def _halved() -> None:
