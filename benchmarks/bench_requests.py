@@ -1,9 +1,11 @@
 """What do requests of several images gain in one memory? `make bench-requests`.
 
-Each network is profiled here, on rows and on 1 to 16 images at once. In twice the arena of its plan of one image,
-and in once and four times that, plans are made for the request by every way, and the fastest of one image by
-rows alone. Frames of all of them are timed in turn, by the thread's processor time; those of AlexNet in 2.0 MiB
-beside onnxruntime's at 1 to 32 images. The tables go between markers into docs/requests.md.
+Each network is profiled here, on rows and on 1 to 8 images at once. In twice the arena of its plan of one image,
+plans are made for the request by every way that finds one, and the fastest of one image by rows alone; in 1.1,
+1.5 and 2.5 times what whole layers of one image take, by the ways of paper 000 and by ours. Frames of all of
+them are timed in turn, by the thread's processor time, and with them the frames of a second profile, by which
+their times are predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at
+1 to 32 images. The tables go between markers into docs/requests.md.
 """
 
 from __future__ import annotations
@@ -14,10 +16,11 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -29,9 +32,16 @@ import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
-from csdfgen.devices.files import read_profile, write_profile
-from csdfgen.devices.measure import HEIGHTS, measured_profile, sample_network
+from csdfgen.devices.files import write_profile
+from csdfgen.devices.measure import (
+    HEIGHTS,
+    Measurements,
+    Sampler,
+    measured_profile,
+    sample_network,
+)
 from csdfgen.devices.model import estimate
+from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import PlanError
 from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
@@ -44,9 +54,13 @@ NAMES = ("alexnet", "vgg19", "squeezenet1_1", "mobilenet_v1", "googlenet", "resn
 
 IMAGES = 8
 COUNTS = (1, 2, 4, 8)
-WAYS = ("fbs", "greedy", "vbs-paper", "vbs", "joint")
-BUDGETS = (1, 2, 4)
-"""Memories, in arenas of the plan of one image."""
+PRINTED = ("fbs", "greedy", "vbs")
+JOINT = "joint"
+ARENAS = 2.0
+"""Memory, in arenas of the plan of one image."""
+
+WHOLE = (1.1, 1.5, 2.5)
+"""Memories, in what whole layers of one image take with all outputs."""
 
 SINGLE, ROWS = "one image", "rows alone"
 
@@ -60,10 +74,12 @@ MIB = 2**20
 
 @dataclass(frozen=True)
 class Result:
-    """A way of passing a request through a network. seconds: an image, predicted and measured; search: s."""
+    """A way of passing a request through a network. budget: "", or the memory in words. seconds: an image,
+    predicted and measured; search: s.
+    """
 
     network: str
-    budget: float
+    budget: str
     way: str
     bytes: int
     predicted: float
@@ -71,9 +87,13 @@ class Result:
     search: float
 
 
-def measured(runs: Sequence[tuple[Callable[[], object], int]], rounds: int) -> list[float]:
+def measured(
+    runs: Sequence[tuple[Callable[[], object], int]],
+    rounds: int,
+    beside: Callable[[], object] = lambda: None,
+) -> list[float]:
     """Median seconds an image of functions that are called in turn, in another order each time, by the
-    thread's processor time. runs: functions, and how many images each takes.
+    thread's processor time. runs: functions, and how many images each takes. beside: called once a round.
     """
     found: list[list[float]] = [[] for _ in runs]
     order, chance = list(range(len(runs))), random.Random(0)
@@ -85,13 +105,44 @@ def measured(runs: Sequence[tuple[Callable[[], object], int]], rounds: int) -> l
             function()
             if number:
                 found[at].append((time.thread_time() - start) / images)
+        if number:
+            beside()
     return [statistics.median(one) for one in found]
 
 
-def profiled(network: Network, path: Path, backend: str, repeats: int) -> None:
-    """The profile of a network here, on rows and on several images."""
-    found = sample_network(network, HEIGHTS, repeats, backend=backend, images=COUNTS)
-    write_profile(path, measured_profile([found], "host", "this machine", *facts.machine(), {}))
+def profile_of(found: Measurements) -> DeviceProfile:
+    """This machine, by the layers of one network."""
+    return measured_profile([found], "host", "this machine", *facts.machine(), {})
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A plan, in which memory and how it was found, in how many seconds."""
+
+    budget: str
+    way: str
+    plan: Plan
+    search: float
+
+
+def planned(network: Network, wishes: Mapping[str, Any]) -> Iterator[Planned]:
+    """All plans that are compared."""
+    single = csdfgen.plan(network, **wishes)
+    yield Planned("", SINGLE, single, 0.0)
+    whole = csdfgen.plan(network, rows="whole", **wishes).planned_bytes
+    whole += IMAGES * network.output_bytes
+    arena = f"{ARENAS:g} arenas"
+    budgets = {arena: round(ARENAS * bytes_of(single))}
+    budgets |= {f"{times:g} x whole layers": round(times * whole) for times in WHOLE}
+    for name, memory in budgets.items():
+        for way in (*([ROWS] if name == arena else []), *PRINTED, JOINT):
+            asked = {} if way == ROWS else {"requests": IMAGES, "batching": way}
+            start = time.perf_counter()
+            try:
+                plan = csdfgen.plan(network, memory=memory, **asked, **wishes)  # type: ignore[arg-type]
+            except PlanError:
+                continue
+            yield Planned(name, way, plan, time.perf_counter() - start)
 
 
 def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Result]:
@@ -99,95 +150,90 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
     network = csdfgen.load(f"zoo:{name}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "host.toml"
-        profiled(network, path, backend, repeats)
-        profile = read_profile(path)
-        wishes = {"backend": backend, "device": str(path)}
-        single = csdfgen.plan(network, **wishes)
-        arena = bytes_of(single)
-        plans: list[tuple[float, str, Plan, float]] = [(0, SINGLE, single, 0.0)]
-        for budget in BUDGETS:
-            memory = arena * budget
-            start = time.perf_counter()
-            plans.append(
-                (
-                    budget,
-                    ROWS,
-                    csdfgen.plan(network, memory=memory, **wishes),
-                    time.perf_counter() - start,
-                )
-            )
-            for way in WAYS:
-                start = time.perf_counter()
-                try:
-                    plan = csdfgen.plan(
-                        network, requests=IMAGES, memory=memory, batching=way, **wishes
-                    )
-                except PlanError:
-                    continue
-                plans.append((budget, way, plan, time.perf_counter() - start))
-    x = (
-        np.random.default_rng(0)
-        .standard_normal((IMAGES, *network.inputs[0].shape[1:]))
-        .astype(np.float32)
-    )
+        first = sample_network(network, HEIGHTS, repeats, backend=backend, images=COUNTS)
+        write_profile(path, profile_of(first))
+        plans = list(planned(network, {"backend": backend, "device": str(path)}))
+    shape = (IMAGES, *network.inputs[0].shape[1:])
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     runs = []
-    for _, _, plan, _ in plans:
-        program, images = runtime.compile(plan), plan.network.batch
+    for one in plans:
+        program, images = runtime.compile(one.plan), one.plan.network.batch
         runs.append((lambda program=program, images=images: program(x[:images]), images))
-    times = measured(runs, rounds)
-    for (budget, way, plan, search), seconds in zip(plans, times, strict=True):
-        predicted = estimate(plan, profile).seconds / plan.network.batch
-        yield Result(name, budget, way, bytes_of(plan), predicted, seconds, search)
+    sampler = Sampler.of(network, HEIGHTS, backend=backend, images=COUNTS)
+    sampler.warm_up()
+    times = measured(runs, rounds, sampler.sample)
+    profile = profile_of(sampler.measurements())
+    for one, seconds in zip(plans, times, strict=True):
+        predicted = estimate(one.plan, profile).seconds / one.plan.network.batch
+        yield Result(name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search)
 
 
 def lines_of(found: Sequence[Result], backend: str) -> list[str]:
-    """Markdown: a row for each network at twice its arena, and what there is to be said of all budgets."""
+    """Markdown: networks in twice their arena, and in what whole layers need."""
+    return [
+        *_in_arenas([one for one in found if not one.budget or "arenas" in one.budget]),
+        "",
+        *_in_whole([one for one in found if "whole" in one.budget]),
+        "",
+        *_said(found, backend),
+    ]
+
+
+def _in_arenas(found: Sequence[Result]) -> list[str]:
     lines = [
-        "| network | arena, MiB | one image, ms | rows alone | fbs | vbs | joint | times faster than one image "
-        "| than rows alone |",
+        "| network | one image, MiB | ms | memory, MiB | rows alone, ms | joint, ms | predicted | times as fast as one image "
+        "| as rows alone |",
         "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     gains: list[tuple[float, float]] = []
     for name in dict.fromkeys(one.network for one in found):
-        at = {(one.budget, one.way): one for one in found if one.network == name}
-        single, joint, rows = at[0, SINGLE], at[2, "joint"], at[2, ROWS]
+        at = {one.way: one for one in found if one.network == name}
+        single, joint, rows = at[SINGLE], at[JOINT], at[ROWS]
         gains.append((single.measured / joint.measured, rows.measured / joint.measured))
-        others = (
-            f"{1e3 * at[2, way].measured:.2f}" if (2, way) in at else "-" for way in ("fbs", "vbs")
-        )
         cells = (
-            name, f"{single.bytes / MIB:.2f}", f"{1e3 * single.measured:.2f}", f"{1e3 * rows.measured:.2f}", *others,
-            f"{1e3 * joint.measured:.2f}", f"{gains[-1][0]:.2f}", f"{gains[-1][1]:.2f}",
+            name, f"{single.bytes / MIB:.2f}", f"{1e3 * single.measured:.2f}", f"{ARENAS * single.bytes / MIB:.2f}",
+            f"{1e3 * rows.measured:.2f}", f"{1e3 * joint.measured:.2f}", f"{1e3 * joint.predicted:.2f}",
+            f"{gains[-1][0]:.2f}", f"{gains[-1][1]:.2f}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     means = [exp(statistics.fmean(map(log, column))) for column in zip(*gains, strict=True)]
-    lines.append(f"| **geometric mean** | | | | | | | **{means[0]:.2f}** | **{means[1]:.2f}** |")
-    return [*lines, "", *_said(found, backend)]
+    last = ("**geometric mean**", *[""] * 6, f"**{means[0]:.2f}**", f"**{means[1]:.2f}**")
+    return [*lines, f"| {' | '.join(last)} |"]
+
+
+def _in_whole(found: Sequence[Result]) -> list[str]:
+    ways = (*PRINTED, JOINT)
+    lines = [
+        f"| network | memory | {' | '.join(f'{way}, ms' for way in ways)} |",
+        f"|---|---|{'---:|' * len(ways)}",
+    ]
+    for name, budget in dict.fromkeys((one.network, one.budget) for one in found):
+        at = {one.way: one for one in found if (one.network, one.budget) == (name, budget)}
+        each = (f"{1e3 * at[way].measured:.2f}" if way in at else "no plan" for way in ways)
+        lines.append(f"| {name} | {budget} | {' | '.join(each)} |")
+    return lines
 
 
 def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
     worst, short = 0.0, ""
     for name, budget in dict.fromkeys((one.network, one.budget) for one in found if one.budget):
         there = {one.way: one for one in found if (one.network, one.budget) == (name, budget)}
-        for way, than in (("joint", (*WAYS[:-1], ROWS)), ("vbs", ("fbs", "greedy"))):
+        for way, than in ((JOINT, (*PRINTED, ROWS)), ("vbs", ("fbs", "greedy"))):
             for other in than:
                 if way in there and other in there:
                     ratio = there[way].measured / there[other].measured
                     if ratio > worst:
-                        worst, short = (
-                            ratio,
-                            f"{way} of {name} in {budget:g} arenas, beside {other}",
-                        )
+                        worst, short = ratio, f"{way} of {name} in {budget}, beside {other}"
     off = [
         abs(one.predicted / one.measured - 1)
         for one in found
-        if one.budget == 2 and one.way == "joint"
+        if one.way == JOINT and "arenas" in one.budget
     ]
-    search = max(one.search for one in found if one.way == "joint")
+    search = max(one.search for one in found if one.way == JOINT)
     yield (
-        f"{IMAGES} images, ms an image; twice the arena of the plan of one image. In once, twice and four times that, the "
-        f"slowest of joint and vbs beside the others takes {worst:.2f} times as long ({short}). Predicted and measured times of "
-        f"joint are {100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s."
+        f"{IMAGES} images, ms an image. Of all budgets, the slowest of joint and vbs beside the others takes "
+        f"{worst:.2f} times as long ({short}). Predicted and measured times of joint in {ARENAS:g} arenas are "
+        f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s."
     )
     yield ""
     yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."
@@ -204,7 +250,7 @@ def alexnet(backend: str, rounds: int) -> list[str]:
     runs: list[tuple[Callable[[], object], int]] = [
         (lambda: ours(x[:ALEXNET]), ALEXNET),
         (lambda: one(x[:1]), 1),
-        *((lambda count=count: session.run(None, {name: x[:count]}), count) for count in THEIRS),  # type: ignore[misc]
+        *((lambda count=count: session.run(None, {name: x[:count]}), count) for count in THEIRS),
     ]
     request, single, *theirs = measured(runs, rounds)
     best = min(theirs)
@@ -261,7 +307,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             for one in measure(name, options.backend, options.rounds, options.repeats):
                 found.append(one)
                 print(
-                    f"{name} x{one.budget:g} {one.way}: {one.bytes / MIB:.2f} MiB, {1e3 * one.predicted:.2f} ms predicted, "
+                    f"{name} {one.budget} {one.way}: {one.bytes / MIB:.2f} MiB, {1e3 * one.predicted:.2f} ms predicted, "
                     f"{1e3 * one.measured:.2f} measured, search {one.search:.0f} s",
                     flush=True,
                 )

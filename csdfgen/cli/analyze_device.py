@@ -179,12 +179,25 @@ def _show_times(profile: DeviceProfile, found: Estimate) -> None:
         out.print(
             f"pipelined  {_fps(found.seconds)}: the profile has one core, nothing to pipeline over"
         )
-    power = profile.processor.power
-    if found.energy is None or power is None:
+    if found.energy is None:
         out.print("energy     no source gives it")
     else:
-        said = f"{power}, the most that the module's power mode allows ({power.origin}: {power.source}), times the latency"
-        out.print(f"energy     at most {1e3 * found.energy:,.1f} mJ a frame: {said}")
+        at_most, said = _energy_said(profile)
+        out.print(f"energy     {at_most}{1e3 * found.energy:,.1f} mJ a frame: {said}")
+
+
+def _energy_said(profile: DeviceProfile) -> tuple[str, str]:
+    """Whether an energy is a bound, and what it is made of."""
+    processor = profile.processor
+    power = processor.power
+    single = {"an operation": processor.operation_energy, "a byte": processor.byte_energy}
+    parts = [
+        f"{one} {of} ({one.origin}: {one.source})" for of, one in single.items() if one is not None
+    ]
+    if power is None:
+        return "", ", ".join(parts)
+    most = f"{power}, the most that the module's power mode allows ({power.origin}: {power.source}), times the latency"
+    return "at most ", ", ".join([most, *parts])
 
 
 def _fps(seconds: float) -> str:

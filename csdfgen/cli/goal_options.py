@@ -75,6 +75,16 @@ LatencyOption = Annotated[
         help="The smallest plan that takes no longer on --device: 20ms, 0.5s, 300us.",
     ),
 ]
+EnergyOption = Annotated[
+    str | None,
+    typer.Option(
+        "--energy",
+        metavar="ENERGY",
+        rich_help_panel=_PANEL,
+        help="With --requests: all images take no more on --device: 2J, 500mJ. Power times time, and what the device's "
+        "operations and bytes cost.",
+    ),
+]
 DeviceOption = Annotated[
     str | None,
     typer.Option(
@@ -179,6 +189,7 @@ class GoalGroup:
     goal: GoalOption = None
     memory: MemoryOption = None
     latency: LatencyOption = None
+    energy: EnergyOption = None
     effort: EffortOption = None
     recompute: RecomputeOption = None
     pack: PackOption = None
@@ -191,7 +202,7 @@ class GoalGroup:
     def read(self, device: str | None = None) -> Mapping[str, Any]:
         """What was given, by the name in `PlanOptions`. Raises InputError for a value that is none."""
         from csdfgen.model.options import PlanOptions
-        from csdfgen.model.units import size_of, time_of
+        from csdfgen.model.units import energy_of, size_of, time_of
 
         given = {field.name: getattr(self, field.name) for field in fields(self)}
         wishes = {
@@ -199,7 +210,7 @@ class GoalGroup:
             for name, value in {**given, "device": device}.items()
             if value is not None and value is not False
         }
-        for name, read in (("memory", size_of), ("latency", time_of)):
+        for name, read in (("memory", size_of), ("latency", time_of), ("energy", energy_of)):
             if name in wishes:
                 wishes[name] = read(wishes[name])
         if wishes.get("backend") == "auto":

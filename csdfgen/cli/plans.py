@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
+from types import MappingProxyType
 
 from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file, parse_shape
@@ -56,8 +57,13 @@ class Asked:
             found += ["--shape", f"{name}={'x'.join(map(str, shape))}"]
         for name, value in self.options.wishes.items():
             if name != "device":  # a command's own
-                found += [f"--{name}", f"{value:g}s" if name == "latency" else str(value)]
+                unit = _UNITS.get(name, "")
+                found += [f"--{name}", f"{value:g}{unit}" if unit else str(value)]
         return [*found, "--policy", self.policy] if self.policy else found
+
+
+_UNITS = MappingProxyType({"latency": "s", "energy": "J"})
+"""Of wishes that are numbers."""
 
 
 @dataclass(frozen=True, slots=True)

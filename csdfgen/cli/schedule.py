@@ -248,6 +248,7 @@ def _schedule_table(request: ScheduleRequest, asked: Table) -> None:
     flags = {
         "memory": "memory" in request.options.wishes,
         "latency": "latency" in request.options.wishes,
+        "energy": "energy" in request.options.wishes,
         "formats": request.formats is not None,
         "pareto": request.pareto,
         "chart": request.chart is not None,

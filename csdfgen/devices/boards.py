@@ -72,14 +72,14 @@ def about_actors(plan: Plan) -> dict[str, dict[str, Any]]:
     for work in plan.conversion.actors:
         if work.kind == "output" or work.name in plan.sharing.silent:
             continue
-        rows, amount = rows_and_work(work)
+        rows, amounts = rows_and_work(work)
         found[work.name] = {
             "key": input_key(work) if work.layer is None else layer_key(work.layer),
             "kinds": [_written(kind) for kind in kinds_of(work.layer)],
             "phases": len(rows),
             "rows": sum(rows),
             "height": max(rows),
-            "amount": amount,
+            "amount": sum(amounts),
         }
     return found
 

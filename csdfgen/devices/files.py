@@ -59,6 +59,8 @@ _PROCESSOR: Mapping[str, Units] = {
     "peak_float16": units.RATES,
     "multiprocessors": units.COUNTS,
     "tile": units.PIXELS,
+    "operation_energy": units.ENERGIES_OF_WORK,
+    "byte_energy": units.ENERGIES_A_BYTE,
 }
 
 

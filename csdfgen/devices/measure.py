@@ -4,7 +4,7 @@ clock read between firings.
 Every layer is measured where it runs: in a frame that follows another, on the prepared calls of the
 runtime, with the caches as the firings before it left them. Slab heights take turns, so that a
 change of the machine's speed meets all of them. Of every firing the median over the repeats counts;
-a layer's phase time at a height is the mean over its phases. What reading the clock adds is taken
+a layer's phase time at a height is the mean over its phases of that height. What reading the clock adds is taken
 off; where frames are short it is told by frames without readings. With one thread the clock is that
 thread's processor time: waiting for a core, on a machine that does other work too, is no property
 of a layer. With several threads it is the time of day.
@@ -101,8 +101,8 @@ Kind = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One layer shape at one slab height: phases and rows in all, seconds of all phases (median,
-    quartiles), work.
+    """One layer shape at one slab height: phases of that height and their rows in all, seconds of all of them
+    (median, quartiles), work.
 
     layers: how many layers of a frame have this shape; all else is the mean of one of them. images: that
     a phase worked on.
@@ -238,13 +238,18 @@ class Sampler:
             if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
             key = actor_key(actor)
-            low, middle, high = (
-                np.quantile(samples[:, firings], (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
+            rows, works = rows_and_work(actor)
+            # the last phase of a layer often has fewer rows: it would make its height look faster
+            full = [number for number, count in enumerate(rows) if count == max(rows)]
+            timed = samples[:, [firings[number] for number in full]]
+            low, middle, high = np.quantile(timed, (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
+            amount, images = sum(works[number] for number in full), actor.phases[0].images
+            height, count = max(rows), len(full)
+            yield (
+                key,
+                actor,
+                Point(count, count * height, height, middle, low, high, amount, 1, images),
             )
-            rows, amount = rows_and_work(actor)
-            images = actor.phases[0].images
-            point = Point(len(firings), sum(rows), max(rows), middle, low, high, amount, 1, images)
-            yield key, actor, point
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
         """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
@@ -265,9 +270,9 @@ class Sampler:
             images = program.plan.conversion.frames
             of_images = name == _of_images(images)
             for key, (layer, point) in self.points(name).items():
-                if not of_images:
+                if not of_images or images == 1:  # all rows of one image are a height, too
                     points.setdefault(key, []).append(point)
-                elif point.images == images:
+                if of_images and point.images == images:
                     calls.setdefault(key, []).append(point)
                 layers[key] = layer
         return Measurements(
@@ -303,13 +308,15 @@ def _firings(planned: Plan) -> dict[str, list[int]]:
     return found
 
 
-def rows_and_work(actor: ActorWork) -> tuple[list[int], float]:
-    """Rows of each phase, and the work of all in the unit of the operator's kind."""
+def rows_and_work(actor: ActorWork) -> tuple[list[int], list[float]]:
+    """Rows of each phase, and its work in the unit of the operator's kind."""
     if actor.layer is None:
-        return [len(phase.out) for phase in actor.phases], float(actor.writes[0].tensor.elements)
+        rows = [len(phase.out) for phase in actor.phases]
+        each = actor.writes[0].tensor.elements / sum(rows)
+        return rows, [each * count for count in rows]
     works = list(phase_works(actor))
     unit = _unit(actor.layer)
-    return [work.rows for work in works], float(sum(work.amounts[unit] for work in works))
+    return [work.rows for work in works], [float(work.amounts[unit]) for work in works]
 
 
 def _unit(layer: Layer) -> str:

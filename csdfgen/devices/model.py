@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import reduce
 from operator import add
 
+from csdfgen.devices.energy import NO_WORK, joules_of
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
 from csdfgen.devices.waves import busy
 from csdfgen.devices.work import (
@@ -81,7 +82,7 @@ class LayerTime:
 @dataclass(frozen=True, slots=True)
 class Estimate:
     """A frame on a device, or all images of an order of several. frame: s beside the layers. stages: s
-    of each core, layers dealt out in their order.
+    of each core, layers dealt out in their order. energy: J, None where the profile has no number of it.
 
     pipelined: s between two frames that leave the pipeline. limit: what sets that.
     """
@@ -119,9 +120,23 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     )
     pipelined, limit = max((slowest, "the slowest core"), (busy, "the memory that the cores share"))
     total = sum(layer.seconds for layer in layers) + frame
-    energy = processor.power.value * total if processor.power is not None else None
+    energy = _energy(plan, profile, total)
     origin = processor.frame.origin if processor.frame is not None else ""
     return Estimate(layers, frame, origin, parts, pipelined, limit, energy)
+
+
+def _energy(plan: Plan, profile: DeviceProfile, seconds: float) -> float | None:
+    """J of phases that take so long together, None where nothing is known of it."""
+    processor = profile.processor
+    joules = joules_of(processor)
+    if joules is None:
+        return None
+    found = joules(NO_WORK, seconds)
+    if processor.operation_energy is not None or processor.byte_energy is not None:
+        works = (one for one in plan.conversion.actors if one.layer is not None)
+        busy = (one for one in works if one.name not in plan.sharing.silent)
+        found += sum(joules(phase, 0.0) for one in busy for phase in phase_works(one))
+    return found
 
 
 def stages(times: Sequence[float], cores: int) -> tuple[float, ...]:

@@ -11,7 +11,9 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import inf
+from statistics import fmean
 from types import MappingProxyType
 
 __all__ = [
@@ -31,7 +33,7 @@ ORIGINS = ("measured", "published", "modelled")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W), and where it comes
+    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W, J), and where it comes
     from.
 
     origin: one of `ORIGINS`. source: the key of the profile's `sources`.
@@ -80,7 +82,8 @@ class Processor:
     peak: FLOP/s of one of them; peak_int8, peak_int16, peak_float16: operations/s on what is stored in these,
     where they are others. bandwidth: B/s of the memory that they share. launch: s a phase.
     frame: s a frame beside its phases. power: W that the source allows the module, or says that it
-        takes. multiprocessors: that share the blocks of a product out among them, in waves; tile: pixels, and
+        takes. operation_energy, byte_energy: J of an operation, and of a byte of weights or activations that
+    is read or written, beside it. multiprocessors: that share the blocks of a product out among them, in waves; tile: pixels, and
     channels, of a block. Without these products fill the processor whatever their size.
     """
 
@@ -95,6 +98,8 @@ class Processor:
     peak_float16: Quantity | None = None
     multiprocessors: Quantity | None = None
     tile: Quantity | None = None
+    operation_energy: Quantity | None = None
+    byte_energy: Quantity | None = None
 
     def peak_of(self, dtype: str) -> Quantity | None:
         """Operations/s on a format, if it has a number of its own."""
@@ -152,8 +157,8 @@ class LayerCost:
         if self.calls is None:
             return self._of_rows(rows) * images
         if images > 1:
-            return _between(tuple(zip(self.images, self.calls.values, strict=True)), images)
-        return _between(tuple(sorted(zip(self.rows, self.times.values, strict=True))), rows)
+            return _between(_points(self.images, self.calls.values), images)
+        return _between(_points(self.rows, self.times.values), rows)
 
     def _of_rows(self, rows: int) -> float:
         return self.launch.value + self.slope.value * rows
@@ -170,6 +175,15 @@ class PointwiseCost(LayerCost):
 
     def _of_rows(self, rows: int) -> float:
         return _between(self.points, rows)
+
+
+@lru_cache(maxsize=4096)
+def _points(amounts: tuple[int, ...], times: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
+    """(amount, seconds) by amount; of what was measured more than once, the mean."""
+    found: dict[int, list[float]] = {}
+    for amount, seconds in zip(amounts, times, strict=True):
+        found.setdefault(amount, []).append(seconds)
+    return tuple((amount, fmean(found[amount])) for amount in sorted(found))
 
 
 def _between(points: Sequence[tuple[float, float]], amount: float) -> float:

@@ -1,5 +1,5 @@
 """Which units may a device profile write, and what is each worth in base units (s, B, FLOP/s, B/s,
-W)?
+W, J)?
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ __all__ = [
     "BYTES",
     "CORES",
     "COUNTS",
+    "ENERGIES_A_BYTE",
+    "ENERGIES_OF_WORK",
     "FRACTIONS",
     "PIXELS",
     "POWERS",
@@ -54,6 +56,11 @@ RATES: Units = MappingProxyType(
 
 BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
 POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
+_ENERGIES: Units = MappingProxyType({"nJ": 1e-9, "pJ": 1e-12})
+ENERGIES_OF_WORK: Units = MappingProxyType(
+    {f"{unit}/FLOP": size for unit, size in _ENERGIES.items()}
+)
+ENERGIES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in _ENERGIES.items()})
 CORES: Units = MappingProxyType({"cores": 1.0})
 COUNTS: Units = MappingProxyType({"multiprocessors": 1.0})
 PIXELS: Units = MappingProxyType({"pixels": 1.0})

@@ -14,6 +14,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
@@ -28,7 +29,7 @@ from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import shown_size, shown_time, size_of, time_of
+from csdfgen.model.units import energy_of, shown_size, shown_time, size_of, time_of
 from csdfgen.native.backends import AUTO, settled
 from csdfgen.phases.batches import AskedBatches, parse_batches
 from csdfgen.phases.heights import AskedRows, parse_rows
@@ -78,6 +79,8 @@ def plan(
     requests: int | None = None,
     batching: str | None = None,
     batches: AskedBatches | None = None,
+    energy: str | float | None = None,
+    cost: Cost | None = None,
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
 ) -> Plan:
@@ -111,6 +114,8 @@ def plan(
         how many of them at once is chosen by `batching`: "joint" (batches and heights together, the
         default), or as paper 000 does, layers as a whole: "vbs" (its program, corrected), "vbs-paper",
         "greedy", "fbs" (one batch for all); `memory` and `latency` are those of the whole request.
+        energy: J, or "500mJ", and cost: any other that adds up over phases (`devices.costs`): the fastest plan
+        whose images take no more of it together.
         batches: images that layers work on at once as given, such as {"fc6": 16} (see
         `phases.batches`), in the order that needs the least of each.
     progress: called as progress("what", done, total).
@@ -139,8 +144,13 @@ def plan(
         backend=settled(backend),
         exact=exact, fallback=fallback, tuning=tuning,
         batches="" if batches is None else str(parse_batches(batches)), batching=batching or "",
+        energy=energy_of(energy) if energy is not None else 0.0,
     )  # fmt: skip
-    return chosen(network, options, _planner(kernels), progress, kernels)
+    if cost is not None and not options.batching:
+        raise InputError(
+            f"a cost of {cost.name} limits a request; give {option('requests')}, 1 for one image"
+        )
+    return chosen(network, options, _planner(kernels), progress, kernels, cost)
 
 
 def plan_table(
@@ -215,15 +225,18 @@ def chosen(
     planner: Planner = plan_of,
     progress: Progress | None = None,
     kernels: KernelSet | None = None,
+    cost: Cost | None = None,
 ) -> Plan:
-    """The plan that the options ask for. planner: makes a plan of given heights. Raises as `plan`."""
+    """The plan that the options ask for. planner: makes a plan of given heights; cost: of a request. Raises as
+    `plan`.
+    """
     if options.batching:
         check_together(options)
 
         def one_image(one: Network, asked: PlanOptions) -> Plan:
             return chosen(one, asked, planner, progress, kernels)
 
-        return plan_for_request(network, options, one_image, progress, kernels)
+        return plan_for_request(network, options, one_image, progress, kernels, cost)
     options = tuned(network, with_result(network, options))
     made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
     # shared out to two memories, a plan may take more than it was chosen for
@@ -377,6 +390,14 @@ def check_together(options: PlanOptions) -> None:
         raise InputError(
             f"{option('latency')} is the time on a device; name it with {option('device')} "
             f"(csdfgen devices lists them), or give this machine's {option('tuning')} (csdfgen tune)"
+        )
+    if options.energy and not options.batching:
+        raise InputError(
+            f"{option('energy')} limits a request of images; give {option('requests')}, 1 for one image"
+        )
+    if options.energy and not options.device:
+        raise InputError(
+            f"{option('energy')} is of a device; name it with {option('device')} (csdfgen devices lists them)"
         )
     if options.memory and options.goal == "memory":
         raise InputError(

@@ -16,7 +16,7 @@ from typing import Any
 
 from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, quoted
-from csdfgen.model.units import size_of, time_of
+from csdfgen.model.units import energy_of, size_of, time_of
 
 __all__ = ["CHOICES", "CONVERSION", "DEFAULTS", "WISHES", "PlanOptions", "effort_of", "factor_of"]
 
@@ -38,7 +38,7 @@ CONVERSION = ("rows", "fuse", "image")
 """Options that say how a network is cut into phases; the others choose among plans of that."""
 
 WISHES = (
-    "goal", "memory", "latency", "device", "effort", "recompute", "pack", "result", "tiles",
+    "goal", "memory", "latency", "energy", "device", "effort", "recompute", "pack", "result", "tiles",
     "fast", "slow", "backend", "exact", "fallback", "tuning", "ways", "batches", "batching",
 )  # fmt: skip
 """Options that say what a plan is to be good for. A file has those that are not the default, so that
@@ -63,7 +63,8 @@ class PlanOptions:
     frames: images that one order of firings covers; a batch repeats the order.
     goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
     bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on
-    `device`, 0 for any; device: a profile's name or file, "" for the default.
+    `device`, 0 for any; energy: J that all images of a request may take there, 0 for any; device: a
+    profile's name or file, "" for the default.
     effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
     multiply-accumulates. pack: "fast" or "exact". result: "stored" (outputs are arrays of the caller),
     "arena" (they lie in the arena until the next frame), "streamed" (their rows are handed on), or
@@ -107,6 +108,7 @@ class PlanOptions:
     ways: str = ""
     batches: str = ""
     batching: str = ""
+    energy: float = 0.0
 
     def __post_init__(self) -> None:
         for name, words in CHOICES.items():
@@ -128,6 +130,7 @@ class PlanOptions:
         if self.fast or self.slow:
             self._check_memories()
         keep(self, "latency", time_of(self.latency, "latency") if self.latency != 0 else 0.0)
+        keep(self, "energy", energy_of(self.energy) if self.energy != 0 else 0.0)
         keep(self, "effort", effort_of(self.effort))
         keep(self, "recompute", factor_of(self.recompute))
         if not isinstance(self.device, str):
@@ -191,6 +194,7 @@ class PlanOptions:
             fast=fields.integer("fast", default=0),
             slow=fields.integer("slow", default=0),
             latency=_number(fields, "latency"),
+            energy=_number(fields, "energy"),
             recompute=_number(fields, "recompute"),
             exact="exact" in fields and fields.flag("exact"),
             fallback="fallback" in fields and fields.flag("fallback"),

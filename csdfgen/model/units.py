@@ -19,7 +19,18 @@ from types import MappingProxyType
 from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
 
-__all__ = ["SIZES", "TIMES", "memories_of", "shown_size", "shown_time", "size_of", "time_of"]
+__all__ = [
+    "ENERGIES",
+    "SIZES",
+    "TIMES",
+    "energy_of",
+    "memories_of",
+    "shown_energy",
+    "shown_size",
+    "shown_time",
+    "size_of",
+    "time_of",
+]
 
 SIZES: Mapping[str, float] = MappingProxyType(
     {
@@ -38,10 +49,14 @@ SIZES: Mapping[str, float] = MappingProxyType(
 TIMES: Mapping[str, float] = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 """Unit of a time -> seconds."""
 
+ENERGIES: Mapping[str, float] = MappingProxyType({"J": 1.0, "mJ": 1e-3, "uJ": 1e-6})
+"""Unit of an energy -> joules."""
+
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)(?:e([+-]?\d{1,3}))?\s*([A-Za-z]*)", re.ASCII)
 _LONGEST = 64
 _MOST_BYTES = 2**62
 _MOST_SECONDS = 1e9
+_MOST_JOULES = 1e12
 
 
 def size_of(value: object, name: str = "memory") -> int:
@@ -57,6 +72,15 @@ def time_of(value: object, name: str = "latency") -> float:
     above 0.
     """
     return _amount(value, name, TIMES, "s", "seconds", 0, _MOST_SECONDS)
+
+
+def energy_of(value: object, name: str = "energy") -> float:
+    """Joules of an energy: a number, or a text with a unit. Raises InputError for what is none above 0.
+
+    >>> energy_of("250mJ")
+    0.25
+    """
+    return _amount(value, name, ENERGIES, "J", "joules", 0, _MOST_JOULES)
 
 
 def memories_of(fast: object, slow: object) -> tuple[int, int]:
@@ -122,7 +146,20 @@ def shown_time(seconds: float) -> str:
     >>> shown_time(0.0123456), shown_time(2e-6), shown_time(2.5)
     ('12.4ms', '0.00200ms', '2500ms')
     """
-    ms = 1e3 * seconds
-    digits = max(0, 2 - math.floor(math.log10(ms))) if ms > 0 else 0
-    rounded = math.ceil(ms * 10**digits - 1e-6) / 10**digits
-    return f"{rounded:.{digits}f}ms"
+    return f"{_raised(1e3 * seconds)}ms"
+
+
+def shown_energy(joules: float) -> str:
+    """An energy that `energy_of` reads, no smaller: three digits, rounded up.
+
+    >>> shown_energy(0.0123456)
+    '12.4mJ'
+    """
+    return f"{_raised(1e3 * joules)}mJ"
+
+
+def _raised(number: float) -> str:
+    """Three digits, rounded up."""
+    digits = max(0, 2 - math.floor(math.log10(number))) if number > 0 else 0
+    rounded = math.ceil(number * 10**digits - 1e-6) / 10**digits
+    return f"{rounded:.{digits}f}"

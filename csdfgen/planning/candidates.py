@@ -37,7 +37,8 @@ class Candidate:
     """An order of firings with what it keeps alive.
 
     policy: what the order is called. scratch: the least that kernels need (`Prepared.scratch`).
-    known_bound: bytes that no order of these firings has a peak below, if that is known.
+    known_bound: bytes that no order of these firings has a peak below, if that is known. enough: bytes of an arena
+    below which none is looked for, None to look for the smallest.
     """
 
     prepared: Prepared
@@ -45,6 +46,7 @@ class Candidate:
     order: Order
     scratch: Scratch
     known_bound: int | None = None
+    enough: int | None = None
 
     @cached_property
     def lower_bound(self) -> int:
@@ -78,14 +80,23 @@ class Candidate:
             self.wanted,
             effort=options.search_effort,
             exact=options.pack == "exact",
+            enough=self.enough,
         )
+
+    @property
+    def _room(self) -> int:
+        """Bytes that the arena may take where a memory is given: what is left of it makes kernels faster."""
+        options, network = self.prepared.options, self.prepared.conversion.network
+        outputs = network.output_bytes if options.result == "stored" else 0
+        return max(0, options.memory - outputs)
 
     def planned(self, kernels: KernelSet | None) -> Plan:
         """The plan of the order, in blocks of whole slabs or, where that saves memory, of what is also
         released together.
         """
         prepared, fine = self.prepared, self.prepared.in_fine_blocks()
-        if self.placed.total <= _WASTE * self.peak_live or fine.buffers == prepared.buffers:
+        small = max(_WASTE * self.peak_live, self.enough or 0)
+        if self.placed.total <= small or fine.buffers == prepared.buffers:
             return self._finished(kernels)
         scratch = fine.scratch(kernels)
         # what is alive differs by the scratch alone: its bound holds if kernels need the same
@@ -106,6 +117,7 @@ class Candidate:
             placed,
             with_idle(self.wanted, levels, self.order),
             levels,
+            self._room,
         )
         return assemble(
             Plan(

@@ -162,15 +162,18 @@ def place(
     *,
     effort: str | float = "low",
     exact: bool = False,
+    enough: int | None = None,
 ) -> Placement:
     """Offsets for all rows of the buffers and for the scratch of every firing.
 
     scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove
-    the packing, or bound it, with OR-Tools. Raises PlanError where these are not installed.
+    the packing, or bound it, with OR-Tools; enough: bytes below which nothing smaller is looked for
+    otherwise. Raises PlanError where OR-Tools are not installed.
     """
     layout = layout_of(buffers, lifetimes, scratch)
-    packer = pack_exact if exact else pack
-    return layout.placed(packer(layout.items, effort=effort))
+    if exact:
+        return layout.placed(pack_exact(layout.items, effort=effort))
+    return layout.placed(pack(layout.items, effort=effort, limit=enough))
 
 
 def place_scratch(
@@ -199,14 +202,17 @@ def widened(
     placed: Placement,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
     levels: Sequence[Mapping[str, np.ndarray]],
+    room: int = 0,
 ) -> Placement:
     """The same rows, with as much scratch for every firing as the largest gap that is free then
-    holds: larger blocks are faster, and what nobody uses costs nothing.
+    holds: larger blocks are faster, and what nobody uses costs nothing. room: bytes that the arena may
+    take for that, where they are more than it has.
 
     scratch: as placed, actor -> (bytes of each phase, firing of each phase); of actors that could use
     some and have none, too. levels: what kernels can use, actor -> bytes of each phase, from little to
-    much. The total is no larger, smaller where what lay on top is elsewhere now.
+    much. The total is no larger than the room, smaller where what lay on top is elsewhere now.
     """
+    most = max(placed.total, room)
     born = np.concatenate([one.born for one in lifetimes.each])
     gone = np.concatenate([one.gone for one in lifetimes.each])
     low = np.concatenate([np.array(placed.regions[b.name].table) for b in buffers])
@@ -221,7 +227,7 @@ def widened(
         wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
         for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
-            at, size = _largest_gap(low[alive], high[alive], placed.total)
+            at, size = _largest_gap(low[alive], high[alive], most)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
             # any size from the least on will do: what is free, where that is less than all levels
             fits = fits or [size] if size > sizes[phase] else []

@@ -8,13 +8,14 @@ then is enough wherever the blocks are placed. Firings that agree in these are d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demands
-from csdfgen.model.network import Network
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View, demands
+from csdfgen.model.network import Layer, Network, remembered
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
@@ -115,10 +116,25 @@ class Declarations:
         if key not in self._asked:
             most = None if limit is None else self._asked.get((actor, kind, None))
             fits = most is not None and limit is not None and limit >= LEAST and most <= limit
-            found = most if fits else self._kernels.workspace(step, self._extents, limit)
+            found = most if fits else self._declare(step, limit)
             assert found is not None
             self._asked[key] = found
         return self._asked[key]
+
+    def _declare(self, step: Step, limit: int | None) -> int:
+        """Bytes for a step; plans of the same layers at other heights have many that are alike."""
+        known = _declared(step.layer)
+        phase = replace(step.phase, image=0, group=0)
+        key = self._kernels, limit, phase, _relations(step), _forms(step)
+        if key not in known:
+            known[key] = self._kernels.workspace(step, self._extents, limit)
+        return known[key]
+
+
+@remembered
+def _declared(layer: Layer) -> dict[tuple[Any, ...], int]:
+    """Bytes that were declared for steps of a layer, by all that they depend on."""
+    return {}
 
 
 def timed(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
@@ -161,6 +177,17 @@ def _apart(buffer: Buffer) -> Region:
     starts = np.cumsum(sizes[::-1] + 1)[::-1] - sizes - 1
     table = (starts[blocks] + within) * buffer.row_bytes
     return Region(buffer.name, 0, buffer.row_bytes, buffer.rows, tuple(table.tolist()), buffer.name)
+
+
+def _forms(step: Step) -> tuple[Any, ...]:
+    """How single rows of a step look."""
+    views = (*step.inputs, *step.outputs, *step.states)
+    return tuple(None if view is None else _form(view) for view in views)
+
+
+def _form(view: View) -> tuple[Any, ...]:
+    pieces = tuple(map(_form, view.pieces))
+    return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
 
 
 def _relations(step: Step) -> tuple[Any, ...]:

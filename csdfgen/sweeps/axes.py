@@ -13,7 +13,7 @@ from types import MappingProxyType
 from csdfgen.errors import InputError
 from csdfgen.files import quoted
 from csdfgen.model.options import CHOICES, effort_of, factor_of
-from csdfgen.model.units import size_of, time_of
+from csdfgen.model.units import energy_of, size_of, time_of
 from csdfgen.native.backends import BACKENDS
 from csdfgen.phases.batches import parse_batches
 from csdfgen.phases.heights import parse_rows
@@ -114,6 +114,7 @@ AXES: Mapping[str, Axis] = MappingProxyType(
         "goal": Axis(_word(CHOICES["goal"]), "goal"),
         "memory": Axis(size_of, "memory_bytes", "integer"),
         "latency": Axis(lambda value: 1e3 * time_of(value), "latency_ms", "number"),
+        "energy": Axis(lambda value: 1e3 * energy_of(value), "energy_mj", "number"),
         "device": Axis(_text, "device"),
         "effort": Axis(effort_of, "effort"),
         "recompute": Axis(factor_of, "recompute", "number"),

@@ -10,7 +10,7 @@ from csdfgen.sweeps.spec import Point
 __all__ = ["picture"]
 
 _PANEL = ("model", "device")
-_WITHIN = ("memory", "latency")
+_WITHIN = ("memory", "latency", "energy")
 """Axes along a line."""
 
 

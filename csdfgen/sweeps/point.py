@@ -162,8 +162,9 @@ def _options(task: Task) -> PlanOptions:
     """How the point is to be planned. Raises InputError."""
     values = task.point.values
     given = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
-    if values["latency"] is not None:
-        given["latency"] = float(values["latency"]) / 1e3
+    for name in ("latency", "energy"):
+        if (value := values[name]) is not None:
+            given[name] = float(value) / 1e3
     if values["device"]:
         given["device"] = device_located(task.folder, str(values["device"]))
     if values["tuning"]:

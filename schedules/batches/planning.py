@@ -13,12 +13,12 @@ from schedules.batches.exact import Search, states
 from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
-__all__ = ["PRINTED_UNIT", "cheapest", "exhaustive", "printed", "within"]
+__all__ = ["PRINTED_UNIT", "SEARCHED", "cheapest", "exhaustive", "printed", "within"]
 
 PRINTED_UNIT = 2 * 2**20
 """Bytes between two memories for which the paper computes networks of images."""
 
-_SEARCHED = 20_000
+SEARCHED = 20_000
 """States up to which a network is searched after the tables: a second at most."""
 
 
@@ -62,7 +62,7 @@ def cheapest(
     memory: int,
     *,
     rounds: bool = True,
-    searched: int = _SEARCHED,
+    searched: int = SEARCHED,
     tables: Tables | None = None,
 ) -> ChainPlan | None:
     """The cheapest plan that we find for a request; None where there is none.
@@ -140,7 +140,7 @@ def within(
     within 12, though both images come after 20.
     """
     tables = Tables(chain, most_images, memory)
-    wholes = _rounds(chain, tables, most_images, memory, _SEARCHED)
+    wholes = _rounds(chain, tables, most_images, memory, SEARCHED)
     plans = [_joined(wholes, images) for images in range(1, most_images + 1)] if rounds else wholes
     in_time = [plan for plan in plans if plan is not None and plan.cost <= time]
     return min(in_time, key=lambda plan: plan.cost_per_image, default=None)

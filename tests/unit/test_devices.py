@@ -14,9 +14,10 @@ import csdfgen
 from csdfgen.devices.catalogue import device, device_names
 from csdfgen.devices.files import profile_from_toml, profile_to_toml
 from csdfgen.devices.fitting import fit_line
+from csdfgen.devices.measure import sample_network
 from csdfgen.devices.memory import demands, tallest_height
 from csdfgen.devices.model import Estimate, estimate, stages
-from csdfgen.devices.profile import ORIGINS, DeviceProfile, Quantity
+from csdfgen.devices.profile import ORIGINS, DeviceProfile, LayerCost, Quantity, Series
 from csdfgen.devices.waves import busy
 from csdfgen.devices.work import kernel_class, layer_key
 from csdfgen.errors import InputError
@@ -345,6 +346,22 @@ def test_layers_of_equal_shape_have_equal_keys_and_names_do_not_matter() -> None
     assert keys[0].startswith("Conv 1x3x16x12 [8x3x3x3,8] -> 1x8x16x12 ")
     assert [kernel_class(layer) for layer in network.layers][:3] == ["3x3", "", "3x3"]
     assert not any("conv1" in key for key in keys)
+
+
+def test_lower_phases_at_an_end_count_for_no_height() -> None:
+    """16 rows in phases of 12: the four that are left are no phase of 12, nor of 8."""
+    found = sample_network(csdfgen.load(residual_classifier()), (12,), 1, backend="numpy")
+    ((point,),) = (points for key, points in found.points.items() if "1x3x16x12 [" in key)
+    assert (point.height, point.phases, point.rows) == (12, 1, 12)
+    assert point.amount == 12 * 12 * 8 * 27
+
+
+def test_heights_that_were_measured_twice_count_once() -> None:
+    times = Series((2.0, 6.0, 4.0), "us", (2e-6, 6e-6, 4e-6), "measured", "frames")
+    none = Quantity(0.0, "us", 0.0, "measured", "fit")
+    cost = LayerCost("key", none, none, none, (2, 4, 4), times, times, (1,), times)
+    assert cost.seconds(3) == pytest.approx((2e-6 + 5e-6) / 2)
+    assert cost.seconds(4) == pytest.approx(5e-6) and cost.seconds(8) == pytest.approx(10e-6)
 
 
 def test_a_line_is_found_again_and_never_goes_below_zero() -> None:

@@ -317,6 +317,22 @@ def test_the_fastest_that_fits(chain: Network, points: tuple[Found, ...]) -> Non
         assert ms(made) <= 1.02 * 1e3 * point.seconds
 
 
+@needs_compiler
+def test_what_a_memory_leaves_is_scratch() -> None:
+    """The same firings, in more workspace, and never in more than was given."""
+    network = csdfgen.load("zoo:squeezenet1_1@96x96")
+    tight = csdfgen.plan(network, rows="1", backend="native")
+    memory = 4 * tight.planned_bytes
+    roomy = csdfgen.plan(network, rows="1", backend="native", memory=memory)
+    assert tight.planned_bytes < roomy.planned_bytes <= memory
+    assert roomy.order == tight.order
+    scratch = [
+        sum(sum(one.sizes) for one in made.buffers if one.kind == "workspace")
+        for made in (tight, roomy)
+    ]
+    assert scratch[0] < scratch[1]
+
+
 def test_the_smallest_in_time(chain: Network, points: tuple[Found, ...]) -> None:
     for point in points[::3]:
         made = planned(chain, latency=point.seconds * 1.0001, **TIMED)

@@ -194,7 +194,9 @@ def test_a_table_of_a_network_is_that_of_its_part() -> None:
 
 
 @pytest.mark.networks
-def test_the_command_writes_all_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_and_the_page_have_all_cells(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, table = tmp_path / "out.json", tmp_path / "out.csv"
     assert main(["reproduce", "vbs", "--json", str(out), "--csv", str(table)]) == 0
     rows = json.loads(out.read_text())["vbs"]
@@ -217,10 +219,7 @@ def test_the_command_writes_all_cells(tmp_path: Path, capsys: pytest.CaptureFixt
     assert len(points) == 48 and all(row["ours"] <= row["fixed"] for row in points)
     printed = capsys.readouterr().out
     assert "worked example" in printed and "ms an image on a modelled K80" in printed
-
-
-@pytest.mark.networks
-def test_the_tables_of_the_page_are_current() -> None:
+    # the page in the same test: both take 3,000 random networks, which are computed once a process
     text = batches_page.PAGE.read_text()
     for name, made in batches_page.MAKERS.items():
         block = f"<!-- {name} -->\n\n{made()}\n<!-- end -->"

@@ -333,9 +333,9 @@ def test_vectors_are_multiplied_in_the_workspace_that_there_is(limit: int | None
 
 
 def byte_convolution(rng: np.random.Generator, group: bool) -> Sample:
-    """QLinearConv, depthwise or not."""
+    """QLinearConv, depthwise or not; weights of seven bits, whose pairs onnxruntime does not saturate on AVX2."""
     ins, outs = (24, 24) if group else (17, 35)
-    filters = rng.integers(-128, 128, (outs, 1 if group else ins, 3, 3)).astype(np.int8)
+    filters = rng.integers(-64, 64, (outs, 1 if group else ins, 3, 3)).astype(np.int8)
     scales = [np.float32(value) for value in (0.02, 0.03, 0.5)]
     x = Arg((1, ins, 9, 8), 2, "uint8", 0, 255)
     zero, signed = np.uint8(120), np.int8(0)

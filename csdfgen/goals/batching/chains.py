@@ -6,7 +6,9 @@ those that were, one call after the other, so that no line is drawn through anyt
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+
+import numpy as np
 
 from csdfgen.goals.batching.stages import Call, Stage
 from csdfgen.goals.batching.variants import Variant
@@ -17,10 +19,14 @@ __all__ = ["calls_of", "layer_of"]
 
 
 def layer_of(
-    stage: Stage, several: Mapping[int, Variant], images: int, ends: tuple[int, int]
+    stage: Stage,
+    several: Mapping[int, Variant],
+    images: int,
+    ends: tuple[int, int],
+    charged: Callable[[Variant], np.ndarray],
 ) -> ChainLayer:
     """A stage for up to so many images at once. several: variants by images, from 2 on. ends: bytes of an image in
-    front of it and behind it, 0 where the caller has them.
+    front of it and behind it, 0 where the caller has them. charged: what each layer of a variant costs.
     """
     costs: list[float] = []
     workspace: list[int] = []
@@ -31,7 +37,7 @@ def layer_of(
             costs.append(costs[known - 1] + costs[count - known - 1])
             workspace.append(max(workspace[known - 1], workspace[count - known - 1]))
         else:
-            costs.append(float(variant.seconds[stage.start : stage.stop].sum()))
+            costs.append(float(charged(variant)[stage.start : stage.stop].sum()))
             workspace.append(variant.inside(stage.start, stage.stop))
     return ChainLayer(
         f"layers {stage.start + 1} to {stage.stop}", tuple(costs), tuple(workspace), *ends

@@ -7,19 +7,23 @@ allowed is corrected by what the plans that are made take, until no better one i
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from csdfgen.devices.costs import Cost, energy_within, plan_cost
 from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.goals.batching.search import Candidate, Request, candidates
-from csdfgen.goals.batching.stages import plan_of_request
+from csdfgen.goals.batching.search import Candidate, Price, Request, candidates
+from csdfgen.goals.batching.stages import order_of_request
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Planner, Progress
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import shown_size, shown_time
+from csdfgen.model.units import shown_energy, shown_size, shown_time
+from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
 from csdfgen.planning.planner import several
@@ -39,11 +43,17 @@ _MADE = 2
 _WORTH = 1.02
 """Memory that is left, from which on estimates are allowed more."""
 
+_LESS = 0.95
+"""Of memory that estimates are allowed next where their plan does not fit."""
+
 _MORE = 1.1
 """Of memory that estimates are allowed where they find nothing: packing may take less than they say."""
 
 _HALVINGS = 7
 """How exactly the least memory within a time is looked for."""
+
+_SHARES = (0.5, 0.8, 0.95, 1.0)
+"""What a limited cost counts beside time, from plan to plan, until it is kept; at last nothing else counts."""
 
 _JOINT = "joint"
 
@@ -54,15 +64,17 @@ def plan_for_request(
     one_image: Planner,
     progress: Progress | None = None,
     kernels: KernelSet | None = None,
+    cost: Cost | None = None,
 ) -> Plan:
     """The plan for `options.frames` images of a network, whose batches are chosen as `options.batching` says.
 
     network: of which so many images do not touch each other (`csdfgen.load(model, batch=...)`). options:
     with `memory` the fastest plan that takes no more bytes; with `latency` one whose images are all done
-    by then, without a memory the smallest. one_image: chooses a plan of one image. Raises PlanError for a
-    budget that no plan keeps, with the least that does; InputError for wishes that contradict each other.
+    by then, without a memory the smallest; with `energy` or a `cost` one that takes no more of it. one_image:
+    chooses a plan of one image. Raises PlanError for a budget that no plan keeps, with the least that does;
+    InputError for wishes that contradict each other.
     """
-    chooser = Chooser(network, options, one_image, progress, kernels)
+    chooser = Chooser(network, options, one_image, progress, kernels, cost)
     return chooser.best(options.memory, options.latency).plan
 
 
@@ -113,6 +125,14 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
+@dataclass(frozen=True)
+class _Order:
+    """What is said of the stages of an order, and what a plan is made of."""
+
+    said: str
+    order: Order
+
+
 class Chooser:
     """Plans that were made for a request, and which is taken; what was found out about its layers serves every
     budget. Parameters are those of `plan_for_request`, which raises the same.
@@ -125,6 +145,7 @@ class Chooser:
         one_image: Planner,
         progress: Progress | None = None,
         kernels: KernelSet | None = None,
+        cost: Cost | None = None,
     ) -> None:
         _check(network, options)
         self.network, self.one_image = network, one_image
@@ -132,9 +153,21 @@ class Chooser:
         self.kernels, self.progress = kernels, progress
         self.profile = predicting(options)
         one = several(network, 1)
-        bare = replace(self.options, frames=1, batching="", memory=0, latency=0.0, result="stored")
-        self.request = Request(one, bare, self.profile, options.frames, self._looked)
+        wishes = {"batching": "", "memory": 0, "latency": 0.0, "energy": 0.0, "result": "stored"}
+        bare = replace(self.options, frames=1, **wishes)  # type: ignore[arg-type]
+        if options.energy and cost is not None:
+            raise InputError(
+                f"{option('energy', options.energy)} and a cost of {cost.name} both limit a request; leave one of "
+                "them out"
+            )
+        self.cost = energy_within(self.profile, options.energy) if options.energy else cost
+        self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
         self._known: dict[str, Entry] = {}
+        self._orders: dict[str, _Order] = {}
+        self._full: set[str] = set()
+        self._costs: dict[int, float] = {}
+        stored = self.options.result == "stored"
+        self._outputs = network.output_bytes if stored else 0
         check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
 
     @property
@@ -153,13 +186,17 @@ class Chooser:
         kept = [one for one in self.found if not memory or one.bytes <= memory]
         if not kept:
             raise self._too_little(memory)
+        if self.cost is not None:
+            kept = self._cheap(memory, self.cost)
         quick = min(kept, key=lambda one: (one.seconds, one.bytes))
         if not latency:
-            return quick
+            return self._smallest(quick)
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
             raise self._too_late(quick, memory, latency)
-        return quick if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+        return self._smallest(
+            quick if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+        )
 
     def within(self, memory: int) -> None:
         """Make plans that take no more, and the best of them."""
@@ -171,15 +208,49 @@ class Chooser:
             if not tried:
                 allowed = int(allowed * _MORE)
                 continue
-            made = [self._made(candidate) for candidate in tried]
-            fitting = [one.bytes for one in made if one.bytes <= memory]
-            if memory == _ANY or (fitting and max(fitting) * _WORTH >= memory):
+            for candidate in tried:  # the cheapest first
+                taken = self._taken(candidate, memory)
+                if candidate.staged.text in self._known:
+                    break  # where rows do not fit that are alive together, those of the next seldom do
+            if memory == _ANY or taken <= memory <= taken * _WORTH:
                 break
-            if fitting:
-                allowed = allowed * memory // max(fitting)
-            else:
-                least = min(one.bytes for one in made)
-                allowed = min(int(allowed / _WORTH), allowed * memory // least)
+            by_taken = allowed * memory // taken
+            allowed = by_taken if taken <= memory else min(int(allowed * _LESS), by_taken)
+
+    def _cheap(self, memory: int, cost: Cost) -> list[Entry]:
+        """Plans within the memory and the cost: where the fastest cost too much, those for which time counts less
+        and less beside it. Raises PlanError.
+        """
+        rate = self._rate(cost)
+        for share in _SHARES:
+            kept = [one for one in self.found if not memory or one.bytes <= memory]
+            cheap = [one for one in kept if self._cost(one, cost) <= cost.most]
+            if cheap or rate is None:
+                break
+            self.request.price = Price(1 - share, share * rate)
+            self.within(memory or _ANY)
+        self.request.price = Price()
+        if not cheap:
+            raise self._too_dear(min(self._cost(one, cost) for one in kept), memory, cost)
+        return cheap
+
+    def _rate(self, cost: Cost) -> float | None:
+        """Seconds a unit of a cost of one image; None where that is the same for every layer, so that nothing
+        but less time makes it less.
+        """
+        whole = self.request.whole
+        seconds, amounts = whole.seconds, whole.amounts(cost)
+        if not amounts.sum() or np.allclose(amounts / amounts.sum(), seconds / seconds.sum()):
+            return None
+        return float(seconds.sum() / amounts.sum())
+
+    def _cost(self, entry: Entry, cost: Cost) -> float:
+        key = id(entry.plan)
+        if key not in self._costs:
+            self._costs[key] = plan_cost(entry.plan, self.profile, cost)
+            # one image, one after the other, where an order covers no more
+            self._costs[key] *= self.options.frames // entry.plan.conversion.frames
+        return self._costs[key]
 
     def in_time(self, latency: float) -> None:
         """Make plans that are done by then, of as little memory as the estimates find."""
@@ -193,7 +264,7 @@ class Chooser:
         for _ in range(_HALVINGS):
             middle = (low + high) // 2
             found = candidates(self.request, middle, self.options.batching)
-            low, high = (low, middle) if found and found[0].seconds <= left else (middle, high)
+            low, high = (low, middle) if found and found[0].cost <= left else (middle, high)
         self.within(high)
 
     def _rows_alone(self, memory: int) -> None:
@@ -211,14 +282,40 @@ class Chooser:
         seconds = self.options.frames * estimate(made, self.profile).seconds
         self._known[f"rows {made.options.rows}"] = Entry(made, seconds)
 
-    def _made(self, candidate: Candidate) -> Entry:
-        """The plan of a candidate."""
+    def _taken(self, candidate: Candidate, memory: int) -> int:
+        """Bytes that a candidate takes. A plan is made of it where not more is alive at one time than there is,
+        and no smaller one is looked for than that.
+        """
         text = candidate.staged.text
-        if text not in self._known:
-            self._tell("planning")
-            plan = plan_of_request(self.network, self.options, candidate.staged, self.kernels)
-            plan = replace(plan, notes=(*plan.notes, f"stages: {candidate.staged.said}"))
-            self._known[text] = Entry(plan, estimate(plan, self.profile).seconds)
+        if text in self._known:
+            return self._known[text].bytes
+        if text not in self._orders:
+            self._orders[text] = _Order(
+                candidate.staged.said,
+                order_of_request(self.network, self.options, candidate.staged, self.kernels),
+            )
+        order = self._orders[text].order
+        alive = order.peak_live + self._outputs
+        return alive if alive > memory else self._made(text, memory - self._outputs).bytes
+
+    def _made(self, text: str, enough: int | None = None) -> Entry:
+        """The plan of an order, of the smallest arena that is found, or of one that is small enough."""
+        self._tell("planning")
+        one = self._orders[text]
+        plan = replace(one.order, enough=enough).planned(self.kernels)
+        plan = replace(plan, notes=(*plan.notes, f"stages: {one.said}"))
+        self._known[text] = Entry(plan, estimate(plan, self.profile).seconds)
+        return self._known[text]
+
+    def _smallest(self, entry: Entry) -> Entry:
+        """The same plan in the smallest arena that is found for it."""
+        text = next(text for text, one in self._known.items() if one is entry)
+        if text in self._full or text not in self._orders:
+            return entry
+        self._full.add(text)
+        smaller = self._made(text)
+        if smaller.bytes > entry.bytes:  # as it was: what was enough was found in another way
+            self._known[text] = entry
         return self._known[text]
 
     def _looked(self, images: int) -> None:
@@ -245,7 +342,9 @@ class Chooser:
 
     def _least(self, allowed: int) -> int | None:
         """Bytes of the smallest plan that was made, or can be by ever more memory."""
-        if not self.found:
+        if not self.found and self._orders:
+            self._made(min(self._orders, key=lambda text: self._orders[text].order.peak_live))
+        elif not self.found:
             for _ in range(64):
                 allowed *= 2
                 found = candidates(self.request, allowed, self.options.batching)
@@ -258,8 +357,20 @@ class Chooser:
                 middle = (low + high) // 2
                 smaller = candidates(self.request, middle, self.options.batching)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
-            self._made(found[-1])
+            self._taken(found[-1], _ANY)
         return min((one.bytes for one in self.found), default=None)
+
+    def _too_dear(self, least: float, memory: int, cost: Cost) -> PlanError:
+        within = f" within {memory:,} bytes" if memory else ""
+        said, more = (
+            (option("energy", f"{cost.most:g}"), option("energy", shown_energy(least)))
+            if self.options.energy
+            else (f"{cost.name} of {cost.most:g}", f"{least:.4g} {cost.unit}")
+        )
+        return PlanError(
+            f"{said} {cost.unit} is not kept{within}: all {self.options.frames} images are predicted to take "
+            f"{least:.4g} {cost.unit} at least on {self.profile.name}; allow {more} or more, or ask for fewer images"
+        )
 
     def _too_late(self, quick: Entry, memory: int, latency: float) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""

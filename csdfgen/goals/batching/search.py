@@ -13,6 +13,9 @@ from functools import cached_property
 from itertools import combinations, pairwise
 from math import inf
 
+import numpy as np
+
+from csdfgen.devices.costs import Cost
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.batching.chains import calls_of, layer_of
 from csdfgen.goals.batching.cuts import Cut, Ranks
@@ -24,10 +27,11 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
 from schedules.batches.baselines import greedy
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.planning import cheapest, printed
+from schedules.batches.planning import SEARCHED, cheapest, printed
 from schedules.batches.plans import ChainPlan
+from schedules.batches.tables import Tables
 
-__all__ = ["Candidate", "Request", "candidates"]
+__all__ = ["Candidate", "Price", "Request", "candidates"]
 
 _CUTS = 10
 """Cuts of which some are tried together."""
@@ -44,23 +48,35 @@ _KEPT = 3
 _STEPS = 40
 """Steps of memory of the printed program: as fine beside small budgets as 2 MB beside 80."""
 
+_ROOM = 1.2
+"""Of a memory for which tables are made: that of the next try may be larger."""
+
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Images at once that are looked at, and the whole request."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way for a request. seconds: predicted, of all its images."""
+    """A way for a request. cost: of all its images, by the request's price."""
 
     staged: StagedRequest
-    seconds: float
+    cost: float
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What is made as little as possible: a sum of seconds, and of another cost, each weighed."""
+
+    seconds: float = 1.0
+    cost: float = 0.0
 
 
 @dataclass(eq=False)
 class Request:
     """A request of so many images of a network, and what was found out about it.
 
-    network: of one image. options: how it is cut and computed.
+    network: of one image. options: how it is cut and computed. cost: what counts beside time. price: what
+    candidates are compared by; it may be changed.
     """
 
     network: Network
@@ -68,8 +84,11 @@ class Request:
     profile: DeviceProfile
     images: int
     tell: Callable[[int], None]
+    cost: Cost | None = None
+    price: Price = Price()
     _added: dict[str, Variant] = field(default_factory=dict)
     _layers: dict[tuple[object, ...], ChainLayer] = field(default_factory=dict)
+    _tables: dict[Chain, Tables] = field(default_factory=dict)
 
     @cached_property
     def whole(self) -> Variant:
@@ -103,11 +122,25 @@ class Request:
         between = [0, *(cut.bytes for cut in cuts), 0]
         found = []
         for stage, ends in zip(stages, pairwise(between), strict=True):
-            key = stage.start, stage.stop, id(stage.one)
+            key = stage.start, stage.stop, id(stage.one), self.price
             if key not in self._layers:
-                self._layers[key] = layer_of(stage, self.several, self.images, ends)
+                self._layers[key] = layer_of(stage, self.several, self.images, ends, self.charged)
             found.append(self._layers[key])
         return Chain(tuple(found))
+
+    def cheapest(self, chain: Chain, memory: int, searched: int) -> ChainPlan | None:
+        """The corrected program; its tables serve all memories up to the largest so far."""
+        known = self._tables.get(chain)
+        if known is None or known.memory < memory:
+            known = self._tables[chain] = Tables(chain, self.images, int(_ROOM * memory))
+        return cheapest(chain, self.images, memory, searched=searched, tables=known)
+
+    def charged(self, variant: Variant) -> np.ndarray:
+        """What each layer costs in a variant, of all its images, by the price."""
+        seconds = self.price.seconds * variant.seconds
+        if self.cost is None:
+            return seconds
+        return seconds + self.price.cost * variant.amounts(self.cost)
 
     @cached_property
     def _ladder(self) -> tuple[Variant, ...]:
@@ -139,9 +172,9 @@ class Request:
 
 
 def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
-    """What a way of choosing batches gives within so many bytes, the fastest first."""
+    """What a way of choosing batches gives within so many bytes, the cheapest first."""
     found = list(_WAYS[batching](request, memory))
-    return sorted(found, key=lambda one: one.seconds)
+    return sorted(found, key=lambda one: one.cost)
 
 
 Way = Callable[[Request, int], Iterator[Candidate]]
@@ -160,32 +193,32 @@ def _fixed(request: Request, memory: int) -> Iterator[Candidate]:
             sizes = [min(size, request.images - first) for first in firsts]
             if all(one == 1 or one in request.several for one in sizes):
                 calls = tuple(Call(0, a, b) for a, b in zip(firsts, sizes, strict=True))
-                yield Candidate(request.called(stages, calls), _seconds(request, stages, calls))
+                yield Candidate(request.called(stages, calls), _charged(request, stages, calls))
 
 
-def _seconds(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
+def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
     total = 0.0
     for call in calls:
         stage = stages[call.stage]
         variant = stage.one if call.images == 1 else request.several[call.images]
-        total += float(variant.seconds[stage.start : stage.stop].sum())
+        total += float(request.charged(variant)[stage.start : stage.stop].sum())
     return total
 
 
-def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
+def _by_layers(choose: Callable[[Request, Chain, int], ChainPlan | None]) -> Way:
     """A way that chooses batches of the layers of the main path, which it takes as a whole."""
 
     def found(request: Request, memory: int) -> Iterator[Candidate]:
         cuts = request.ranks.single()
         ones = [request.whole] * (len(cuts) + 1)
-        plan = choose(request.chain(cuts, ones), request.images, memory)
+        plan = choose(request, request.chain(cuts, ones), memory)
         if plan is not None:
             yield Candidate(request.staged(cuts, ones, plan), plan.cost)
 
     return found
 
 
-_vbs = _by_layers(lambda chain, images, memory: cheapest(chain, images, memory))
+_vbs = _by_layers(lambda request, chain, memory: request.cheapest(chain, memory, SEARCHED))
 
 
 # Images and rows together ---------------------------------------------------------------------------
@@ -207,7 +240,7 @@ def _joint(request: Request, memory: int) -> Iterator[Candidate]:
     for bound, cuts, ones, chain in sorted(ways, key=lambda way: way[0]):
         if bound >= kept[-1]:
             break
-        plan = cheapest(chain, request.images, memory, searched=0)
+        plan = request.cheapest(chain, memory, searched=0)
         if plan is not None:
             kept = sorted([*kept, plan.cost])[:_KEPT]
             yield Candidate(request.staged(cuts, ones, plan), plan.cost)
@@ -234,7 +267,7 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
             if not fitting:
                 break
             chosen.append(
-                min(fitting, key=lambda one, a=start, b=stop: one.seconds[a:b].sum())  # type: ignore[misc]
+                min(fitting, key=lambda one, a=start, b=stop: request.charged(one)[a:b].sum())  # type: ignore[misc]
             )
         else:
             yield tuple(chosen)
@@ -242,9 +275,11 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
 
 _WAYS: dict[str, Way] = {
     "fbs": _fixed,
-    "greedy": _by_layers(greedy),
+    "greedy": _by_layers(lambda request, chain, memory: greedy(chain, request.images, memory)),
     "vbs-paper": _by_layers(
-        lambda chain, images, memory: printed(chain, images, memory, unit=max(1, memory // _STEPS))
+        lambda request, chain, memory: printed(
+            chain, request.images, memory, unit=max(1, memory // _STEPS)
+        )
     ),
     "vbs": _vbs,
     "joint": _joint,

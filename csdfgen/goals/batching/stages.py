@@ -24,11 +24,12 @@ from csdfgen.phases.batches import BatchSpec
 from csdfgen.phases.by_layer import Asked
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import RowSpec, parse_rows
+from csdfgen.planning.candidates import Candidate
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_for, prepare, several
+from csdfgen.planning.planner import prepare, several
 
-__all__ = ["Call", "Stage", "StagedRequest", "plan_of_request", "stages_of"]
+__all__ = ["Call", "Stage", "StagedRequest", "order_of_request", "plan_of_request", "stages_of"]
 
 POLICY = "batches"
 """What the orders made here are called in a plan."""
@@ -152,11 +153,11 @@ def _complete(work: ActorWork, phases: int) -> int:
     return work.writes[0].complete[phases - 1] if phases else 0
 
 
-def plan_of_request(
+def order_of_request(
     network: Network, options: PlanOptions, staged: StagedRequest, kernels: KernelSet | None = None
-) -> Plan:
-    """The plan that fires these calls, everything placed. network: with the request as its batch. Raises
-    ScheduleError for calls that do not follow from each other.
+) -> Candidate:
+    """The order that fires these calls, of which a plan can be made. network: with the request as its batch.
+    Raises ScheduleError for calls that do not follow from each other.
     """
     _check(staged)
     asked = replace(
@@ -167,7 +168,15 @@ def plan_of_request(
         policy=POLICY,
     )
     prepared = prepare(several(network, staged.images), asked)
-    return plan_for(prepared, POLICY, staged.order(prepared.conversion), kernels)
+    order = staged.order(prepared.conversion)
+    return Candidate(prepared, POLICY, order, prepared.scratch(kernels))
+
+
+def plan_of_request(
+    network: Network, options: PlanOptions, staged: StagedRequest, kernels: KernelSet | None = None
+) -> Plan:
+    """The plan that fires these calls, everything placed. Raises as `order_of_request`."""
+    return order_of_request(network, options, staged, kernels).planned(kernels)
 
 
 def _check(staged: StagedRequest) -> None:

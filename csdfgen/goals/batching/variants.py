@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from csdfgen.devices.costs import Cost, actor_cost
 from csdfgen.devices.model import phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.batching.cuts import Ranks
@@ -47,6 +48,20 @@ class Variant:
             silent = work.name in self.prepared.sharing.silent
             found[self.ranks.of[work.name]] += sum(phase_seconds(work, self.profile, silent))
         return found
+
+    def amounts(self, cost: Cost) -> np.ndarray:
+        """What each layer costs, of all its images; inputs count with their first reader."""
+        if cost not in self._costs:
+            found = np.zeros(self.ranks.count)
+            for work in self.prepared.conversion.actors:
+                silent = work.name in self.prepared.sharing.silent
+                found[self.ranks.of[work.name]] += actor_cost(work, self.profile, silent, cost)
+            self._costs[cost] = found
+        return self._costs[cost]
+
+    @cached_property
+    def _costs(self) -> dict[Cost, np.ndarray]:
+        return {}
 
     def inside(self, start: int, stop: int) -> int:
         """Most bytes alive during the firings of layers [start, stop), without what crosses to others."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 
 from csdfgen.errors import ScheduleError
 from schedules.batches.chain import Chain, ChainLayer
@@ -66,6 +67,7 @@ class Comparison:
     below: int
 
 
+@cache
 def compared(count: int = COUNT, seed: int = SEED) -> dict[str, Comparison]:
     """Algorithm 1, the same with images that gather, and `cheapest`, against all orders; requests whole."""
     found: dict[str, list[tuple[float, ChainPlan | None]]] = {"printed": [], "gathering": [], "searched": []}  # fmt: skip
