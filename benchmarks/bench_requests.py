@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import count
 from math import exp, log
 from pathlib import Path
 from typing import Any
@@ -67,6 +68,9 @@ SINGLE, ROWS = "one image", "rows alone"
 ALEXNET, MOST = 16, 2 * 2**20
 """Images of AlexNet's request, and bytes of its arena at most."""
 
+SECONDS = 60.0
+"""Of measuring, at least: small networks are over in a moment, and the machine is not always as fast."""
+
 THEIRS = (1, 2, 4, 8, 16, 32)
 
 MIB = 2**20
@@ -93,11 +97,15 @@ def measured(
     beside: Callable[[], object] = lambda: None,
 ) -> list[float]:
     """Median seconds an image of functions that are called in turn, in another order each time, by the
-    thread's processor time. runs: functions, and how many images each takes. beside: called once a round.
+    thread's processor time: so many rounds, more where they are over in a moment. runs: functions, and how
+    many images each takes. beside: called once a round.
     """
     found: list[list[float]] = [[] for _ in runs]
     order, chance = list(range(len(runs))), random.Random(0)
-    for number in range(rounds + 1):
+    end = time.monotonic() + SECONDS
+    for number in count():
+        if number > rounds and time.monotonic() > end:
+            break
         chance.shuffle(order)
         for at in order:
             function, images = runs[at]
@@ -145,12 +153,19 @@ def planned(network: Network, wishes: Mapping[str, Any]) -> Iterator[Planned]:
             yield Planned(name, way, plan, time.perf_counter() - start)
 
 
+def same(one: Plan, other: Plan) -> bool:
+    """Whether two plans do the same at the same places, so that it is timed once."""
+    return one.order == other.order and one.regions == other.regions
+
+
 def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Result]:
     """Profile, plan, time."""
     network = csdfgen.load(f"zoo:{name}")
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "host.toml"
-        first = sample_network(network, HEIGHTS, repeats, backend=backend, images=COUNTS)
+        first = sample_network(
+            network, HEIGHTS, repeats, seconds=SECONDS / 3, backend=backend, images=COUNTS
+        )
         write_profile(path, profile_of(first))
         plans = list(planned(network, {"backend": backend, "device": str(path)}))
     shape = (IMAGES, *network.inputs[0].shape[1:])
@@ -161,9 +176,19 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
         runs.append((lambda program=program, images=images: program(x[:images]), images))
     sampler = Sampler.of(network, HEIGHTS, backend=backend, images=COUNTS)
     sampler.warm_up()
-    times = measured(runs, rounds, sampler.sample)
+    alike = [
+        next(k for k, other in enumerate(plans) if same(one.plan, other.plan)) for one in plans
+    ]
+    times = dict(
+        zip(
+            sorted(set(alike)),
+            measured([runs[k] for k in sorted(set(alike))], rounds, sampler.sample),
+            strict=True,
+        )
+    )
     profile = profile_of(sampler.measurements())
-    for one, seconds in zip(plans, times, strict=True):
+    for one, timed in zip(plans, alike, strict=True):
+        seconds = times[timed]
         predicted = estimate(one.plan, profile).seconds / one.plan.network.batch
         yield Result(name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search)
 
@@ -250,7 +275,7 @@ def alexnet(backend: str, rounds: int) -> list[str]:
     runs: list[tuple[Callable[[], object], int]] = [
         (lambda: ours(x[:ALEXNET]), ALEXNET),
         (lambda: one(x[:1]), 1),
-        *((lambda count=count: session.run(None, {name: x[:count]}), count) for count in THEIRS),
+        *((lambda size=size: session.run(None, {name: x[:size]}), size) for size in THEIRS),
     ]
     request, single, *theirs = measured(runs, rounds)
     best = min(theirs)

@@ -27,7 +27,7 @@ from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import balanced
 from csdfgen.ops._integers import BYTES
 from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32, sum_over
-from csdfgen.ops._spread import Piece, Spread
+from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops._windows import output_length, read_rows, taps, window_attributes, windows_of
 from csdfgen.ops.base import (
     REQUIRED,
@@ -302,6 +302,56 @@ def _fold_rows_apart(
     return calls
 
 
+def _fold_images(
+    fold: _Fold,
+    slab: np.ndarray | Spread | Stack,
+    target: np.ndarray,
+    axes: Sequence[_Axis],
+    scratch: Scratch,
+) -> list[Call]:
+    """The same for whole images, in as many calls as for one where they lie evenly and the workspace has room
+    for what is between two axes; else image by image.
+    """
+    images = len(target)
+    whole = None if isinstance(slab, Stack) else Spread.of(slab).at(0, images)
+    if not axes[0].held:  # windows that read nothing but padding
+        whole = np.empty(slab.shape, target.dtype)
+    if whole is not None:
+        slides = sum(axis.window.kernel > 1 and not axis.is_whole for axis in axes)
+        if slides < 2 or _between_bytes(whole, axes) <= scratch.room:
+            lead = _Axis(Window(1), Rows(0, images), Rows(0, images), images)
+            mark = scratch.mark
+            calls = _fold_axes(fold, whole, target, [lead, *axes], scratch)
+            scratch.rewind(mark)
+            return calls
+    calls = []
+    mark = scratch.mark
+    for number in range(images):
+        one = Spread.of(whole[number]) if whole is not None else _image(slab, number)
+        for piece in one.pieces:
+            part = target[number, ..., piece.low : piece.high]
+            calls += _fold_piece(fold, piece, part, axes, scratch)
+            scratch.rewind(mark)
+    return calls
+
+
+def _image(slab: np.ndarray | Spread | Stack, number: int) -> Spread:
+    """One image of several that do not lie evenly."""
+    assert isinstance(slab, Stack)
+    return slab.images[number]
+
+
+def _between_bytes(whole: np.ndarray, axes: Sequence[_Axis]) -> int:
+    """Workspace that `_fold_axes` takes for images: what it leaves after each axis but the last."""
+    folds = [(dim, axis) for dim, axis in enumerate(axes, 1) if axis.window.kernel > 1]
+    folds.sort(key=lambda fold: not fold[1].is_whole)
+    size, total = whole.nbytes, 0
+    for dim, axis in folds[:-1]:
+        size = size // max(1, whole.shape[dim]) * len(axis.out)
+        total += aligned_size(size)
+    return total
+
+
 def _span(axis: _Axis, count: int) -> int:
     """Input positions that `count` neighbouring output positions read, at most."""
     window = axis.window
@@ -558,6 +608,10 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
         ) -> list[Call]:
             slab, held, target = slabs[0], phase.ins[0], results[0]
             assert slab is not None and held is not None
+            if phase.images > 1:
+                rows = _Axis(windows[0], phase.out, held, lengths[0])
+                calls = _fold_images(pool.fold, slab, target, (rows, *columns), scratch)
+                return [*calls, *finish(phase.out, target)]
             calls, source = prepare(slab, scratch)
             pieces = Spread.of(source).pieces
             if not accumulates:
@@ -580,6 +634,12 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
         return emit if at_once and pool.prepare is _unprepared else in_float32(emit)
 
     return kernel
+
+
+def _joins(pool: _Pool, layer: Layer, images: int) -> bool:
+    """Whether images of a batch of one each are folded together."""
+    prepared = layer.output.dtype == "float16" or pool.prepare is not _unprepared
+    return layer.output.shape[0] == 1 and not prepared
 
 
 def _takes(pool: _Pool, layer: Layer, position: int) -> Takes:
@@ -612,6 +672,7 @@ def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> 
         window=_window,
         shift_invariant=True,
         takes=partial(_takes, pool),
+        joins=partial(_joins, pool),
         attributes=MappingProxyType({**(_SLIDING if sliding else {}), **own}),
         structure="row-phased; accumulating where one window covers all rows"
         if sliding

@@ -33,7 +33,17 @@ from csdfgen.ops._integers import (
 )
 from csdfgen.ops._reducing import constant, slab_dims, sum_over
 from csdfgen.ops._windows import taps, windows_of
-from csdfgen.ops.base import MICROSOFT, Call, Emit, Mode, Operator, Phase, Scratch, Takes
+from csdfgen.ops.base import (
+    MICROSOFT,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Phase,
+    Scratch,
+    Takes,
+    one_by_one,
+)
 from csdfgen.ops.pooling import (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
@@ -198,6 +208,7 @@ def _pool(
         kernel=kernel,
         state=lambda layer: Format(state(layer)),
         takes=lambda layer, position: Takes.EVEN,
+        joins=one_by_one,
         since=1,
         domain=MICROSOFT,
         constant_inputs=frozenset({1, 2, 3, 4}),

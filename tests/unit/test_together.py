@@ -13,7 +13,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.numpy_set import NUMPY, NumpyKernels
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.native.kernel_set import NativeKernels
@@ -291,6 +291,25 @@ def test_images_are_one_native_kernel(make: Any) -> None:
     feeds = [sample.feeds(k) for k in range(4)]
     run_together(sample.layer(), feeds, Layout(block=99), None, None, native)
     assert len(native.bound) == 1, native.bound
+
+
+@pytest.mark.parametrize("make", [pooled, everywhere])
+def test_images_that_lie_evenly_are_pooled_in_the_calls_of_one(make: Any) -> None:
+    """By numpy, where the workspace has room for all of them between two axes."""
+    calls = []
+
+    class Numpy(NumpyKernels):
+        def bind(self, step: Step, memory: Memory) -> list[Call]:
+            found = super().bind(step, memory)
+            calls.append(len(found))
+            return found
+
+    sample = make(np.random.default_rng(1))
+    for count in (1, 6):
+        feeds = [sample.feeds(k) for k in range(count)]
+        run_together(sample.layer(), feeds, Layout(block=99, together=True), None, None, Numpy())
+    one, all_of_them = calls
+    assert all_of_them <= one + 1
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
