@@ -140,7 +140,11 @@ class ModelOptions:
         names = ("rows", "fuse", "image", "batch")
         found = [f"--{name}" for name in names if getattr(self, name) is not None]
         shape = ["--shape"] if self.shapes else []
-        return [*found, *shape, *(f"--{name}" for name in self.wishes)]
+        return [*found, *shape, *map(self.flag, self.wishes)]
+
+    def flag(self, wish: str) -> str:
+        """The option of a wish: images of a request are its frames."""
+        return "--requests" if wish == "frames" and "batching" in self.wishes else f"--{wish}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,7 +58,7 @@ class Asked:
         for name, value in self.options.wishes.items():
             if name != "device":  # a command's own
                 unit = _UNITS.get(name, "")
-                found += [f"--{name}", f"{value:g}{unit}" if unit else str(value)]
+                found += [self.options.flag(name), f"{value:g}{unit}" if unit else str(value)]
         return [*found, "--policy", self.policy] if self.policy else found
 
 
