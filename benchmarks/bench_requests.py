@@ -189,7 +189,7 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
     profile = profile_of(sampler.measurements())
     for one, timed in zip(plans, alike, strict=True):
         seconds = times[timed]
-        predicted = estimate(one.plan, profile).seconds / one.plan.network.batch
+        predicted = estimate(one.plan, profile).seconds / one.plan.conversion.frames
         yield Result(name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search)
 
 
