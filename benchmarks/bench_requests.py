@@ -133,7 +133,9 @@ class Planned:
     search: float
 
 
-def planned(network: Network, wishes: Mapping[str, Any]) -> Iterator[Planned]:
+def planned(
+    network: Network, wishes: Mapping[str, Any], times_whole: Sequence[float]
+) -> Iterator[Planned]:
     """All plans that are compared."""
     single = csdfgen.plan(network, **wishes)
     yield Planned("", SINGLE, single, 0.0)
@@ -141,7 +143,7 @@ def planned(network: Network, wishes: Mapping[str, Any]) -> Iterator[Planned]:
     whole += IMAGES * network.output_bytes
     arena = f"{ARENAS:g} arenas"
     budgets = {arena: round(ARENAS * bytes_of(single))}
-    budgets |= {f"{times:g} x whole layers": round(times * whole) for times in WHOLE}
+    budgets |= {f"{times:g} x whole layers": round(times * whole) for times in times_whole}
     for name, memory in budgets.items():
         for way in (*([ROWS] if name == arena else []), *PRINTED, JOINT):
             asked = {} if way == ROWS else {"requests": IMAGES, "batching": way}
@@ -158,7 +160,9 @@ def same(one: Plan, other: Plan) -> bool:
     return one.order == other.order and one.regions == other.regions
 
 
-def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Result]:
+def measure(
+    name: str, backend: str, rounds: int, repeats: int, times_whole: Sequence[float]
+) -> Iterator[Result]:
     """Profile, plan, time."""
     network = csdfgen.load(f"zoo:{name}")
     with tempfile.TemporaryDirectory() as folder:
@@ -167,7 +171,8 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
             network, HEIGHTS, repeats, seconds=SECONDS / 3, backend=backend, images=COUNTS
         )
         write_profile(path, profile_of(first))
-        plans = list(planned(network, {"backend": backend, "device": str(path)}))
+        wishes = {"backend": backend, "device": str(path)}
+        plans = list(planned(network, wishes, times_whole))
     shape = (IMAGES, *network.inputs[0].shape[1:])
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     runs = []
@@ -195,11 +200,11 @@ def measure(name: str, backend: str, rounds: int, repeats: int) -> Iterator[Resu
 
 def lines_of(found: Sequence[Result], backend: str) -> list[str]:
     """Markdown: networks in twice their arena, and in what whole layers need."""
+    in_whole = [one for one in found if "whole" in one.budget]
     return [
         *_in_arenas([one for one in found if not one.budget or "arenas" in one.budget]),
         "",
-        *_in_whole([one for one in found if "whole" in one.budget]),
-        "",
+        *([*_in_whole(in_whole), ""] if in_whole else []),
         *_said(found, backend),
     ]
 
@@ -320,6 +325,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--backend", choices=("native", "numpy"), default="native")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--repeats", type=int, default=5, help="frames a height of the profile")
+    parser.add_argument(
+        "--arenas",
+        action="store_true",
+        help="only in twice the arena, not in what whole layers take",
+    )
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args(arguments)
     with threadpool_limits(1):
@@ -329,7 +339,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_between(PAGE, f"bench-requests-alexnet-{options.backend}", lines)
         found: list[Result] = []
         for name in options.names or NAMES:
-            for one in measure(name, options.backend, options.rounds, options.repeats):
+            whole = () if options.arenas else WHOLE
+            for one in measure(name, options.backend, options.rounds, options.repeats, whole):
                 found.append(one)
                 print(
                     f"{name} {one.budget} {one.way}: {one.bytes / MIB:.2f} MiB, {1e3 * one.predicted:.2f} ms predicted, "

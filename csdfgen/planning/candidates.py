@@ -38,7 +38,8 @@ class Candidate:
 
     policy: what the order is called. scratch: the least that kernels need (`Prepared.scratch`).
     known_bound: bytes that no order of these firings has a peak below, if that is known. enough: bytes of an arena
-    below which none is looked for, None to look for the smallest.
+    below which none is looked for, None to look for the smallest. budget: bytes of arena and outputs, what is
+    left of which is scratch; None for the memory of the options.
     """
 
     prepared: Prepared
@@ -47,6 +48,7 @@ class Candidate:
     scratch: Scratch
     known_bound: int | None = None
     enough: int | None = None
+    budget: int | None = None
 
     @cached_property
     def lower_bound(self) -> int:
@@ -88,7 +90,7 @@ class Candidate:
         """Bytes that the arena may take where a memory is given: what is left of it makes kernels faster."""
         options, network = self.prepared.options, self.prepared.conversion.network
         outputs = network.output_bytes if options.result == "stored" else 0
-        return max(0, options.memory - outputs)
+        return max(0, (options.memory if self.budget is None else self.budget) - outputs)
 
     def planned(self, kernels: KernelSet | None) -> Plan:
         """The plan of the order, in blocks of whole slabs or, where that saves memory, of what is also

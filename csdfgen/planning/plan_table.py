@@ -95,6 +95,9 @@ class PlanTable:
                 f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
                 f"{len(self.entries)} plans takes; free that much, or add a plan for {option('memory', shown_size(memory or 0))}"
             )
+        # of equal times the largest: its kernels have more scratch, which predictions do not know of
+        widest = {(one.images, one.seconds): at for at, one in sorted(fitting, key=_size)}
+        fitting = [(at, one) for at, one in fitting if widest[one.images, one.seconds] == at]
         best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for count in range(1, images + 1):
             ways = [
@@ -113,6 +116,10 @@ class PlanTable:
                 "this memory; add a plan for 1 image"
             )
         return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))
+
+
+def _size(numbered: tuple[int, Entry]) -> int:
+    return numbered[1].bytes
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +162,7 @@ class TableFile:
                 f"{images or 'any number of'} images in {memory:,} bytes",
                 where=self.where,
             )
-        return min(fitting, key=lambda one: (one[0], one[1].arena))[1]
+        return min(fitting, key=lambda one: (one[0], -one[1].arena))[1]
 
     def table(self, network: Network, kernels: KernelSet | None = None) -> PlanTable:
         """The table for a network, loaded for any number of images. Raises what a plan from a file raises."""

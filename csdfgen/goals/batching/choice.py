@@ -164,7 +164,9 @@ class Chooser:
         self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
         self._known: dict[str, Entry] = {}
         self._orders: dict[str, _Order] = {}
-        self._full: set[str] = set()
+        self._budget = 0
+        self._made_for: dict[str, int] = {}
+        self._full: set[tuple[str, int]] = set()
         self._costs: dict[int, float] = {}
         stored = self.options.result == "stored"
         self._outputs = network.output_bytes if stored else 0
@@ -179,6 +181,7 @@ class Chooser:
         """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
         0 for any. Raises PlanError.
         """
+        self._budget = memory
         if memory or not latency:
             self.within(memory or _ANY)
         else:
@@ -287,8 +290,9 @@ class Chooser:
         and no smaller one is looked for than that.
         """
         text = candidate.staged.text
-        if text in self._known:
-            return self._known[text].bytes
+        known = self._known.get(text)
+        if known is not None and (known.bytes > memory or self._made_for[text] == self._budget):
+            return known.bytes
         if text not in self._orders:
             self._orders[text] = _Order(
                 candidate.staged.said,
@@ -302,19 +306,20 @@ class Chooser:
         """The plan of an order, of the smallest arena that is found, or of one that is small enough."""
         self._tell("planning")
         one = self._orders[text]
-        plan = replace(one.order, enough=enough).planned(self.kernels)
+        plan = replace(one.order, enough=enough, budget=self._budget).planned(self.kernels)
         plan = replace(plan, notes=(*plan.notes, f"stages: {one.said}"))
+        self._made_for[text] = self._budget
         self._known[text] = Entry(plan, estimate(plan, self.profile).seconds)
         return self._known[text]
 
     def _smallest(self, entry: Entry) -> Entry:
-        """The same plan in the smallest arena that is found for it."""
+        """The same plan in the smallest arena that is found for it, and what is left of the memory as scratch."""
         text = next(text for text, one in self._known.items() if one is entry)
-        if text in self._full or text not in self._orders:
+        if (text, self._budget) in self._full or text not in self._orders:
             return entry
-        self._full.add(text)
-        smaller = self._made(text)
-        if smaller.bytes > entry.bytes:  # as it was: what was enough was found in another way
+        self._full.add((text, self._budget))
+        found = self._made(text)
+        if found.bytes > (self._budget or entry.bytes):  # what was enough was found in another way
             self._known[text] = entry
         return self._known[text]
 

@@ -43,8 +43,10 @@ def tabled(
     }
     found: dict[tuple[int, int, float], Entry] = {}
     for budget in sorted(budgets, key=lambda size: size or float("inf")):
-        plan = one_image(single, replace(alone, memory=budget))
-        made = [Entry(plan, estimate(plan, profile).seconds)]
+        plans = [one_image(single, replace(alone, memory=budget))]
+        if not found:  # no more than it needs: whatever fits for several images, one image does
+            plans.append(one_image(single, replace(alone, rows=plans[0].options.rows)))
+        made = [Entry(plan, estimate(plan, profile).seconds) for plan in plans]
         for chooser in choosers.values():
             with contextlib.suppress(PlanError):
                 made.append(chooser.best(budget))
