@@ -24,7 +24,7 @@ from tests.networks import LIGHT, TRAINED, feeds, light, trained, with_last_scor
 
 pytestmark = pytest.mark.networks
 
-WAYS = (("1", "full"), ("1", "none"), ("3", "full"), ("auto", "full"), ("whole", "none"))
+WAYS = (("1", "full"), ("3", "none"), ("auto", "full"))
 """(rows, fuse)"""
 
 MB = 10**6

@@ -27,7 +27,7 @@ from tests.builder import reference
 from tests.networks import check_touched, feeds
 from tests.random_networks import models, row_choices
 
-PARTS, NETWORKS_A_PART = 4, 8
+PARTS, NETWORKS_A_PART = 4, 5
 
 
 def schedules_of(

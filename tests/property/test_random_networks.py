@@ -20,7 +20,7 @@ from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.random_networks import models, row_choices
 
-PARTS, NETWORKS_A_PART = 20, 15
+PARTS, NETWORKS_A_PART = 20, 10
 
 
 def check(
