@@ -6,6 +6,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from csdfgen.devices.profile import Processor
+from csdfgen.devices.units import WORK
 from csdfgen.devices.work import PhaseWork
 
 __all__ = ["NO_WORK", "Joules", "joules_of"]
@@ -17,7 +18,7 @@ NO_WORK = PhaseWork(
     rows=0,
     images=0,
     weights=0.0,
-    amounts=MappingProxyType({"MAC": 0, "element": 0, "input": 0, "tap": 0}),
+    amounts=MappingProxyType(dict.fromkeys(WORK, 0)),
     operations=0.0,
     moved=0,
 )

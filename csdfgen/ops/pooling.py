@@ -326,19 +326,17 @@ def _fold_images(
             return calls
     calls = []
     mark = scratch.mark
-    for number in range(images):
-        one = Spread.of(whole[number]) if whole is not None else _image(slab, number)
+    if whole is not None:
+        each: Sequence[Spread] = [Spread.of(image) for image in whole]
+    else:
+        assert isinstance(slab, Stack)  # images that lie evenly are one array
+        each = slab.images
+    for one, result in zip(each, target, strict=True):
         for piece in one.pieces:
-            part = target[number, ..., piece.low : piece.high]
+            part = result[..., piece.low : piece.high]
             calls += _fold_piece(fold, piece, part, axes, scratch)
             scratch.rewind(mark)
     return calls
-
-
-def _image(slab: np.ndarray | Spread | Stack, number: int) -> Spread:
-    """One image of several that do not lie evenly."""
-    assert isinstance(slab, Stack)
-    return slab.images[number]
 
 
 def _between_bytes(whole: np.ndarray, axes: Sequence[_Axis]) -> int:
@@ -636,15 +634,19 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
     return kernel
 
 
+def _is_prepared(pool: _Pool, layer: Layer) -> bool:
+    """Whether values are widened, or become others, before they are folded."""
+    return layer.output.dtype == "float16" or pool.prepare is not _unprepared
+
+
 def _joins(pool: _Pool, layer: Layer, images: int) -> bool:
     """Whether images of a batch of one each are folded together."""
-    prepared = layer.output.dtype == "float16" or pool.prepare is not _unprepared
-    return layer.output.shape[0] == 1 and not prepared
+    return layer.output.shape[0] == 1 and not _is_prepared(pool, layer)
 
 
 def _takes(pool: _Pool, layer: Layer, position: int) -> Takes:
     """What is prepared or widened is gathered; rows that are added up come one run at a time."""
-    if layer.output.dtype == "float16" or pool.prepare is not _unprepared:
+    if _is_prepared(pool, layer):
         return Takes.EVEN
     return Takes.PIECES if _mode(layer) is Mode.ACCUMULATE else Takes.SPREAD
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from types import MappingProxyType
 
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["assemble"]
+__all__ = ["assemble", "outputs_beside"]
+
+
+def outputs_beside(network: Network, options: PlanOptions) -> int:
+    """Bytes of the outputs of a network that are arrays of the caller, beside the arena."""
+    return network.output_bytes if options.result == "stored" else 0
 
 
 def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
@@ -30,7 +37,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),
-        "outputs": network.output_bytes if draft.options.result == "stored" else 0,
+        "outputs": outputs_beside(network, draft.options),
         "parameters": network.parameter_bytes,
     }
     return replace(draft, figures=MappingProxyType(figures))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from csdfgen.kernels.steps import KernelSet
-from csdfgen.planning.assembling import assemble
+from csdfgen.planning.assembling import assemble, outputs_beside
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
 from csdfgen.planning.ordering import Order, lower_bound
@@ -89,8 +89,8 @@ class Candidate:
     def _room(self) -> int:
         """Bytes that the arena may take where a memory is given: what is left of it makes kernels faster."""
         options, network = self.prepared.options, self.prepared.conversion.network
-        outputs = network.output_bytes if options.result == "stored" else 0
-        return max(0, (options.memory if self.budget is None else self.budget) - outputs)
+        budget = options.memory if self.budget is None else self.budget
+        return max(0, budget - outputs_beside(network, options))
 
     def planned(self, kernels: KernelSet | None) -> Plan:
         """The plan of the order, in blocks of whole slabs or, where that saves memory, of what is also

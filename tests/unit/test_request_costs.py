@@ -12,7 +12,6 @@ from csdfgen.devices.costs import Cost, plan_cost
 from csdfgen.devices.energy import joules_of
 from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.model import estimate
-from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.search import bytes_of
@@ -109,7 +108,7 @@ def test_any_cost_that_adds_up(network: Network) -> None:
     """Bytes of weights that are read, of the default device."""
     alone = csdfgen.plan(network, backend="numpy")
     weights = Cost("weights", "bytes", 1.0, lambda work, seconds: work.weights)
-    profile = read_profile_of(alone)
+    profile = profile_for(alone.options)
     most = IMAGES * plan_cost(alone, profile, weights) / 2
     asked = Cost("weights", "bytes", most, lambda work, seconds: work.weights)
     made = csdfgen.plan(network, requests=IMAGES, backend="numpy", cost=asked)
@@ -118,10 +117,6 @@ def test_any_cost_that_adds_up(network: Network) -> None:
     none = Cost("weights", "bytes", 1.0, asked.of)
     with pytest.raises(PlanError, match="weights of 1 bytes is not kept"):
         csdfgen.plan(network, requests=IMAGES, backend="numpy", cost=none)
-
-
-def read_profile_of(plan: Plan) -> DeviceProfile:
-    return profile_for(plan.options)
 
 
 def test_energies_survive_their_file(tmp_path: Path) -> None:

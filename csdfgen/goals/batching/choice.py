@@ -23,6 +23,7 @@ from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_energy, shown_size, shown_time
+from csdfgen.planning.assembling import outputs_beside
 from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
@@ -125,12 +126,19 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
-@dataclass(frozen=True)
-class _Order:
-    """What is said of the stages of an order, and what a plan is made of."""
+@dataclass
+class _Way:
+    """A way through the network that was looked at, and the plan that was made of it, if any.
 
-    said: str
-    order: Order
+    said: its stages. order: None where a planner of one image made the plan. made_for: budget of the plan;
+    smallest: whether its smallest arena was looked for.
+    """
+
+    said: str = ""
+    order: Order | None = None
+    entry: Entry | None = None
+    made_for: int = 0
+    smallest: bool = False
 
 
 class Chooser:
@@ -162,20 +170,16 @@ class Chooser:
             )
         self.cost = energy_within(self.profile, options.energy) if options.energy else cost
         self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
-        self._known: dict[str, Entry] = {}
-        self._orders: dict[str, _Order] = {}
+        self._ways: dict[str, _Way] = {}
         self._budget = 0
-        self._made_for: dict[str, int] = {}
-        self._full: set[tuple[str, int]] = set()
-        self._costs: dict[int, float] = {}
-        stored = self.options.result == "stored"
-        self._outputs = network.output_bytes if stored else 0
+        self._costs: dict[Entry, float] = {}
+        self._outputs = outputs_beside(network, self.options)
         check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
 
     @property
     def found(self) -> list[Entry]:
         """All plans that were made."""
-        return list(self._known.values())
+        return [way.entry for way in self._ways.values() if way.entry is not None]
 
     def best(self, memory: int, latency: float = 0.0) -> Entry:
         """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
@@ -213,7 +217,7 @@ class Chooser:
                 continue
             for candidate in tried:  # the cheapest first
                 taken = self._taken(candidate, memory)
-                if candidate.staged.text in self._known:
+                if self._ways[candidate.staged.text].entry is not None:
                     break  # where rows do not fit that are alive together, those of the next seldom do
             if memory == _ANY or taken <= memory <= taken * _WORTH:
                 break
@@ -248,12 +252,11 @@ class Chooser:
         return float(seconds.sum() / amounts.sum())
 
     def _cost(self, entry: Entry, cost: Cost) -> float:
-        key = id(entry.plan)
-        if key not in self._costs:
-            self._costs[key] = plan_cost(entry.plan, self.profile, cost)
+        if entry not in self._costs:
             # one image, one after the other, where an order covers no more
-            self._costs[key] *= self.options.frames // entry.plan.conversion.frames
-        return self._costs[key]
+            runs = self.options.frames // entry.plan.conversion.frames
+            self._costs[entry] = runs * plan_cost(entry.plan, self.profile, cost)
+        return self._costs[entry]
 
     def in_time(self, latency: float) -> None:
         """Make plans that are done by then, of as little memory as the estimates find."""
@@ -283,45 +286,44 @@ class Chooser:
             return  # images and rows together may do with less
         self.request.add(made)
         seconds = self.options.frames * estimate(made, self.profile).seconds
-        self._known[f"rows {made.options.rows}"] = Entry(made, seconds)
+        self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
 
     def _taken(self, candidate: Candidate, memory: int) -> int:
         """Bytes that a candidate takes. A plan is made of it where not more is alive at one time than there is,
         and no smaller one is looked for than that.
         """
-        text = candidate.staged.text
-        known = self._known.get(text)
-        if known is not None and (known.bytes > memory or self._made_for[text] == self._budget):
-            return known.bytes
-        if text not in self._orders:
-            self._orders[text] = _Order(
-                candidate.staged.said,
-                order_of_request(self.network, self.options, candidate.staged, self.kernels),
-            )
-        order = self._orders[text].order
-        alive = order.peak_live + self._outputs
-        return alive if alive > memory else self._made(text, memory - self._outputs).bytes
+        staged = candidate.staged
+        way = self._ways.get(staged.text)
+        if way is None:
+            order = order_of_request(self.network, self.options, staged, self.kernels)
+            way = self._ways[staged.text] = _Way(staged.said, order)
+        entry = way.entry
+        if entry is not None and (entry.bytes > memory or way.made_for == self._budget):
+            return entry.bytes
+        assert way.order is not None
+        alive = way.order.peak_live + self._outputs
+        return alive if alive > memory else self._made(way, memory - self._outputs).bytes
 
-    def _made(self, text: str, enough: int | None = None) -> Entry:
-        """The plan of an order, of the smallest arena that is found, or of one that is small enough."""
+    def _made(self, way: _Way, enough: int | None = None) -> Entry:
+        """The plan of a way, of the smallest arena that is found, or of one that is small enough."""
+        assert way.order is not None
         self._tell("planning")
-        one = self._orders[text]
-        plan = replace(one.order, enough=enough, budget=self._budget).planned(self.kernels)
-        plan = replace(plan, notes=(*plan.notes, f"stages: {one.said}"))
-        self._made_for[text] = self._budget
-        self._known[text] = Entry(plan, estimate(plan, self.profile).seconds)
-        return self._known[text]
+        plan = replace(way.order, enough=enough, budget=self._budget).planned(self.kernels)
+        plan = replace(plan, notes=(*plan.notes, f"stages: {way.said}"))
+        way.entry = Entry(plan, estimate(plan, self.profile).seconds)
+        way.made_for, way.smallest = self._budget, enough is None
+        return way.entry
 
     def _smallest(self, entry: Entry) -> Entry:
         """The same plan in the smallest arena that is found for it, and what is left of the memory as scratch."""
-        text = next(text for text, one in self._known.items() if one is entry)
-        if (text, self._budget) in self._full or text not in self._orders:
+        way = next(way for way in self._ways.values() if way.entry is entry)
+        if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
-        self._full.add((text, self._budget))
-        found = self._made(text)
+        found = self._made(way)
         if found.bytes > (self._budget or entry.bytes):  # what was enough was found in another way
-            self._known[text] = entry
-        return self._known[text]
+            way.entry = entry
+            return entry
+        return found
 
     def _looked(self, images: int) -> None:
         self._tell("looking at layers")
@@ -347,8 +349,11 @@ class Chooser:
 
     def _least(self, allowed: int) -> int | None:
         """Bytes of the smallest plan that was made, or can be by ever more memory."""
-        if not self.found and self._orders:
-            self._made(min(self._orders, key=lambda text: self._orders[text].order.peak_live))
+        orders = [
+            (way.order.peak_live, way) for way in self._ways.values() if way.order is not None
+        ]
+        if not self.found and orders:
+            self._made(min(orders, key=lambda one: one[0])[1])
         elif not self.found:
             for _ in range(64):
                 allowed *= 2
