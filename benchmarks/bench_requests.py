@@ -310,6 +310,7 @@ def _session(name: str) -> ort.InferenceSession:
     onnx.checker.check_model(model)
     options = ort.SessionOptions()
     options.intra_op_num_threads = 1
+    options.log_severity_level = 3  # it warns of outputs whose shape names one image
     return ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )

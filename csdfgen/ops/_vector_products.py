@@ -107,13 +107,16 @@ def vector_products(
     out: np.ndarray,
     bias: np.ndarray | None,
     scratch: Scratch,
+    zero: int = 0,
 ) -> list[Call]:
     """Calls for out (images, outputs) = vectors times a matrix (inputs, outputs), plus the bias (1 or
-    outputs). vectors: (images, rows, ...), of inputs in that order, in the type of the others. matrix: makes
-    it, when calls are wanted; turned: whether it has its outputs first in memory.
+    outputs). vectors: (images, rows, ...), of inputs in that order; of another type than the others, they are
+    copied into it. matrix: makes it, when calls are wanted; turned: whether it has its outputs first in memory.
+    zero: what is subtracted from integers first, as they are copied.
     """
     (images, outputs), inputs = out.shape, prod(vectors.shape[1:])
-    whole = _side_by_side(vectors)
+    whole = _side_by_side(vectors) if vectors.dtype == out.dtype else None
+    assert whole is None or not zero, "integers, which are copied"
     shape = _Shape(images, inputs, outputs, out.itemsize, whole is None, turned)
     blocks = _blocks(shape, scratch)
     # half of the images take as long as all
@@ -129,6 +132,8 @@ def vector_products(
         if whole is None:
             left = panel.view((images, stop - start))
             calls += _copied(vectors, start, stop, left)
+            if zero:
+                calls.append((np.subtract, (left, out.dtype.type(zero), left)))
         else:
             left = whole[:, start:stop]
         for a in range(0, outputs, blocks.outputs):

@@ -38,7 +38,17 @@ from csdfgen.ops.base import (
     in_the_accumulator,
 )
 
-__all__ = ["GEMM", "MATMUL", "OPERATORS", "flattened_gemm", "product_kernel", "product_layer"]
+__all__ = [
+    "GEMM",
+    "MATMUL",
+    "OPERATORS",
+    "flattened_gemm",
+    "joins_vectors",
+    "outputs_first",
+    "product_kernel",
+    "product_layer",
+    "with_images",
+]
 
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
 
@@ -269,7 +279,7 @@ def _kernel(layer: Layer) -> Emit:
     if not _joins(layer, FEWEST):
         return emit
     right = constants[1].T if layer.attributes.get("transB") else constants[1]
-    return _with_images(emit, lambda: right, _outputs_first(right), constants.get(2))
+    return with_images(emit, lambda: right, outputs_first(right), dtype, constants.get(2))
 
 
 def product_kernel(
@@ -383,7 +393,12 @@ def _has_addend(layer: Layer) -> bool:
 
 
 def _joins(layer: Layer, images: int) -> bool:
-    """Whether an image is one vector times a constant matrix, in the type that it has."""
+    """Whether images are joined in the type that they have."""
+    return layer.output.dtype in ("float32", "float64") and joins_vectors(layer, images)
+
+
+def joins_vectors(layer: Layer, images: int) -> bool:
+    """Whether an image is one vector times a constant matrix, and there are enough of them."""
     x, right = layer.inputs[0], layer.constants.get(1)
     if x is None or right is None or any(t is not None for t in layer.inputs[1:]):
         return False
@@ -391,18 +406,24 @@ def _joins(layer: Layer, images: int) -> bool:
     inputs = right[..., 0].size if flattened or right.ndim != 2 else x.elements
     return (
         images >= FEWEST
-        and layer.output.dtype in ("float32", "float64")
         and (flattened or right.ndim == 2)
         and x.elements == inputs
         and right.size == inputs * layer.output.elements
     )
 
 
-def _with_images(
-    emit: Emit, packed: Callable[[], np.ndarray], turned: bool, bias: np.ndarray | None
+def with_images(
+    emit: Emit,
+    packed: Callable[[], np.ndarray],
+    turned: bool,
+    dtype: np.dtype[Any],
+    bias: np.ndarray | None,
+    zero: int = 0,
+    into: Into | None = None,
 ) -> Emit:
     """A kernel that takes several images too. packed: makes the matrix (inputs, outputs); turned: whether
-    that has its outputs first in memory. bias: broadcast to the outputs.
+    that has its outputs first in memory. dtype: of the products. bias: broadcast to the outputs. zero: what is
+    subtracted from integers first. into: how the products become an output of another type.
     """
 
     def emit_all(
@@ -416,10 +437,13 @@ def _with_images(
             return emit(phase, slabs, results, scratch)
         assert slab is not None
         dense = out[0].flags.c_contiguous
-        made = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
+        result = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
+        made = result if into is None else scratch.take(result.shape, dtype)
         vectors = cast(Spread | Stack, slab)
-        calls = vector_products(vectors, packed, turned, made, bias, scratch)
-        return calls if dense else [*calls, (np.copyto, (out, made.reshape(out.shape)))]
+        calls = vector_products(vectors, packed, turned, made, bias, scratch, zero)
+        if into is not None:
+            calls += into.calls(made, result)
+        return calls if dense else [*calls, (np.copyto, (out, result.reshape(out.shape)))]
 
     return emit_all
 
@@ -457,7 +481,7 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
     )
 
 
-def _outputs_first(weights: np.ndarray) -> bool:
+def outputs_first(weights: np.ndarray) -> bool:
     return weights.strides[-1] == max(weights.strides)
 
 
@@ -466,7 +490,7 @@ def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     so already.
     """
     out = weights.shape[-1]
-    if _outputs_first(weights):
+    if outputs_first(weights):
         return np.ascontiguousarray(np.moveaxis(weights, -1, 0), dtype).reshape(out, -1).T
     return np.ascontiguousarray(weights, dtype).reshape(-1, out)
 
@@ -520,7 +544,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
 
     if not _joins(layer, FEWEST):
         return emit
-    return _with_images(emit, packed, _outputs_first(layer.constants[1]), bias)
+    return with_images(emit, packed, outputs_first(layer.constants[1]), dtype, bias)
 
 
 # --- the records --------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ from csdfgen.ops._integers import (
     scalar_of,
     zero_of,
 )
+from csdfgen.ops._vector_products import FEWEST
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -44,12 +45,19 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
-    one_by_one,
     require_constant,
     require_tensor,
 )
 from csdfgen.ops.convolution import CONV, conv_kernel, conv_layer
-from csdfgen.ops.linear import GEMM, MATMUL, product_kernel, product_layer
+from csdfgen.ops.linear import (
+    GEMM,
+    MATMUL,
+    joins_vectors,
+    outputs_first,
+    product_kernel,
+    product_layer,
+    with_images,
+)
 
 __all__ = ["OPERATORS", "centred"]
 
@@ -375,7 +383,12 @@ def _product_kernel(layer: Layer) -> Emit:
     else:
         zeros[1] = zero_of(layer, "w")
     into = _into(layer, layer.attributes.get("alpha", 1.0))
-    return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
+    emit = product_kernel(layer, dtype, constants, zeros=zeros, into=into)
+    if not joins_vectors(layer, FEWEST):
+        return emit
+    right = constants[1].T if layer.attributes.get("transB") else constants[1]
+    bias, zero = constants.get(2), zero_of(layer, "x")
+    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
 
 
 def _product(
@@ -390,7 +403,7 @@ def _product(
         op_type=op_type,
         build=build,
         kernel=_product_kernel,
-        joins=one_by_one,
+        joins=joins_vectors,
         constant_inputs=frozenset(constants),
         structure="row-phased; whole when no axis of rows survives the product",
         **more,

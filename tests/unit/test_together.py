@@ -381,6 +381,56 @@ def test_images_of_bytes_are_exact(group: bool, full: bool, kernels: KernelSet) 
                     np.testing.assert_array_equal(got, sample.reference(layer, one)[0])
 
 
+def byte_product(rng: np.random.Generator, kind: str) -> Sample:
+    """Weights of seven bits, as above; of a QGemm all outputs first, and a scale each."""
+    inputs, outputs = 3000, 45
+    right = rng.integers(-64, 64, (inputs, outputs)).astype(np.int8)
+    scales = [np.asarray(value, np.float32) for value in (0.02, 0.03, 9.0)]
+    x, zero, signed = Arg((1, inputs), None, "uint8", 0, 255), np.uint8(120), np.int8(0)
+    if kind == "MatMulInteger":
+        return Sample(kind, (x, right, np.asarray(zero), np.asarray(signed)))
+    if kind == "QLinearMatMul":
+        all_ = (x, scales[0], zero, right, scales[1], signed, scales[2], np.uint8(100))
+        return Sample(kind, tuple(one if isinstance(one, Arg) else np.asarray(one) for one in all_))
+    each = rng.uniform(0.01, 0.05, outputs).astype(np.float32)
+    bias = rng.integers(-(10**5), 10**5, outputs).astype(np.int32)
+    behind = (np.zeros(outputs, np.int8), bias, scales[2], np.asarray(np.uint8(100)))
+    operands = (x, scales[0], np.asarray(zero), right.T.copy(), each, *behind)
+    return Sample(kind, operands, {"transB": 1, "alpha": 1.0})
+
+
+@pytest.mark.parametrize("kind", ["QGemm", "QLinearMatMul", "MatMulInteger"])
+def test_vectors_of_bytes_are_exact(kind: str, kernels: KernelSet) -> None:
+    """And integer sums of them pass what float32 holds exactly."""
+    sample = byte_product(np.random.default_rng(3), kind)
+    layer = sample.layer()
+    for count in COUNTS:
+        feeds = [sample.feeds(k) for k in range(count)]
+        for layout in LAYOUTS:
+            for limit in (None, 9000, 0):
+                sizes = declared(layer, WHOLE, layout, limit, kernels, count)
+                found = run_together(layer, feeds, layout, limit, sizes, kernels)
+                for one, (got,) in zip(feeds, found, strict=True):
+                    np.testing.assert_array_equal(got, sample.reference(layer, one)[0])
+
+
+@pytest.mark.parametrize("kind", ["QGemm", "QLinearMatMul", "MatMulInteger"])
+def test_bytes_of_several_images_meet_the_weights_once(kind: str) -> None:
+    """In numpy, where one image after the other would read them again and again."""
+    products = []
+
+    class Numpy(NumpyKernels):
+        def bind(self, step: Step, memory: Memory) -> list[Call]:
+            found = super().bind(step, memory)
+            products.extend(call for call in found if call[0] is np.matmul)
+            return found
+
+    sample = byte_product(np.random.default_rng(3), kind)
+    feeds = [sample.feeds(k) for k in range(8)]
+    run_together(sample.layer(), feeds, Layout(block=99), None, None, Numpy())
+    assert len(products) == 1
+
+
 # Networks ----------------------------------------------------------------------------------------
 
 
