@@ -8,20 +8,21 @@ that it allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
 from math import inf, prod
+from typing import Any, cast
 
 import numpy as np
 
-from csdfgen.ops._im2col import Store
+from csdfgen.ops._im2col import Into, Store
 from csdfgen.ops._spread import Spread, Stack
 from csdfgen.ops._window_products import CALL, SLOWEST, halves
-from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
+from csdfgen.ops.base import PREFERRED, Call, Emit, Phase, Scratch, aligned_size
 
-__all__ = ["FEWEST", "vector_products"]
+__all__ = ["FEWEST", "outputs_first", "with_images"]
 
 FEWEST = 3
 """Images that are worth it: OpenBLAS takes as long for a product with two vectors as for two with one, or
@@ -100,7 +101,50 @@ def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
     return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]
 
 
-def vector_products(
+# Kernels -----------------------------------------------------------------------------------------
+
+
+def with_images(
+    emit: Emit,
+    packed: Callable[[], np.ndarray],
+    turned: bool,
+    dtype: np.dtype[Any],
+    bias: np.ndarray | None,
+    zero: int = 0,
+    into: Into | None = None,
+) -> Emit:
+    """A kernel that takes several images too. packed: makes the matrix (inputs, outputs); turned: whether
+    that has its outputs first in memory. dtype: of the products. bias: broadcast to the outputs. zero: what is
+    subtracted from integers first. into: how the products become an output of another type.
+    """
+
+    def emit_all(
+        phase: Phase,
+        slabs: Sequence[np.ndarray | None],
+        results: Sequence[np.ndarray],
+        scratch: Scratch,
+    ) -> Iterable[Call]:
+        slab, (out,) = slabs[0], results
+        if phase.images == 1:
+            return emit(phase, slabs, results, scratch)
+        assert slab is not None
+        dense = out[0].flags.c_contiguous
+        result = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
+        made = result if into is None else scratch.take(result.shape, dtype)
+        vectors = cast(Spread | Stack, slab)
+        calls = _vector_products(vectors, packed, turned, made, bias, scratch, zero)
+        if into is not None:
+            calls += into.calls(made, result)
+        return calls if dense else [*calls, (np.copyto, (out, result.reshape(out.shape)))]
+
+    return emit_all
+
+
+def outputs_first(weights: np.ndarray) -> bool:
+    return weights.strides[-1] == max(weights.strides)
+
+
+def _vector_products(
     vectors: Spread | Stack,
     matrix: Callable[[], np.ndarray],
     turned: bool,

@@ -11,12 +11,12 @@ products of rows (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,7 @@ from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._im2col import Into
-from csdfgen.ops._spread import Spread, Stack
-from csdfgen.ops._vector_products import FEWEST, vector_products
+from csdfgen.ops._vector_products import FEWEST, outputs_first, with_images
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -44,10 +43,8 @@ __all__ = [
     "OPERATORS",
     "flattened_gemm",
     "joins_vectors",
-    "outputs_first",
     "product_kernel",
     "product_layer",
-    "with_images",
 ]
 
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
@@ -275,11 +272,7 @@ def _kernel(layer: Layer) -> Emit:
         return _flattened_kernel(layer)
     dtype = np.dtype(accumulator_of(layer.output.dtype))
     constants, alpha, beta = _scaled(layer, dtype)
-    emit = product_kernel(layer, dtype, constants, alpha, beta)
-    if not _joins(layer, FEWEST):
-        return emit
-    right = constants[1].T if layer.attributes.get("transB") else constants[1]
-    return with_images(emit, lambda: right, outputs_first(right), dtype, constants.get(2))
+    return product_kernel(layer, dtype, constants, alpha, beta)
 
 
 def product_kernel(
@@ -297,6 +290,36 @@ def product_kernel(
     operand first: None for what operand 2 holds, which then is no addend. into: how the product
     becomes an output of another type.
     """
+    emit = _product_of_one(layer, dtype, constants, alpha, beta, zeros, into)
+    if not _is_vector(layer):
+        return emit
+    right = constants[1].T if layer.attributes.get("transB") else constants[1]
+    bias, zero = constants.get(2), zeros.get(0) or 0
+    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
+
+
+def _centred(
+    array: np.ndarray, zero: int | None, slabs: Sequence[np.ndarray | None], scratch: Scratch
+) -> list[Call]:
+    """Calls that subtract a zero point from an operand; None: what operand 2 holds."""
+    if zero is not None:
+        return [(np.subtract, (array, array.dtype.type(zero), array))] if zero else []
+    given = slabs[2]
+    assert given is not None
+    held = scratch.take(given.shape, array.dtype)
+    return [(np.copyto, (held, given)), (np.subtract, (array, held.reshape(()), array))]
+
+
+def _product_of_one(
+    layer: Layer,
+    dtype: np.dtype[Any],
+    constants: Mapping[int, np.ndarray],
+    alpha: Any,
+    beta: Any,
+    zeros: Mapping[int, int | None],
+    into: Into | None,
+) -> Emit:
+    """The same for one image at a time."""
     axes = _axes(layer)
     adds = _has_addend(layer) and None not in zeros.values()
     trans_a, trans_b = layer.attributes.get("transA"), layer.attributes.get("transB")
@@ -334,17 +357,7 @@ def product_kernel(
             a, out = a[None], out[..., None, :]
         a, b = (_ready(array, dtype, scratch, calls) for array in (a, b))
         for position, array in ((0, a), (1, b)):
-            zero = zeros.get(position, 0)
-            if zero is None:
-                (given,) = slabs[2:3]
-                assert given is not None
-                held = scratch.take(given.shape, dtype)
-                calls += [
-                    (np.copyto, (held, given)),
-                    (np.subtract, (array, held.reshape(()), array)),
-                ]
-            elif zero:
-                calls.append((np.subtract, (array, dtype.type(zero), array)))
+            calls += _centred(array, zeros.get(position, 0), slabs, scratch)
         total = (
             out
             if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out))
@@ -389,65 +402,6 @@ def _has_addend(layer: Layer) -> bool:
     return 2 in layer.constants or (len(layer.inputs) > 2 and layer.inputs[2] is not None)
 
 
-# --- several images -----------------------------------------------------------------------------
-
-
-def _joins(layer: Layer, images: int) -> bool:
-    """Whether images are joined in the type that they have."""
-    return layer.output.dtype in ("float32", "float64") and joins_vectors(layer, images)
-
-
-def joins_vectors(layer: Layer, images: int) -> bool:
-    """Whether an image is one vector times a constant matrix, and there are enough of them."""
-    x, right = layer.inputs[0], layer.constants.get(1)
-    if x is None or right is None or any(t is not None for t in layer.inputs[1:]):
-        return False
-    flattened = _is_flattened(layer)
-    inputs = right[..., 0].size if flattened or right.ndim != 2 else x.elements
-    return (
-        images >= FEWEST
-        and (flattened or right.ndim == 2)
-        and x.elements == inputs
-        and right.size == inputs * layer.output.elements
-    )
-
-
-def with_images(
-    emit: Emit,
-    packed: Callable[[], np.ndarray],
-    turned: bool,
-    dtype: np.dtype[Any],
-    bias: np.ndarray | None,
-    zero: int = 0,
-    into: Into | None = None,
-) -> Emit:
-    """A kernel that takes several images too. packed: makes the matrix (inputs, outputs); turned: whether
-    that has its outputs first in memory. dtype: of the products. bias: broadcast to the outputs. zero: what is
-    subtracted from integers first. into: how the products become an output of another type.
-    """
-
-    def emit_all(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> Iterable[Call]:
-        slab, (out,) = slabs[0], results
-        if phase.images == 1:
-            return emit(phase, slabs, results, scratch)
-        assert slab is not None
-        dense = out[0].flags.c_contiguous
-        result = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
-        made = result if into is None else scratch.take(result.shape, dtype)
-        vectors = cast(Spread | Stack, slab)
-        calls = vector_products(vectors, packed, turned, made, bias, scratch, zero)
-        if into is not None:
-            calls += into.calls(made, result)
-        return calls if dense else [*calls, (np.copyto, (out, result.reshape(out.shape)))]
-
-    return emit_all
-
-
 # --- a Gemm that reads a map row by row ---------------------------------------------------------
 
 
@@ -479,10 +433,6 @@ def flattened_gemm(layer: Layer, source: Tensor) -> Layer:
         constants=MappingProxyType(found),
         attributes=MappingProxyType({"flattened": True}),
     )
-
-
-def outputs_first(weights: np.ndarray) -> bool:
-    return weights.strides[-1] == max(weights.strides)
 
 
 def _packed(weights: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
@@ -542,9 +492,31 @@ def _flattened_kernel(layer: Layer) -> Emit:
                 calls.append((np.copyto, (state, part)))
         return calls
 
-    if not _joins(layer, FEWEST):
+    if not _is_vector(layer):
         return emit
     return with_images(emit, packed, outputs_first(layer.constants[1]), dtype, bias)
+
+
+# --- several images -----------------------------------------------------------------------------
+
+
+def _is_vector(layer: Layer) -> bool:
+    """Whether an image is one vector times a constant matrix."""
+    x, right = layer.inputs[0], layer.constants.get(1)
+    if x is None or right is None or any(t is not None for t in layer.inputs[1:]):
+        return False
+    is_matrix = _is_flattened(layer) or right.ndim == 2
+    return is_matrix and right.size == x.elements * layer.output.elements
+
+
+def joins_vectors(layer: Layer, images: int) -> bool:
+    """Whether so many images are multiplied together."""
+    return images >= FEWEST and _is_vector(layer)
+
+
+def _joins(layer: Layer, images: int) -> bool:
+    """The same, in the type that they have."""
+    return layer.output.dtype in ("float32", "float64") and joins_vectors(layer, images)
 
 
 # --- the records --------------------------------------------------------------------------------

@@ -35,7 +35,6 @@ from csdfgen.ops._integers import (
     scalar_of,
     zero_of,
 )
-from csdfgen.ops._vector_products import FEWEST
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -53,10 +52,8 @@ from csdfgen.ops.linear import (
     GEMM,
     MATMUL,
     joins_vectors,
-    outputs_first,
     product_kernel,
     product_layer,
-    with_images,
 )
 
 __all__ = ["OPERATORS", "centred"]
@@ -383,12 +380,7 @@ def _product_kernel(layer: Layer) -> Emit:
     else:
         zeros[1] = zero_of(layer, "w")
     into = _into(layer, layer.attributes.get("alpha", 1.0))
-    emit = product_kernel(layer, dtype, constants, zeros=zeros, into=into)
-    if not joins_vectors(layer, FEWEST):
-        return emit
-    right = constants[1].T if layer.attributes.get("transB") else constants[1]
-    bias, zero = constants.get(2), zero_of(layer, "x")
-    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
+    return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
 
 
 def _product(

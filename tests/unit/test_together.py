@@ -54,6 +54,19 @@ def kernels(request: pytest.FixtureRequest) -> KernelSet:
     return NativeKernels(load())
 
 
+class Called(NumpyKernels):
+    """Numpy, with the calls that it bound."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Call] = []
+
+    def bind(self, step: Step, memory: Memory) -> list[Call]:
+        found = super().bind(step, memory)
+        self.calls += found
+        return found
+
+
 # Layers ------------------------------------------------------------------------------------------
 
 
@@ -297,17 +310,12 @@ def test_images_are_one_native_kernel(make: Any) -> None:
 def test_images_that_lie_evenly_are_pooled_in_the_calls_of_one(make: Any) -> None:
     """By numpy, where the workspace has room for all of them between two axes."""
     calls = []
-
-    class Numpy(NumpyKernels):
-        def bind(self, step: Step, memory: Memory) -> list[Call]:
-            found = super().bind(step, memory)
-            calls.append(len(found))
-            return found
-
     sample = make(np.random.default_rng(1))
     for count in (1, 6):
         feeds = [sample.feeds(k) for k in range(count)]
-        run_together(sample.layer(), feeds, Layout(block=99, together=True), None, None, Numpy())
+        numpy = Called()
+        run_together(sample.layer(), feeds, Layout(block=99, together=True), None, None, numpy)
+        calls.append(len(numpy.calls))
     one, all_of_them = calls
     assert all_of_them <= one + 1
 
@@ -417,18 +425,11 @@ def test_vectors_of_bytes_are_exact(kind: str, kernels: KernelSet) -> None:
 @pytest.mark.parametrize("kind", ["QGemm", "QLinearMatMul", "MatMulInteger"])
 def test_bytes_of_several_images_meet_the_weights_once(kind: str) -> None:
     """In numpy, where one image after the other would read them again and again."""
-    products = []
-
-    class Numpy(NumpyKernels):
-        def bind(self, step: Step, memory: Memory) -> list[Call]:
-            found = super().bind(step, memory)
-            products.extend(call for call in found if call[0] is np.matmul)
-            return found
-
+    numpy = Called()
     sample = byte_product(np.random.default_rng(3), kind)
     feeds = [sample.feeds(k) for k in range(8)]
-    run_together(sample.layer(), feeds, Layout(block=99), None, None, Numpy())
-    assert len(products) == 1
+    run_together(sample.layer(), feeds, Layout(block=99), None, None, numpy)
+    assert [function for function, _ in numpy.calls].count(np.matmul) == 1
 
 
 # Networks ----------------------------------------------------------------------------------------
