@@ -19,7 +19,7 @@ from csdfgen.errors import PlanError
 from csdfgen.kernels.arrays import array_of, copies, matched
 from csdfgen.kernels.parts import as_rows, at_once, halves, is_array, parts_of
 from csdfgen.kernels.ports import NumpyPort
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
+from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, demand_of
 from csdfgen.model.network import Layer, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
@@ -41,6 +41,12 @@ __all__ = ["NUMPY", "NumpyKernels"]
 def _kernel(layer: Layer) -> Emit:
     """The bound kernel of a layer; weights are packed once."""
     return operator_of(layer).kernel(layer)
+
+
+@remembered
+def _workspaces(layer: Layer) -> dict[tuple[Any, ...], int]:
+    """Bytes of scratch that parts of steps of a layer were found to take, by all that they depend on."""
+    return {}
 
 
 class NumpyKernels:
@@ -68,12 +74,16 @@ class NumpyKernels:
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""
+        known, key = _workspaces(step.layer), (limit, demand_of(step))
+        if key in known:  # most halves of halves are alike
+            return known[key]
         scratch = DeclaringScratch(limit)
         self._emit(step, memory, scratch)
         needed = scratch.end
         if needed > scratch.limit and not scratch.indivisible:
             parts = [self._declared(half, memory, limit) for half in halves(step)]
             needed = min(needed, max(parts, default=needed))
+        known[key] = needed
         return needed
 
     def bind(self, step: Step, memory: Memory) -> list[Call]:

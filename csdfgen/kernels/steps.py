@@ -32,6 +32,9 @@ __all__ = [
     "Step",
     "View",
     "by_image",
+    "demand_of",
+    "demands",
+    "relations",
     "runs",
     "some_images",
     "structures",
@@ -285,6 +288,37 @@ def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     if operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
         return structures(layer, phases)
     return [(tuple(len(rows or ()) for rows in p.ins), p.first, p.last) for p in phases]
+
+
+def demand_of(step: Step) -> tuple[Any, ...]:
+    """All that the workspace of a step depends on beside its layer: steps for which it is the same take equally
+    much.
+    """
+    (kind,) = demands(step.layer, (step.phase,))
+    return kind, step.phase.images, relations(step), _forms(step)
+
+
+def relations(step: Step) -> tuple[Any, ...]:
+    """Which rows of a step lie together, and where they lie relative to others of their buffer."""
+    first: dict[str, int] = {}
+    found = []
+    for view in (*step.inputs, *step.outputs, *step.states):
+        for one in () if view is None else view.pieces or (view,):
+            if one.rows:
+                start = first.setdefault(one.pool, one.rows[0])
+                found.append((one.pool, one.rows[0] - start, tuple(one.runs)))
+    return tuple(found)
+
+
+def _forms(step: Step) -> tuple[Any, ...]:
+    """How single rows of a step look."""
+    views = (*step.inputs, *step.outputs, *step.states)
+    return tuple(None if view is None else _form(view) for view in views)
+
+
+def _form(view: View) -> tuple[Any, ...]:
+    pieces = tuple(map(_form, view.pieces))
+    return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
 
 
 def _reads(layer: Layer, phase: Phase, rowwise: bool) -> tuple[Any, ...] | None:

@@ -8,13 +8,12 @@ then is enough wherever the blocks are placed. Firings that agree in these are d
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View, demands
+from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demand_of, demands, relations
 from csdfgen.model.network import Layer, Network, remembered
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
@@ -102,7 +101,7 @@ class Declarations:
             kinds: list[int] = []
             for number, kind in enumerate(demands(work.layer, work.phases)):
                 step = self._addresses.step(work, number, 0, Scratchpad("", 0, 0))
-                key = kind, step.phase.images, _relations(step)
+                key = kind, step.phase.images, relations(step)
                 if key not in known:
                     known[key] = len(steps)
                     steps.append(step)
@@ -124,8 +123,7 @@ class Declarations:
     def _declare(self, step: Step, limit: int | None) -> int:
         """Bytes for a step; plans of the same layers at other heights have many that are alike."""
         known = _declared(step.layer)
-        phase = replace(step.phase, image=0, group=0)
-        key = self._kernels, limit, phase, _relations(step), _forms(step)
+        key = self._kernels, limit, demand_of(step)
         if key not in known:
             known[key] = self._kernels.workspace(step, self._extents, limit)
         return known[key]
@@ -177,26 +175,3 @@ def _apart(buffer: Buffer) -> Region:
     starts = np.cumsum(sizes[::-1] + 1)[::-1] - sizes - 1
     table = (starts[blocks] + within) * buffer.row_bytes
     return Region(buffer.name, 0, buffer.row_bytes, buffer.rows, tuple(table.tolist()), buffer.name)
-
-
-def _forms(step: Step) -> tuple[Any, ...]:
-    """How single rows of a step look."""
-    views = (*step.inputs, *step.outputs, *step.states)
-    return tuple(None if view is None else _form(view) for view in views)
-
-
-def _form(view: View) -> tuple[Any, ...]:
-    pieces = tuple(map(_form, view.pieces))
-    return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
-
-
-def _relations(step: Step) -> tuple[Any, ...]:
-    """Which rows of a step lie together, and where they lie relative to others of their buffer."""
-    first: dict[str, int] = {}
-    found = []
-    for view in (*step.inputs, *step.outputs, *step.states):
-        for one in () if view is None else view.pieces or (view,):
-            if one.rows:
-                start = first.setdefault(one.pool, one.rows[0])
-                found.append((one.pool, one.rows[0] - start, tuple(one.runs)))
-    return tuple(found)

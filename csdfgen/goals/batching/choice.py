@@ -7,14 +7,16 @@ allowed is corrected by what the plans that are made take, until no better one i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import inf
 
 import numpy as np
 
 from csdfgen.devices.costs import Cost, energy_within, plan_cost
 from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.goals.batching.search import Candidate, Price, Request, candidates
+from csdfgen.goals.batching.search import ALIKE, Candidate, Price, Request, candidates
 from csdfgen.goals.batching.stages import order_of_request
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Planner, Progress
@@ -126,6 +128,15 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
+def _quick(found: Sequence[Entry]) -> Entry:
+    """The fastest; of those that are predicted alike the one with the fewest bytes alive, which leaves the most
+    for scratch and for caches.
+    """
+    most = ALIKE * min(one.seconds for one in found)
+    alike = [one for one in found if one.seconds <= most]
+    return min(alike, key=lambda one: (one.plan.figures["peak_live"], one.seconds))
+
+
 @dataclass
 class _Way:
     """A way through the network that was looked at, and the plan that was made of it, if any.
@@ -195,14 +206,14 @@ class Chooser:
             raise self._too_little(memory)
         if self.cost is not None:
             kept = self._cheap(memory, self.cost)
-        quick = min(kept, key=lambda one: (one.seconds, one.bytes))
+        quick = _quick(kept)
         if not latency:
             return self._smallest(quick)
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
-            raise self._too_late(quick, memory, latency)
+            raise self._too_late(min(kept, key=lambda one: one.seconds), memory, latency)
         return self._smallest(
-            quick if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+            _quick(in_time) if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
         )
 
     def within(self, memory: int) -> None:
@@ -219,9 +230,9 @@ class Chooser:
                 taken = self._taken(candidate, memory)
                 if self._ways[candidate.staged.text].entry is not None:
                     break  # where rows do not fit that are alive together, those of the next seldom do
-            if memory == _ANY or taken <= memory <= taken * _WORTH:
+            by_taken = candidate.bytes * memory // taken
+            if memory == _ANY or (taken <= memory and by_taken <= allowed * _WORTH):
                 break
-            by_taken = allowed * memory // taken
             allowed = by_taken if taken <= memory else min(int(allowed * _LESS), by_taken)
 
     def _cheap(self, memory: int, cost: Cost) -> list[Entry]:
@@ -270,7 +281,8 @@ class Chooser:
         for _ in range(_HALVINGS):
             middle = (low + high) // 2
             found = candidates(self.request, middle, self.options.batching)
-            low, high = (low, middle) if found and found[0].cost <= left else (middle, high)
+            done_by = min((one.cost for one in found), default=inf)
+            low, high = (low, middle) if done_by <= left else (middle, high)
         self.within(high)
 
     def _rows_alone(self, memory: int) -> None:
@@ -289,7 +301,7 @@ class Chooser:
         self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
 
     def _taken(self, candidate: Candidate, memory: int) -> int:
-        """Bytes that a candidate takes. A plan is made of it where not more is alive at one time than there is,
+        """Bytes that a candidate needs. A plan is made of it where not more is alive at one time than there is,
         and no smaller one is looked for than that.
         """
         staged = candidate.staged
@@ -297,12 +309,14 @@ class Chooser:
         if way is None:
             order = order_of_request(self.network, self.options, staged, self.kernels)
             way = self._ways[staged.text] = _Way(staged.said, order)
-        entry = way.entry
-        if entry is not None and (entry.bytes > memory or way.made_for == self._budget):
-            return entry.bytes
         assert way.order is not None
         alive = way.order.peak_live + self._outputs
-        return alive if alive > memory else self._made(way, memory - self._outputs).bytes
+        if alive > memory:
+            return alive
+        entry = way.entry
+        if entry is None or (entry.bytes <= memory and way.made_for != self._budget):
+            entry = self._made(way, memory - self._outputs)
+        return entry.bytes if entry.bytes > memory else alive  # beside which there is scratch
 
     def _made(self, way: _Way, enough: int | None = None) -> Entry:
         """The plan of a way, of the smallest arena that is found, or of one that is small enough."""
@@ -367,7 +381,7 @@ class Chooser:
                 middle = (low + high) // 2
                 smaller = candidates(self.request, middle, self.options.batching)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
-            self._taken(found[-1], _ANY)
+            self._taken(min(found, key=lambda one: one.bytes), _ANY)
         return min((one.bytes for one in self.found), default=None)
 
     def _too_dear(self, least: float, memory: int, cost: Cost) -> PlanError:

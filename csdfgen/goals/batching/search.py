@@ -31,7 +31,10 @@ from schedules.batches.planning import SEARCHED, cheapest, printed
 from schedules.batches.plans import ChainPlan
 from schedules.batches.tables import Tables
 
-__all__ = ["Candidate", "Price", "Request", "candidates"]
+__all__ = ["ALIKE", "Candidate", "Price", "Request", "candidates"]
+
+ALIKE = 1.01
+"""Times predicted within this factor are no different: of such plans the one that takes less memory is taken."""
 
 _CUTS = 10
 """Cuts of which some are tried together."""
@@ -51,16 +54,24 @@ _STEPS = 40
 _ROOM = 1.2
 """Of a memory for which tables are made: that of the next try may be larger."""
 
+_SHRINKINGS = 6
+"""How exactly the least memory is looked for in which a way costs no more."""
+
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """Images at once that are looked at, and the whole request."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A way for a request. cost: of all its images, by the request's price."""
+    """A way for a request. cost: of all its images, by the request's price. bytes: that it takes by the tables.
+
+    staged_by: heights and cuts of its chain, where its batches are those of the corrected program.
+    """
 
     staged: StagedRequest
     cost: float
+    bytes: int
+    staged_by: tuple[Sequence[Cut], Sequence[Variant]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +146,29 @@ class Request:
             known = self._tables[chain] = Tables(chain, self.images, int(_ROOM * memory))
         return cheapest(chain, self.images, memory, searched=searched, tables=known)
 
+    def candidate(
+        self, cuts: Sequence[Cut], ones: Sequence[Variant], memory: int, searched: int = 0
+    ) -> Candidate | None:
+        """The corrected program's plan for the stages between these cuts."""
+        plan = self.cheapest(self.chain(cuts, ones), memory, searched)
+        if plan is None:
+            return None
+        return Candidate(self.staged(cuts, ones, plan), plan.cost, memory, (cuts, ones))
+
+    def smaller(self, one: Candidate, most: float) -> Candidate:
+        """The same way in the least memory in which it costs no more than that."""
+        if one.staged_by is None:
+            return one
+        low, high = 0, one.bytes
+        for _ in range(_SHRINKINGS):
+            middle = (low + high) // 2
+            found = self.candidate(*one.staged_by, middle)
+            if found is not None and found.cost <= most:
+                one, high = found, middle
+            else:
+                low = middle
+        return one
+
     def charged(self, variant: Variant) -> np.ndarray:
         """What each layer costs in a variant, of all its images, by the price."""
         seconds = self.price.seconds * variant.seconds
@@ -172,9 +206,13 @@ class Request:
 
 
 def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
-    """What a way of choosing batches gives within so many bytes, the cheapest first."""
-    found = list(_WAYS[batching](request, memory))
-    return sorted(found, key=lambda one: one.cost)
+    """What a way of choosing batches gives within so many bytes, the cheapest first; of those that cost alike the
+    smallest.
+    """
+    found = sorted(_WAYS[batching](request, memory), key=lambda one: one.cost)
+    most = ALIKE * found[0].cost if found else 0.0
+    alike = [request.smaller(one, most) for one in found if one.cost <= most]
+    return [*sorted(alike, key=lambda one: one.bytes), *found[len(alike) :]]
 
 
 Way = Callable[[Request, int], Iterator[Candidate]]
@@ -188,12 +226,14 @@ def _fixed(request: Request, memory: int) -> Iterator[Candidate]:
     count = request.ranks.count
     stages = stages_of((), count, (request.whole,))
     for size, variant in [(1, request.whole), *request.several.items()]:
-        if variant.inside(0, count) <= memory:
+        inside = variant.inside(0, count)
+        if inside <= memory:
             firsts = range(0, request.images, size)
             sizes = [min(size, request.images - first) for first in firsts]
             if all(one == 1 or one in request.several for one in sizes):
                 calls = tuple(Call(0, a, b) for a, b in zip(firsts, sizes, strict=True))
-                yield Candidate(request.called(stages, calls), _charged(request, stages, calls))
+                cost = _charged(request, stages, calls)
+                yield Candidate(request.called(stages, calls), cost, inside)
 
 
 def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
@@ -205,20 +245,29 @@ def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -
     return total
 
 
-def _by_layers(choose: Callable[[Request, Chain, int], ChainPlan | None]) -> Way:
+def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
     """A way that chooses batches of the layers of the main path, which it takes as a whole."""
 
     def found(request: Request, memory: int) -> Iterator[Candidate]:
-        cuts = request.ranks.single()
-        ones = [request.whole] * (len(cuts) + 1)
-        plan = choose(request, request.chain(cuts, ones), memory)
+        cuts, ones = _main_path(request)
+        plan = choose(request.chain(cuts, ones), request.images, memory)
         if plan is not None:
-            yield Candidate(request.staged(cuts, ones, plan), plan.cost)
+            yield Candidate(request.staged(cuts, ones, plan), plan.cost, memory)
 
     return found
 
 
-_vbs = _by_layers(lambda request, chain, memory: request.cheapest(chain, memory, SEARCHED))
+def _main_path(request: Request) -> tuple[Sequence[Cut], Sequence[Variant]]:
+    cuts = request.ranks.single()
+    return cuts, [request.whole] * (len(cuts) + 1)
+
+
+def _vbs(request: Request, memory: int) -> Iterator[Candidate]:
+    """One batch for all layers is a case of one for each, of which it is known more exactly what it takes."""
+    yield from _fixed(request, memory)
+    found = request.candidate(*_main_path(request), memory, SEARCHED)
+    if found is not None:
+        yield found
 
 
 # Images and rows together ---------------------------------------------------------------------------
@@ -228,22 +277,20 @@ def _joint(request: Request, memory: int) -> Iterator[Candidate]:
     """Cuts, batches and heights at once; what whole layers with batches of their own, or one for all, take is
     among it.
     """
-    yield from _fixed(request, memory)
     yield from _vbs(request, memory)
     ways = []
     for number in range(_AT_ONCE + 1):
         for cuts in combinations(request.ranks.worth(_CUTS), number):
             for ones in dict.fromkeys(_heights(request, cuts, memory)):
-                chain = request.chain(cuts, ones)
-                ways.append((_at_best(chain, request.images), cuts, ones, chain))
+                ways.append((_at_best(request.chain(cuts, ones), request.images), cuts, ones))
     kept = [inf] * _KEPT
-    for bound, cuts, ones, chain in sorted(ways, key=lambda way: way[0]):
+    for bound, cuts, ones in sorted(ways, key=lambda way: way[0]):
         if bound >= kept[-1]:
             break
-        plan = request.cheapest(chain, memory, searched=0)
-        if plan is not None:
-            kept = sorted([*kept, plan.cost])[:_KEPT]
-            yield Candidate(request.staged(cuts, ones, plan), plan.cost)
+        found = request.candidate(cuts, ones, memory)
+        if found is not None:
+            kept = sorted([*kept, found.cost])[:_KEPT]
+            yield found
 
 
 def _at_best(chain: Chain, images: int) -> float:
@@ -275,11 +322,9 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
 
 _WAYS: dict[str, Way] = {
     "fbs": _fixed,
-    "greedy": _by_layers(lambda request, chain, memory: greedy(chain, request.images, memory)),
+    "greedy": _by_layers(greedy),
     "vbs-paper": _by_layers(
-        lambda request, chain, memory: printed(
-            chain, request.images, memory, unit=max(1, memory // _STEPS)
-        )
+        lambda chain, images, memory: printed(chain, images, memory, unit=max(1, memory // _STEPS))
     ),
     "vbs": _vbs,
     "joint": _joint,

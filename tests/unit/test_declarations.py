@@ -1,0 +1,39 @@
+"""What kernels declare as workspace is asked once for all steps that are alike, in whatever plan they stand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import csdfgen
+from csdfgen.kernels import numpy_set
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning import workspaces
+from csdfgen.planning.planner import prepare, several
+from csdfgen.planning.workspaces import Scratch
+
+LIMITS = (0, 1 << 11, 1 << 13, 1 << 16, None)
+
+
+def levels(network: Network, options: PlanOptions) -> list[Scratch]:
+    declared = prepare(network, options).declared(None)
+    return [declared.sizes(limit) for limit in LIMITS]
+
+
+@pytest.mark.parametrize(
+    "name", ["googlenet@64x64", "shufflenet_v1@64x64", "mobilenet_v3_small@64x64"]
+)
+def test_steps_that_are_alike_take_as_much(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was found for others is what every step would have been found to take on its own."""
+    one = csdfgen.load(f"zoo:{name}")
+    wishes = [(one, PlanOptions(rows)) for rows in ("1", "3", "auto", "whole")]
+    wishes.append((several(one, 5), PlanOptions("whole", frames=5, batches="all")))
+    found = [levels(*wish) for wish in wishes]
+    monkeypatch.setattr(numpy_set, "_workspaces", lambda layer: {})
+    monkeypatch.setattr(workspaces, "_declared", lambda layer: {})
+    for wish, known in zip(wishes, found, strict=True):
+        for mine, alone in zip(known, levels(*wish), strict=True):
+            assert mine.keys() == alone.keys()
+            for actor, sizes in alone.items():
+                assert np.array_equal(mine[actor], sizes), actor
