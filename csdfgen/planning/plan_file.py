@@ -31,7 +31,7 @@ import numpy as np
 
 from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
-from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
@@ -244,7 +244,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet | None = None) 
     run in its buffers. kernels: the backend whose workspace the file must have.
     """
     try:
-        prepared = prepare(network, file.options, apart=file.apart, fine=file.fine)
+        prepared = _prepared(file, network)
         _check_network(file, prepared)
         check_order(file.order, prepared.conversion, file.model, file.options.to_json())
         regions = _regions(file, prepared, lifetimes_of(file.order, prepared.buffers))
@@ -270,16 +270,28 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet | None = None) 
         raise error.at(file.where) from None
 
 
+def _prepared(file: PlanFile, network: Network) -> Prepared:
+    """The network cut as the file says."""
+    try:
+        return prepare(network, file.options, apart=file.apart, fine=file.fine)
+    except InputError as error:
+        raise InputError(
+            f"made for '{file.model}', does not fit '{_named(network)}': {error}; make a plan of this network"
+        ) from None
+
+
 def _check_network(file: PlanFile, prepared: Prepared) -> None:
     """The network is the one that the plan was made for: names, shapes and rows of all phases."""
     digest = digest_of(prepared.conversion)
     if file.digest and digest != file.digest:
-        network = prepared.conversion.network
-        name = Path(network.source).name or network.name
         raise PlanError(
             f"made for '{file.model}' ({file.digest}), whose phases have other names, rows or shapes "
-            f"than those of '{name}' ({digest}); make a plan of this network"
+            f"than those of '{_named(prepared.conversion.network)}' ({digest}); make a plan of this network"
         )
+
+
+def _named(network: Network) -> str:
+    return Path(network.source).name or network.name
 
 
 def _regions(file: PlanFile, prepared: Prepared, lifetimes: Lifetimes) -> dict[str, Region]:

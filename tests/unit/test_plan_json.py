@@ -283,6 +283,16 @@ def test_plan_of_another_network_names_both(plan_values: dict[str, Any], tmp_pat
     assert "residual.onnx" in str(caught.value)
 
 
+def test_heights_of_layers_of_another_network_name_both(
+    plan_values: dict[str, Any], tmp_path: Path
+) -> None:
+    values = {**plan_values, "model": "residual.onnx"}
+    values["options"] = {**plan_values["options"], "rows": "2,elsewhere=1"}
+    said = "made for 'residual.onnx', does not fit 'two': rows names 'elsewhere'"
+    with pytest.raises(InputError, match=said):
+        reread(values, tmp_path, csdfgen.load(two_inputs()))
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_files_of_rolling_buffers_are_read_and_their_scratch_placed(
     network: Network, plan_values: dict[str, Any], tmp_path: Path, version: int
