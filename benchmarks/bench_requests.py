@@ -2,10 +2,11 @@
 
 Each network is profiled here, on rows and on 1 to 8 images at once. In twice the arena of its plan of one image,
 plans are made for the request by every way that finds one, and the fastest of one image by rows alone; in 1.1,
-1.5 and 2.5 times what whole layers of one image take, by the ways of paper 000 and by ours. Frames of all of
-them are timed in turn, by the thread's processor time, and with them the frames of a second profile, by which
-their times are predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at
-1 to 32 images. The tables go between markers into docs/requests.md.
+1.5 and 2.5 times what whole layers of one image take, by the ways of paper 000 and by ours; and the smallest plan
+for a latency halfway between the fastest of them and one image after the other. Frames of all of them are timed
+in turn, by the thread's processor time, and with them the frames of a second profile, by which their times are
+predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at 1 to 32 images.
+The tables go between markers into docs/requests.md.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ WHOLE = (1.1, 1.5, 2.5)
 
 SINGLE, ROWS = "one image", "rows alone"
 
+IN_TIME = "in time"
+"""What plans are called that are the smallest for a latency."""
+
 ALEXNET, MOST = 16, 2 * 2**20
 """Images of AlexNet's request, and bytes of its arena at most."""
 
@@ -79,7 +83,7 @@ MIB = 2**20
 @dataclass(frozen=True)
 class Result:
     """A way of passing a request through a network. budget: "", or the memory in words. seconds: an image,
-    predicted and measured; search: s.
+    predicted and measured, and what the request was allowed, 0 for any; search: s.
     """
 
     network: str
@@ -89,6 +93,7 @@ class Result:
     predicted: float
     measured: float
     search: float
+    latency: float = 0.0
 
 
 def measured(
@@ -125,34 +130,57 @@ def profile_of(found: Measurements) -> DeviceProfile:
 
 @dataclass(frozen=True)
 class Planned:
-    """A plan, in which memory and how it was found, in how many seconds."""
+    """A plan, in which memory and how it was found, in how many seconds; predicted: s of an image, by the profile
+    that it was found with; latency: s of the request that it is for, 0 for any.
+    """
 
     budget: str
     way: str
     plan: Plan
     search: float
+    predicted: float
+    latency: float = 0.0
 
 
 def planned(
-    network: Network, wishes: Mapping[str, Any], times_whole: Sequence[float]
+    network: Network,
+    profile: DeviceProfile,
+    wishes: Mapping[str, Any],
+    times_whole: Sequence[float],
 ) -> Iterator[Planned]:
-    """All plans that are compared."""
-    single = csdfgen.plan(network, **wishes)
-    yield Planned("", SINGLE, single, 0.0)
+    """All plans that are compared. profile: the device of the wishes."""
+    found: list[float] = []
+
+    def made(budget: str, way: str, latency: float = 0.0, **asked: Any) -> Planned:
+        start = time.perf_counter()
+        if latency:
+            asked["latency"] = latency
+        plan = csdfgen.plan(network, **asked, **wishes)
+        search = time.perf_counter() - start
+        found.append(seconds_of(plan, profile))
+        return Planned(budget, way, plan, search, found[-1], latency)
+
+    single = made("", SINGLE)
+    yield single
     whole = csdfgen.plan(network, rows="whole", **wishes).planned_bytes
     whole += IMAGES * network.output_bytes
     arena = f"{ARENAS:g} arenas"
-    budgets = {arena: round(ARENAS * bytes_of(single))}
+    budgets = {arena: round(ARENAS * bytes_of(single.plan))}
     budgets |= {f"{times:g} x whole layers": round(times * whole) for times in times_whole}
     for name, memory in budgets.items():
         for way in (*([ROWS] if name == arena else []), *PRINTED, JOINT):
             asked = {} if way == ROWS else {"requests": IMAGES, "batching": way}
-            start = time.perf_counter()
             try:
-                plan = csdfgen.plan(network, memory=memory, **asked, **wishes)  # type: ignore[arg-type]
+                yield made(name, way, memory=memory, **asked)
             except PlanError:
                 continue
-            yield Planned(name, way, plan, time.perf_counter() - start)
+    halfway = IMAGES * (min(found) + single.predicted) / 2
+    yield made("latency", IN_TIME, halfway, requests=IMAGES)
+
+
+def seconds_of(plan: Plan, profile: DeviceProfile) -> float:
+    """Predicted, of an image."""
+    return estimate(plan, profile).seconds / plan.conversion.frames
 
 
 def same(one: Plan, other: Plan) -> bool:
@@ -170,9 +198,10 @@ def measure(
         first = sample_network(
             network, HEIGHTS, repeats, seconds=SECONDS / 3, backend=backend, images=COUNTS
         )
-        write_profile(path, profile_of(first))
+        before = profile_of(first)
+        write_profile(path, before)
         wishes = {"backend": backend, "device": str(path)}
-        plans = list(planned(network, wishes, times_whole))
+        plans = list(planned(network, before, wishes, times_whole))
     shape = (IMAGES, *network.inputs[0].shape[1:])
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     runs = []
@@ -194,17 +223,23 @@ def measure(
     profile = profile_of(sampler.measurements())
     for one, timed in zip(plans, alike, strict=True):
         seconds = times[timed]
-        predicted = estimate(one.plan, profile).seconds / one.plan.conversion.frames
-        yield Result(name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search)
+        predicted = seconds_of(one.plan, profile)
+        latency = one.latency * predicted / one.predicted  # on a machine that has another speed now
+        yield Result(
+            name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search, latency
+        )
 
 
 def lines_of(found: Sequence[Result], backend: str) -> list[str]:
     """Markdown: networks in twice their arena, and in what whole layers need."""
     in_whole = [one for one in found if "whole" in one.budget]
+    in_time = [one for one in found if one.way == IN_TIME]
     return [
         *_in_arenas([one for one in found if not one.budget or "arenas" in one.budget]),
         "",
         *([*_in_whole(in_whole), ""] if in_whole else []),
+        *_in_time(in_time),
+        "",
         *_said(found, backend),
     ]
 
@@ -244,6 +279,21 @@ def _in_whole(found: Sequence[Result]) -> list[str]:
     return lines
 
 
+def _in_time(found: Sequence[Result]) -> list[str]:
+    lines = [
+        "| network | latency of all images, ms | memory, MiB | predicted, ms | measured, ms | of the latency |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    for one in found:
+        took = IMAGES * one.measured
+        cells = (
+            one.network, f"{1e3 * one.latency:.1f}", f"{one.bytes / MIB:.2f}", f"{1e3 * IMAGES * one.predicted:.1f}",
+            f"{1e3 * took:.1f}", f"{took / one.latency:.2f}",
+        )  # fmt: skip
+        lines.append(f"| {' | '.join(cells)} |")
+    return lines
+
+
 def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
     worst, short = 0.0, ""
     for name, budget in dict.fromkeys((one.network, one.budget) for one in found if one.budget):
@@ -259,14 +309,20 @@ def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
         for one in found
         if one.way == JOINT and "arenas" in one.budget
     ]
-    search = max(one.search for one in found if one.way == JOINT)
+    search = max(one.search for one in found if one.way in (JOINT, IN_TIME))
     yield (
         f"{IMAGES} images, ms an image. Of all budgets, the slowest of joint and vbs beside the others takes "
         f"{worst:.2f} times as long ({short}). Predicted and measured times of joint in {ARENAS:g} arenas are "
-        f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s."
+        f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s. Of a latency "
+        f"the smallest plan takes at most {max(_used(found)):.2f}."
     )
     yield ""
     yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."
+
+
+def _used(found: Sequence[Result]) -> list[float]:
+    """What plans take of their latency."""
+    return [IMAGES * one.measured / one.latency for one in found if one.latency]
 
 
 def alexnet(backend: str, rounds: int) -> list[str]:
