@@ -227,7 +227,9 @@ def widened(
         wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
         for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
-            at, size = _largest_gap(low[alive], high[alive], most)
+            at, size = _largest_gap(low[alive], high[alive], placed.total)
+            if size < max(want[phase] for want in wanted):
+                at, size = _largest_gap(low[alive], high[alive], most)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
             # any size from the least on will do: what is free, where that is less than all levels
             fits = fits or [size] if size > sizes[phase] else []

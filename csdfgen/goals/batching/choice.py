@@ -55,6 +55,9 @@ _MORE = 1.1
 _HALVINGS = 7
 """How exactly the least memory within a time is looked for."""
 
+_AGAIN = 2
+"""How often that is done: plans of one image that are found by the way may serve in less."""
+
 _SHARES = (0.5, 0.8, 0.95, 1.0)
 """What a limited cost counts beside time, from plan to plan, until it is kept; at last nothing else counts."""
 
@@ -196,7 +199,7 @@ class Chooser:
         """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
         0 for any. Raises PlanError.
         """
-        self._budget = memory
+        self._budget = memory or _ANY  # profiles know kernels that have enough scratch
         if memory or not latency:
             self.within(memory or _ANY)
         else:
@@ -277,13 +280,15 @@ class Chooser:
             return
         frame = self.profile.processor.frame
         left = latency - (0.0 if frame is None else self.options.frames * frame.value)
-        low, high = 0, min(done)
-        for _ in range(_HALVINGS):
-            middle = (low + high) // 2
-            found = candidates(self.request, middle, self.options.batching)
-            done_by = min((one.cost for one in found), default=inf)
-            low, high = (low, middle) if done_by <= left else (middle, high)
-        self.within(high)
+        high = min(done)
+        for _ in range(_AGAIN):
+            low, high = 0, high
+            for _ in range(_HALVINGS):
+                middle = (low + high) // 2
+                found = candidates(self.request, middle, self.options.batching)
+                done_by = min((one.cost for one in found), default=inf)
+                low, high = (low, middle) if done_by <= left else (middle, high)
+            self.within(high)
 
     def _rows_alone(self, memory: int) -> None:
         """The best plan of one image in this memory, for one after the other; stages may choose among its heights
@@ -334,7 +339,9 @@ class Chooser:
         if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
         found = self._made(way)
-        if found.bytes > (self._budget or entry.bytes):  # what was enough was found in another way
+        if found.bytes > (
+            entry.bytes if self._budget == _ANY else self._budget
+        ):  # what was enough was found in another way
             way.entry = entry
             return entry
         return found
