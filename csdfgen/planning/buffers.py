@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import Literal
 
 from csdfgen.phases.conversion import ActorWork, Conversion, Write
@@ -90,13 +91,19 @@ def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
 
 
 def buffers_of(
-    conversion: Conversion, sharing: Sharing, *, fine: bool = False, kept: bool = False
+    conversion: Conversion,
+    sharing: Sharing,
+    *,
+    fine: bool = False,
+    kept: bool = False,
+    heavy: float = inf,
 ) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
     Rows that a firing computes lie together as one block; those of a network input, which nobody
     computes, need not. fine: only those that are released together too, for arenas that waste less
-    at the price of more calls. kept: outputs lie in the arena to the end of the frame.
+    at the price of more calls; not those of layers with `heavy` bytes of weights or more, which every call may
+    read anew. kept: outputs lie in the arena to the end of the frame.
 
     Otherwise a tensor that nobody reads is released by its writer, a network output too: its rows are handed on
     in the firing that completes them (`lowering.program`). Layers without work of their own (views)
@@ -125,13 +132,23 @@ def buffers_of(
             tensor.row_bytes,
             tuple(Access(work.name, write.claimed) for work, write in writers[name]),
             tuple(readers[name]),
-            blocks=_blocks(writers[name], readers[name], tensor.rows * frames, fine=fine),
+            blocks=_blocks(
+                writers[name],
+                readers[name],
+                tensor.rows * frames,
+                fine=fine and all(_weights(work) < heavy for work, _ in writers[name]),
+            ),
             kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]
     ]
     return (*tensors, *_states(conversion))
+
+
+def _weights(work: ActorWork) -> int:
+    """Bytes that a firing reads beside its rows."""
+    return 0 if work.layer is None else work.layer.parameter_bytes
 
 
 def _blocks(

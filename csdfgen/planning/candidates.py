@@ -97,7 +97,8 @@ class Candidate:
         released together.
         """
         prepared, fine = self.prepared, self.prepared.in_fine_blocks()
-        small = max(_WASTE * self.peak_live, self.enough or 0)
+        # rows of one firing that lie apart are calls of their own, each of which reads all weights
+        small = max(_WASTE * self.peak_live, self.enough or 0, self._room)
         if self.placed.total <= small or fine.buffers == prepared.buffers:
             return self._finished(kernels)
         scratch = fine.scratch(kernels)

@@ -13,10 +13,12 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from math import inf
 from weakref import WeakKeyDictionary
 
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, PlanError, option
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
@@ -91,7 +93,7 @@ class Prepared:
         """The same with blocks of rows that are released together too."""
         return replace(
             self,
-            buffers=buffers_of(self.conversion, self.sharing, fine=True, kept=_kept(self.options)),
+            buffers=_buffers(self.options, self.conversion, self.sharing, fine=True),
             fine=True,
             _declared={},
         )
@@ -239,6 +241,9 @@ def _without_overlap(graph: CsdfGraph) -> CsdfGraph:
     return replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
 
 
+_HEAVY = 1 << 19
+"""Bytes of weights that no near cache keeps until the next call."""
+
 _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""
 
@@ -293,8 +298,17 @@ def prepare(
     fed = fed_slices(fused, options.image)
     kept = _kept(options)
     sharing = share(fused, together=options.fuse == "full", apart=apart, kept=kept, fed=fed)
-    buffers = buffers_of(conversion, sharing, fine=fine, kept=kept)
+    buffers = _buffers(options, conversion, sharing, fine=fine)
     return Prepared(options, conversion, sharing, buffers, sinks, fine)
+
+
+def _buffers(
+    options: PlanOptions, conversion: Conversion, sharing: Sharing, *, fine: bool
+) -> tuple[Buffer, ...]:
+    """The buffers as the options have them: who gives a memory asks for the fastest plan in it, not the smallest."""
+    rereads = options.backend == NUMPY.name and (options.memory or options.batching)
+    heavy = _HEAVY if rereads else inf
+    return buffers_of(conversion, sharing, fine=fine, kept=_kept(options), heavy=heavy)
 
 
 def _kept(options: PlanOptions) -> bool:

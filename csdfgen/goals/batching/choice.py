@@ -29,7 +29,7 @@ from csdfgen.planning.assembling import outputs_beside
 from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
-from csdfgen.planning.planner import several
+from csdfgen.planning.planner import prepare, several
 from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
@@ -294,7 +294,7 @@ class Chooser:
         """The best plan of one image in this memory, for one after the other; stages may choose among its heights
         and those of other budgets, too.
         """
-        asked = replace(self.request.options, memory=0 if memory == _ANY else memory)
+        asked = replace(self.request.options, batching="", memory=0 if memory == _ANY else memory)
         if memory == _ANY:
             asked = replace(asked, goal="speed")
         try:
@@ -302,6 +302,11 @@ class Chooser:
         except PlanError:
             return  # images and rows together may do with less
         self.request.add(made)
+        if self._budget == _ANY and memory != _ANY:  # it was to be small, but not its scratch
+            prepared = prepare(self.request.network, made.options)
+            scratch = prepared.scratch(self.kernels)
+            order = Order(prepared, made.policy, made.order, scratch, budget=_ANY)
+            made = order.planned(self.kernels)
         seconds = self.options.frames * estimate(made, self.profile).seconds
         self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
 
