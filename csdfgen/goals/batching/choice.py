@@ -132,12 +132,12 @@ def _check(network: Network, options: PlanOptions) -> None:
 
 
 def _quick(found: Sequence[Entry]) -> Entry:
-    """The fastest; of those that are predicted alike the one with the fewest bytes alive, which leaves the most
-    for scratch and for caches.
+    """The fastest; of those that are predicted alike one whose slabs lie together, of which no prediction knows,
+    and with the fewest bytes alive, which leaves the most for scratch and for caches.
     """
     most = ALIKE * min(one.seconds for one in found)
     alike = [one for one in found if one.seconds <= most]
-    return min(alike, key=lambda one: (one.plan.figures["peak_live"], one.seconds))
+    return min(alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds))
 
 
 @dataclass
