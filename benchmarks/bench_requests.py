@@ -95,6 +95,11 @@ class Result:
     search: float
     latency: float = 0.0
 
+    @property
+    def used(self) -> float:
+        """Part of the latency that was taken."""
+        return IMAGES * self.measured / self.latency
+
 
 def measured(
     runs: Sequence[tuple[Callable[[], object], int]],
@@ -285,10 +290,9 @@ def _in_time(found: Sequence[Result]) -> list[str]:
         "|---|---:|---:|---:|---:|---:|",
     ]
     for one in found:
-        took = IMAGES * one.measured
         cells = (
             one.network, f"{1e3 * one.latency:.1f}", f"{one.bytes / MIB:.2f}", f"{1e3 * IMAGES * one.predicted:.1f}",
-            f"{1e3 * took:.1f}", f"{took / one.latency:.2f}",
+            f"{1e3 * IMAGES * one.measured:.1f}", f"{one.used:.2f}",
         )  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")
     return lines
@@ -314,15 +318,10 @@ def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
         f"{IMAGES} images, ms an image. Of all budgets, the slowest of joint and vbs beside the others takes "
         f"{worst:.2f} times as long ({short}). Predicted and measured times of joint in {ARENAS:g} arenas are "
         f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s. Of a latency "
-        f"the smallest plan takes at most {max(_used(found)):.2f}."
+        f"the smallest plan takes at most {max(one.used for one in found if one.latency):.2f}."
     )
     yield ""
     yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."
-
-
-def _used(found: Sequence[Result]) -> list[float]:
-    """What plans take of their latency."""
-    return [IMAGES * one.measured / one.latency for one in found if one.latency]
 
 
 def alexnet(backend: str, rounds: int) -> list[str]:

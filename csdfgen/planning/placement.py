@@ -225,10 +225,11 @@ def widened(
         placed_at = regions[name].table if name in regions else np.zeros_like(sizes)
         offsets, wider = np.array(placed_at), sizes.copy()
         wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
-        for phase in np.flatnonzero(np.max(wanted, axis=0) > sizes).tolist():
+        enough = np.max(wanted, axis=0)
+        for phase in np.flatnonzero(enough > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
             at, size = _largest_gap(low[alive], high[alive], placed.total)
-            if size < max(want[phase] for want in wanted):
+            if most > placed.total and size < enough[phase]:
                 at, size = _largest_gap(low[alive], high[alive], most)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
             # any size from the least on will do: what is free, where that is less than all levels

@@ -56,6 +56,9 @@ __all__ = [
     "several",
 ]
 
+_HEAVY = 1 << 19
+"""Bytes of weights that no near cache keeps until the next call."""
+
 _ROUGH = 0.05
 """Share of the work on a bound that proves nearly all of it."""
 
@@ -240,9 +243,6 @@ def graph_of(
 def _without_overlap(graph: CsdfGraph) -> CsdfGraph:
     return replace(graph, channels=tuple(c for c in graph.channels if c.kind != "overlap"))
 
-
-_HEAVY = 1 << 19
-"""Bytes of weights that no near cache keeps until the next call."""
 
 _REWRITTEN: WeakKeyDictionary[Network, dict[str, Network]] = WeakKeyDictionary()
 """Networks as their layers were joined before, so that plans at other heights share packed weights."""

@@ -294,7 +294,7 @@ class Chooser:
         """The best plan of one image in this memory, for one after the other; stages may choose among its heights
         and those of other budgets, too.
         """
-        asked = replace(self.request.options, batching="", memory=0 if memory == _ANY else memory)
+        asked = replace(self.request.options, memory=0 if memory == _ANY else memory)
         if memory == _ANY:
             asked = replace(asked, goal="speed")
         try:
@@ -344,9 +344,8 @@ class Chooser:
         if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
         found = self._made(way)
-        if found.bytes > (
-            entry.bytes if self._budget == _ANY else self._budget
-        ):  # what was enough was found in another way
+        most = entry.bytes if self._budget == _ANY else self._budget
+        if found.bytes > most:  # what was enough was found in another way
             way.entry = entry
             return entry
         return found

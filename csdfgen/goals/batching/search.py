@@ -65,7 +65,7 @@ _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 class Candidate:
     """A way for a request. cost: of all its images, by the request's price. bytes: that it takes by the tables.
 
-    staged_by: heights and cuts of its chain, where its batches are those of the corrected program.
+    staged_by: cuts and heights of its chain, where its batches are those of the corrected program.
     """
 
     staged: StagedRequest
