@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from csdfgen.dataflow.origin import Origin
-from csdfgen.model.network import Tensor
+from csdfgen.model.network import Network, Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import ActorWork, Conversion, function_of
 
-__all__ = ["digest_of", "origin_of"]
+__all__ = ["digest_of", "file_of", "origin_of"]
 
 _DIGITS = 16
 
@@ -27,7 +27,7 @@ def origin_of(conversion: Conversion, options: PlanOptions, tokens: str, rates: 
     """
     network = conversion.network
     return Origin(
-        model=Path(network.source).name or network.name,
+        model=file_of(network),
         batch=network.batch,
         inputs=tuple((tensor.name, network.whole_shape(tensor)) for tensor in network.inputs),
         plan_options=options,
@@ -35,6 +35,11 @@ def origin_of(conversion: Conversion, options: PlanOptions, tokens: str, rates: 
         rates=rates,
         digest=digest_of(conversion),
     )
+
+
+def file_of(network: Network) -> str:
+    """The name of the file that a network comes from; its own where it comes from none."""
+    return Path(network.source).name or network.name
 
 
 def digest_of(conversion: Conversion) -> str:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -37,7 +36,7 @@ from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.provenance import digest_of
+from csdfgen.phases.provenance import digest_of, file_of
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import (
     ARENA,
@@ -123,7 +122,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
     return {
         "format": FORMAT,
         "version": VERSION,
-        "model": Path(network.source).name or network.name,
+        "model": file_of(network),
         "digest": digest_of(plan.conversion),
         "batch": network.batch,
         "inputs": {tensor.name: list(network.whole_shape(tensor)) for tensor in network.inputs},
@@ -276,7 +275,7 @@ def _prepared(file: PlanFile, network: Network) -> Prepared:
         return prepare(network, file.options, apart=file.apart, fine=file.fine)
     except InputError as error:
         raise InputError(
-            f"made for '{file.model}', does not fit '{_named(network)}': {error}; make a plan of this network"
+            f"made for '{file.model}', does not fit '{file_of(network)}': {error}; make a plan of this network"
         ) from None
 
 
@@ -286,12 +285,8 @@ def _check_network(file: PlanFile, prepared: Prepared) -> None:
     if file.digest and digest != file.digest:
         raise PlanError(
             f"made for '{file.model}' ({file.digest}), whose phases have other names, rows or shapes "
-            f"than those of '{_named(prepared.conversion.network)}' ({digest}); make a plan of this network"
+            f"than those of '{file_of(prepared.conversion.network)}' ({digest}); make a plan of this network"
         )
-
-
-def _named(network: Network) -> str:
-    return Path(network.source).name or network.name
 
 
 def _regions(file: PlanFile, prepared: Prepared, lifetimes: Lifetimes) -> dict[str, Region]:
