@@ -120,12 +120,33 @@ def test_images_wait_for_the_classifier(network: Network) -> None:
     assert "stages: 4x1 images from 'Conv_" in " ".join(plan.notes)
 
 
-def test_the_smallest_plan_within_a_time(network: Network) -> None:
-    fast = csdfgen.plan(network, requests=IMAGES, backend="numpy")
-    device = "numpy-core"
-    kept = 1.3 * seconds(fast)
-    small = csdfgen.plan(network, requests=IMAGES, latency=kept, device=device, backend="numpy")
-    assert seconds(small) <= kept and bytes_of(small) < bytes_of(fast)
+@pytest.mark.parametrize("way", ["fbs", "vbs", "joint"])
+def test_the_smallest_plan_within_a_time(network: Network, way: str) -> None:
+    def within(latency: float | str) -> Plan:
+        return csdfgen.plan(
+            network,
+            requests=IMAGES,
+            latency=latency,
+            batching=way,
+            device="numpy-core",
+            backend="numpy",
+        )
+
+    fast = csdfgen.plan(network, requests=IMAGES, backend="numpy", batching=way)
+    small, least = within(1.3 * seconds(fast)), within("10s")
+    assert seconds(small) <= 1.3 * seconds(fast)
+    assert bytes_of(small) < bytes_of(fast) or way == "fbs"  # two images at a time take longer
+    assert bytes_of(least) < bytes_of(fast)
+    # with time enough, neither several images at once nor scratch for speed
+    assert {phase.images for work in least.conversion.actors for phase in work.phases} == {1}
+    alone = csdfgen.plan(network, rows="whole", backend="numpy")
+    outputs = (IMAGES - 1) * network.output_bytes
+    assert bytes_of(least) <= bytes_of(alone) + outputs
+    x = pictures(network, IMAGES)
+    for plan in (small, least):
+        assert plan.network.batch == IMAGES
+        for name, want in one_by_one(network, x).items():
+            np.testing.assert_allclose(runtime.compile(plan)(x)[name], want, rtol=1e-4, atol=1e-6)
 
 
 def test_a_request_survives_its_file(network: Network, tmp_path: Path) -> None:

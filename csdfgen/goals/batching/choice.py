@@ -7,6 +7,7 @@ allowed is corrected by what the plans that are made take, until no better one i
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -57,6 +58,9 @@ _HALVINGS = 7
 
 _AGAIN = 2
 """How often that is done: plans of one image that are found by the way may serve in less."""
+
+_SLOWED = 2.0
+"""Times longer than predicted that kernels with the least scratch take at most."""
 
 _SHARES = (0.5, 0.8, 0.95, 1.0)
 """What a limited cost counts beside time, from plan to plan, until it is kept; at last nothing else counts."""
@@ -199,19 +203,38 @@ class Chooser:
         """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
         0 for any. Raises PlanError.
         """
-        self._budget = memory or _ANY  # profiles know kernels that have enough scratch
         if memory or not latency:
-            self.within(memory or _ANY)
-        else:
-            self.in_time(latency)
+            self._budget = memory or _ANY
+            self.within(self._budget)
+            return self._chosen(memory, latency)
+        return self._smallest_in_time(latency)
+
+    def _smallest_in_time(self, latency: float) -> Entry:
+        """The smallest whose kernels have the scratch that profiles know, or with the least of it where they may
+        take much longer than predicted.
+        """
+        found = []
+        if any(one.cost <= latency / _SLOWED for one in self._candidates(_ANY)):
+            self._budget = 0
+            self.in_time(latency / _SLOWED)
+            with contextlib.suppress(PlanError):
+                found.append(self._chosen(0, latency / _SLOWED))
+            self._ways = {
+                text: replace(way, entry=None) for text, way in self._ways.items() if way.order
+            }
+        self._budget = _ANY
+        self.in_time(latency)
+        return min([*found, self._chosen(0, latency)], key=lambda one: one.bytes)
+
+    def _chosen(self, memory: int, latency: float) -> Entry:
+        """Of the plans that were made, see `best`."""
         kept = [one for one in self.found if not memory or one.bytes <= memory]
         if not kept:
             raise self._too_little(memory)
         if self.cost is not None:
             kept = self._cheap(memory, self.cost)
-        quick = _quick(kept)
         if not latency:
-            return self._smallest(quick)
+            return self._smallest(_quick(kept))
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
             raise self._too_late(min(kept, key=lambda one: one.seconds), memory, latency)
@@ -223,9 +246,10 @@ class Chooser:
         """Make plans that take no more, and the best of them."""
         allowed = memory
         if self.options.batching == _JOINT:
-            self._rows_alone(memory)
+            wish = {"goal": "speed"} if memory == _ANY else {"memory": memory}
+            self._rows_alone(replace(self.request.options, **wish))  # type: ignore[arg-type]
         for _ in range(_TRIES):
-            tried = candidates(self.request, allowed, self.options.batching)[:_MADE]
+            tried = self._candidates(allowed)[:_MADE]
             if not tried:
                 allowed = int(allowed * _MORE)
                 continue
@@ -275,40 +299,47 @@ class Chooser:
     def in_time(self, latency: float) -> None:
         """Make plans that are done by then, of as little memory as the estimates find."""
         self.within(_ANY)
-        done = [one.bytes for one in self.found if one.seconds <= latency]
-        if not done:
-            return
         frame = self.profile.processor.frame
         left = latency - (0.0 if frame is None else self.options.frames * frame.value)
-        high = min(done)
-        for _ in range(_AGAIN):
-            low, high = 0, high
+        most = self._least_by(latency)
+        if most and self.options.batching == _JOINT:
+            self._rows_alone(replace(self.request.options, latency=latency / self.options.frames))
+            most = self._least_by(latency)
+        for _ in range(_AGAIN if most else 0):
+            low, high = 0, most
             for _ in range(_HALVINGS):
                 middle = (low + high) // 2
-                found = candidates(self.request, middle, self.options.batching)
-                done_by = min((one.cost for one in found), default=inf)
+                done_by = min((one.cost for one in self._candidates(middle)), default=inf)
                 low, high = (low, middle) if done_by <= left else (middle, high)
-            self.within(high)
+            for candidate in self._candidates(high)[:_MADE]:
+                self._taken(
+                    candidate, self._least_by(latency)
+                )  # packing may take more than the estimates
+            most = self._least_by(latency)
 
-    def _rows_alone(self, memory: int) -> None:
-        """The best plan of one image in this memory, for one after the other; stages may choose among its heights
-        and those of other budgets, too.
+    def _least_by(self, latency: float) -> int:
+        """Bytes of the smallest plan that is done by then; 0 for none."""
+        return min((one.bytes for one in self.found if one.seconds <= latency), default=0)
+
+    def _rows_alone(self, asked: PlanOptions) -> None:
+        """The best plan of one image for such a wish, for one after the other; stages may choose among its heights
+        and those of other wishes, too.
         """
-        asked = replace(self.request.options, memory=0 if memory == _ANY else memory)
-        if memory == _ANY:
-            asked = replace(asked, goal="speed")
         try:
             made = self.one_image(self.network, asked)
         except PlanError:
             return  # images and rows together may do with less
         self.request.add(made)
-        if self._budget == _ANY and memory != _ANY:  # it was to be small, but not its scratch
-            prepared = prepare(self.request.network, made.options)
+        if self._budget == _ANY and asked.latency:  # it was to be small, but not its scratch
+            prepared = prepare(self.network, made.options)
             scratch = prepared.scratch(self.kernels)
             order = Order(prepared, made.policy, made.order, scratch, budget=_ANY)
             made = order.planned(self.kernels)
         seconds = self.options.frames * estimate(made, self.profile).seconds
         self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
+
+    def _candidates(self, memory: int) -> list[Candidate]:
+        return candidates(self.request, memory, self.options.batching)
 
     def _taken(self, candidate: Candidate, memory: int) -> int:
         """Bytes that a candidate needs. A plan is made of it where not more is alive at one time than there is,
@@ -344,7 +375,7 @@ class Chooser:
         if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
         found = self._made(way)
-        most = entry.bytes if self._budget == _ANY else self._budget
+        most = entry.bytes if self._budget in (0, _ANY) else self._budget
         if found.bytes > most:  # what was enough was found in another way
             way.entry = entry
             return entry
@@ -382,7 +413,7 @@ class Chooser:
         elif not self.found:
             for _ in range(64):
                 allowed *= 2
-                found = candidates(self.request, allowed, self.options.batching)
+                found = self._candidates(allowed)
                 if found:
                     break
             else:
@@ -390,7 +421,7 @@ class Chooser:
             low, high = allowed // 2, allowed
             for _ in range(_HALVINGS):
                 middle = (low + high) // 2
-                smaller = candidates(self.request, middle, self.options.batching)
+                smaller = self._candidates(middle)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
             self._taken(min(found, key=lambda one: one.bytes), _ANY)
         return min((one.bytes for one in self.found), default=None)
