@@ -246,8 +246,11 @@ class Chooser:
         """Make plans that take no more, and the best of them."""
         allowed = memory
         if self.options.batching == _JOINT:
-            wish = {"goal": "speed"} if memory == _ANY else {"memory": memory}
-            self._rows_alone(replace(self.request.options, **wish))  # type: ignore[arg-type]
+            asked = self.request.options
+            given = memory != _ANY
+            self._rows_alone(
+                replace(asked, memory=memory) if given else replace(asked, goal="speed")
+            )
         for _ in range(_TRIES):
             tried = self._candidates(allowed)[:_MADE]
             if not tried:
