@@ -133,10 +133,7 @@ def buffers_of(
             tuple(Access(work.name, write.claimed) for work, write in writers[name]),
             tuple(readers[name]),
             blocks=_blocks(
-                writers[name],
-                readers[name],
-                tensor.rows * frames,
-                fine=fine and all(_weights(work) < heavy for work, _ in writers[name]),
+                writers[name], readers[name], tensor.rows * frames, fine=fine, heavy=heavy
             ),
             kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
         )
@@ -157,14 +154,18 @@ def _blocks(
     rows: int,
     *,
     fine: bool,
+    heavy: float,
 ) -> tuple[int, ...]:
-    """First rows of blocks: wherever any writer starts a phase; `fine`: or any reader has released."""
+    """First rows of blocks: wherever any writer starts a phase; `fine`: or any reader has released. Where a writer
+    has `heavy` bytes of weights, its phases alone count.
+    """
     if all(work.kind == "input" for work, _ in written):
         return tuple(range(rows))
+    reread = [write for work, write in written if _weights(work) >= heavy]
     starts = {0}
-    for _, write in written:
+    for write in reread or [write for _, write in written]:
         starts.update(write.claimed)
-    if fine:
+    if fine and not reread:
         for access in readers:
             starts.update(access.rows)
     return tuple(sorted(start for start in starts if start < rows))

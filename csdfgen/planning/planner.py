@@ -56,7 +56,7 @@ __all__ = [
     "several",
 ]
 
-_HEAVY = 1 << 19
+_HEAVY = 1 << 18
 """Bytes of weights that no near cache keeps until the next call."""
 
 _ROUGH = 0.05

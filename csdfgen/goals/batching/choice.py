@@ -20,7 +20,8 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals.batching.search import ALIKE, Candidate, Price, Request, candidates
 from csdfgen.goals.batching.stages import order_of_request
 from csdfgen.goals.results import with_result
-from csdfgen.goals.search import Planner, Progress
+from csdfgen.goals.search import Planner, Progress, expected
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
@@ -61,6 +62,9 @@ _AGAIN = 2
 
 _SLOWED = 2.0
 """Times longer than predicted that kernels with the least scratch take at most."""
+
+_SMALLER = (0.9, 0.8)
+"""Parts of a memory for whose estimates numpy's plans are made, too."""
 
 _SHARES = (0.5, 0.8, 0.95, 1.0)
 """What a limited cost counts beside time, from plan to plan, until it is kept; at last nothing else counts."""
@@ -133,15 +137,6 @@ def _check(network: Network, options: PlanOptions) -> None:
         raise InputError(
             f"{option('result', 'arena')} is for one image; the outputs of a request are handed on, leave it out"
         )
-
-
-def _quick(found: Sequence[Entry]) -> Entry:
-    """The fastest; of those that are predicted alike one whose slabs lie together, of which no prediction knows,
-    and with the fewest bytes alive, which leaves the most for scratch and for caches.
-    """
-    most = ALIKE * min(one.seconds for one in found)
-    alike = [one for one in found if one.seconds <= most]
-    return min(alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds))
 
 
 @dataclass
@@ -234,12 +229,25 @@ class Chooser:
         if self.cost is not None:
             kept = self._cheap(memory, self.cost)
         if not latency:
-            return self._smallest(_quick(kept))
+            return self._smallest(self._quick(kept))
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
             raise self._too_late(min(kept, key=lambda one: one.seconds), memory, latency)
         return self._smallest(
-            _quick(in_time) if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+            self._quick(in_time)
+            if memory
+            else min(in_time, key=lambda one: (one.bytes, one.seconds))
+        )
+
+    def _quick(self, found: Sequence[Entry]) -> Entry:
+        """The fastest; of those that are predicted alike one with the fewest bytes alive, which leaves the most for
+        scratch and for caches.
+        """
+        seconds = {one: expected(one.plan, one.seconds) for one in found}
+        most = ALIKE * min(seconds.values())
+        alike = [one for one in found if seconds[one] <= most]
+        return min(
+            alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds)
         )
 
     def within(self, memory: int) -> None:
@@ -264,6 +272,16 @@ class Chooser:
             if memory == _ANY or (taken <= memory and by_taken <= allowed * _WORTH):
                 break
             allowed = by_taken if taken <= memory else min(int(allowed * _LESS), by_taken)
+        if self.options.backend == NUMPY.name and memory != _ANY:
+            self._smaller(memory)
+
+    def _smaller(self, memory: int) -> None:
+        """Make plans by smaller estimates, too: they have room for whole slabs and scratch, which estimates do not
+        know.
+        """
+        for share in _SMALLER:
+            for candidate in self._candidates(int(share * memory))[:_MADE]:
+                self._taken(candidate, memory)
 
     def _cheap(self, memory: int, cost: Cost) -> list[Entry]:
         """Plans within the memory and the cost: where the fastest cost too much, those for which time counts less

@@ -1,0 +1,67 @@
+"""Rows that lie together: numpy calls a product once for every piece, which reads all weights anew."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import csdfgen
+from csdfgen.goals.search import Found, fastest
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import Step
+from csdfgen.lowering.program import lower
+from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
+from csdfgen.planning.planner import prepare
+from tests.builder import Graph
+
+HEIGHTS = "2,Conv_2=whole,Conv_4=whole"
+"""Sums of two rows a phase are written where the products of all rows lie."""
+
+
+@pytest.fixture(scope="module")
+def network() -> Network:
+    """A residual block: products of heavy weights, whose rows the sum goes over in place."""
+    g = Graph()
+    x = g.node("Relu", g.conv(g.input("x", (1, 4, 8, 8)), 512, kernel=1))
+    deep = g.node("Relu", g.conv(x, 512, kernel=1))
+    wide = g.conv(deep, 512, kernel=1)
+    total = g.node("Relu", g.node("Add", wide, x))
+    return csdfgen.load(g.model(g.node("MaxPool", total, kernel_shape=[2, 2], strides=[2, 2])))
+
+
+def blocks(network: Network, backend: str, *, fine: bool) -> dict[str, tuple[int, ...]]:
+    options = PlanOptions(rows=HEIGHTS, memory=1 << 30, backend=backend)
+    prepared = prepare(network, options, fine=fine)
+    return {access.actor: buffer.blocks for buffer in prepared.buffers for access in buffer.writers}
+
+
+@pytest.mark.parametrize("fine", [False, True])
+def test_rows_of_heavy_products_lie_together(network: Network, fine: bool) -> None:
+    assert blocks(network, "numpy", fine=fine)["Conv_4"] == (0,)
+    assert len(blocks(network, "native", fine=fine)["Conv_4"]) > 1  # wherever a sum starts a phase
+
+
+def test_heavy_products_are_one_call_each(network: Network) -> None:
+    plan = csdfgen.plan(network, rows=HEIGHTS, memory="1GiB", backend="numpy")
+    steps = [
+        step
+        for step in lower(plan, NUMPY).firings
+        if isinstance(step, Step) and step.actor in ("Conv_2", "Conv_4")
+    ]
+    assert len(steps) == 2
+    assert all(len(view.runs) == 1 for step in steps for view in step.outputs)
+
+
+def test_of_plans_predicted_alike_one_whose_rows_lie_together(network: Network) -> None:
+    plan = csdfgen.plan(network, backend="numpy")
+    apart, whole = replace(plan, fine=True), replace(plan, fine=False)
+    found = [Found(apart, 1.0), Found(whole, 1.05)]
+    assert fastest(found) is found[1]
+    assert fastest([found[0], Found(whole, 1.2)]) is found[0]
+    native = [
+        replace(one, plan=replace(one.plan, options=replace(plan.options, backend="native")))
+        for one in found
+    ]
+    assert fastest(native) is native[0]
