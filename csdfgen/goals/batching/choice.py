@@ -333,10 +333,8 @@ class Chooser:
                 done_by = min((one.cost for one in self._candidates(middle)), default=inf)
                 low, high = (low, middle) if done_by <= left else (middle, high)
             for candidate in self._candidates(high)[:_MADE]:
-                self._taken(
-                    candidate, self._least_by(latency)
-                )  # packing may take more than the estimates
-            most = self._least_by(latency)
+                self._taken(candidate, most)  # packing may take more than the estimates
+                most = self._least_by(latency)
 
     def _least_by(self, latency: float) -> int:
         """Bytes of the smallest plan that is done by then; 0 for none."""
