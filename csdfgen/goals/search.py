@@ -58,7 +58,6 @@ _FEW = 5
 _NEAR = 1.01
 """Plans within one percent of the least time are equally fast: no model is better than that."""
 
-
 _APART = 1.08
 """Times longer than predicted that numpy takes where rows of a firing lie apart, in the median of 10 plans of three
 networks (1.04 to 1.29; 0.95 to 1.04 where they lie together): a call for each piece reads all weights anew.

@@ -139,6 +139,16 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
+def _quick(found: Sequence[Entry]) -> Entry:
+    """The fastest; of those that are expected alike one whose slabs lie together, and with the fewest bytes alive,
+    which leaves the most for scratch and for caches.
+    """
+    seconds = {one: expected(one.plan, one.seconds) for one in found}
+    most = ALIKE * min(seconds.values())
+    alike = [one for one in found if seconds[one] <= most]
+    return min(alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds))
+
+
 @dataclass
 class _Way:
     """A way through the network that was looked at, and the plan that was made of it, if any.
@@ -184,6 +194,7 @@ class Chooser:
         self.cost = energy_within(self.profile, options.energy) if options.energy else cost
         self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
         self._ways: dict[str, _Way] = {}
+        self._alone: dict[PlanOptions, Plan] = {}
         self._budget = 0
         self._costs: dict[Entry, float] = {}
         self._outputs = outputs_beside(network, self.options)
@@ -229,36 +240,22 @@ class Chooser:
         if self.cost is not None:
             kept = self._cheap(memory, self.cost)
         if not latency:
-            return self._smallest(self._quick(kept))
+            return self._smallest(_quick(kept))
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
             raise self._too_late(min(kept, key=lambda one: one.seconds), memory, latency)
         return self._smallest(
-            self._quick(in_time)
-            if memory
-            else min(in_time, key=lambda one: (one.bytes, one.seconds))
-        )
-
-    def _quick(self, found: Sequence[Entry]) -> Entry:
-        """The fastest; of those that are predicted alike one with the fewest bytes alive, which leaves the most for
-        scratch and for caches.
-        """
-        seconds = {one: expected(one.plan, one.seconds) for one in found}
-        most = ALIKE * min(seconds.values())
-        alike = [one for one in found if seconds[one] <= most]
-        return min(
-            alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds)
+            _quick(in_time) if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
         )
 
     def within(self, memory: int) -> None:
         """Make plans that take no more, and the best of them."""
         allowed = memory
         if self.options.batching == _JOINT:
-            asked = self.request.options
-            given = memory != _ANY
-            self._rows_alone(
-                replace(asked, memory=memory) if given else replace(asked, goal="speed")
-            )
+            asked = replace(self.request.options, memory=memory)
+            if memory == _ANY:
+                asked = replace(asked, memory=0, goal="speed")
+            self._rows_alone(asked)
         for _ in range(_TRIES):
             tried = self._candidates(allowed)[:_MADE]
             if not tried:
@@ -344,10 +341,12 @@ class Chooser:
         """The best plan of one image for such a wish, for one after the other; stages may choose among its heights
         and those of other wishes, too.
         """
-        try:
-            made = self.one_image(self.network, asked)
-        except PlanError:
-            return  # images and rows together may do with less
+        if asked not in self._alone:
+            try:
+                self._alone[asked] = self.one_image(self.network, asked)
+            except PlanError:
+                return  # images and rows together may do with less
+        made = self._alone[asked]
         self.request.add(made)
         if self._budget == _ANY and asked.latency:  # it was to be small, but not its scratch
             prepared = prepare(self.network, made.options)
