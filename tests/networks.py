@@ -203,8 +203,8 @@ def planned_together(
 
 
 def check_touched(plan: Plan, touched: int) -> None:
-    """A frame touches what was planned, all of it unless scratch lies on top: a kernel takes less than
-    it would need for rows that lie elsewhere, where they happen to lie side by side.
+    """A frame touches what was planned, all of it unless the least scratch lies on top: a kernel takes less
+    than it would need for rows that lie elsewhere, where they happen to lie side by side.
     """
     rows = max(max(plan.regions[b.name].table) + b.row_bytes for b in plan.rolling)
     assert rows <= touched <= plan.planned_bytes

@@ -10,7 +10,7 @@ emitting its calls once for every structure, into memory that is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -27,6 +27,7 @@ from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
+    GivenScratch,
     Mode,
     Phase,
     Scratch,
@@ -66,11 +67,11 @@ class NumpyKernels:
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `KernelSet.workspace`."""
-        memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
-        return max(
-            (self._declared(p, memory, limit) for one in at_once(step) for p in parts_of(one)),
-            default=0,
-        )
+        return _most(step, sizes, lambda part, memory: self._declared(part, memory, limit))
+
+    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+        """See `KernelSet.used`."""
+        return _most(step, sizes, lambda part, memory: self._taken(part, memory, size))
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""
@@ -85,6 +86,14 @@ class NumpyKernels:
             needed = min(needed, max(parts, default=needed))
         known[key] = needed
         return needed
+
+    def _taken(self, step: Step, memory: Memory, size: int) -> int:
+        """What a step takes of so many bytes, or the larger of its halves if that is more, see `_fitted`."""
+        scratch = GivenScratch(size)
+        self._emit(step, memory, scratch)
+        if scratch.end <= size:
+            return scratch.end
+        return max((self._taken(half, memory, size) for half in halves(step)), default=scratch.end)
 
     def bind(self, step: Step, memory: Memory) -> list[Call]:
         """See `KernelSet.bind`."""
@@ -223,6 +232,13 @@ def _spread(view: View, memory: Memory) -> Spread:
         pieces.append(Piece(low, low + one.shape[-1], tuple(ranges), arrays))
         low += one.shape[-1]
     return Spread((view.count, *view.shape), np.dtype(view.format.dtype), tuple(pieces))
+
+
+def _most(step: Step, sizes: Mapping[str, int], taken: Callable[[Step, Memory], int]) -> int:
+    """What the part of a step takes that takes the most, in memory of these sizes."""
+    memory = {name: np.empty(size, np.uint8) for name, size in _extents(step, sizes).items()}
+    parts = (part for one in at_once(step) for part in parts_of(one))
+    return max((taken(part, memory) for part in parts), default=0)
 
 
 def _extents(step: Step, sizes: Mapping[str, int]) -> dict[str, int]:

@@ -186,6 +186,11 @@ class KernelSet(Protocol):
         too, others anywhere: then `bind` needs no more.
         """
 
+    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+        """Bytes that `bind` makes use of where a step has `size` bytes of workspace, at least the least with
+        which it can be computed, and the step's rows lie in pools of `sizes[name]` bytes.
+        """
+
     def bind(self, step: Step, memory: Memory) -> Sequence[Call]:
         """Calls that compute the step in this memory, in blocks that fit its workspace, which may
         have any size from the least on. Raises PlanError if it needs more than it has.

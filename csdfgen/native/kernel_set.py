@@ -77,6 +77,18 @@ class NativeKernels:
             default=0,
         )
 
+    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+        """See `KernelSet.used`."""
+        return max(
+            (
+                NUMPY.used(one, sizes, size)
+                if family is None
+                else min(size, family.workspace(one, size))
+                for one, family in _parts(step, self._ways)
+            ),
+            default=0,
+        )
+
     def bind(self, step: Step, memory: Memory) -> list[Call]:
         """See `KernelSet.bind`. Raises PlanError too for a call that has no native kernel."""
         calls: list[Call] = []

@@ -168,7 +168,7 @@ def _depthwise_blocks(shape: _Apart, scratch: Scratch, room: int) -> _Depthwise:
     if shape.finished:
         near = (way.cost for way in ways if way.bytes(shape.itemsize) <= PREFERRED)
         bound = min(bound, SLOWEST * next(near, ways[0].cost))
-    if not scratch.declares or scratch.at_any_price:
+    if not scratch.bounded:
         bound = float("inf")
     allowed = [way for way in ways if way.cost <= bound]
     fitting = (way for way in allowed if way.bytes(shape.itemsize) <= room)

@@ -95,7 +95,7 @@ def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
     """
     ways = _ways(shape)
     cheapest = next((cost for cost, size, _ in ways if size <= PREFERRED), ways[0][0])
-    bound = SLOWEST * cheapest if scratch.declares and not scratch.at_any_price else inf
+    bound = SLOWEST * cheapest if scratch.bounded else inf
     allowed = [way for way in ways if way[0] <= bound]
     fitting = (blocks for _, size, blocks in allowed if size <= scratch.room)
     return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]

@@ -205,7 +205,7 @@ def together(
             for job, bytes_ in zip(jobs, touched, strict=True)
         ]
         over = needed(found) - scratch.room
-        if scratch.declares or over <= 0 or room == 0:
+        if scratch.asks or over <= 0 or room == 0:
             return found
         room = max(0, room - over)
 
@@ -231,8 +231,7 @@ def _blocks(shape: _Shape, scratch: Scratch, room: int) -> _Blocks:
     """
     ways = _ways(shape)
     cheapest, _, _ = next((way for way in ways if way[1] <= PREFERRED), ways[0])
-    bounded = scratch.declares and not scratch.at_any_price
-    bound = SLOWEST * cheapest if bounded else float("inf")
+    bound = SLOWEST * cheapest if scratch.bounded else float("inf")
     for cost, size, blocks in ways:
         if size <= room and cost <= bound:
             return blocks

@@ -39,6 +39,7 @@ __all__ = [
     "CountingScratch",
     "DeclaringScratch",
     "Emit",
+    "GivenScratch",
     "Mode",
     "Operator",
     "Phase",
@@ -128,12 +129,14 @@ class Scratch:
     limit: bytes with which kernels are to do if they can: they choose their blocks by `room`, the
     same ones for a limit and for what they take under it. end: bytes taken so far at most, what
     lies between aligned arrays included. declares: the calls will not be made, so that a kernel
-    need not prepare its weights, nor return any. indivisible: a kernel says so where a step that is halved
+    need not prepare its weights, nor return any. asks: for more than the limit where a kernel would be slow
+    with less. indivisible: a kernel says so where a step that is halved
     for less workspace would take twice the time.
     """
 
     ALIGN = 64
     declares = False
+    asks = False
     at_any_price = False
     indivisible = False
 
@@ -150,6 +153,11 @@ class Scratch:
     def little(self, touched: int) -> int:
         """Bytes that work which reads and writes so many is given at any price; 0 otherwise."""
         return max(LITTLE, touched // SHARE) if self.at_any_price else 0
+
+    @property
+    def bounded(self) -> bool:
+        """Whether a kernel is to choose no slow blocks, even if others do not fit."""
+        return self.asks and not self.at_any_price
 
     @property
     def mark(self) -> int:
@@ -196,13 +204,19 @@ class CountingScratch(Scratch):
 
 
 class DeclaringScratch(CountingScratch):
-    """Counts for a plan: what is emitted is thrown away."""
+    """Counts what a plan is to have for a kernel: what is emitted is thrown away."""
 
-    declares = True
+    declares = asks = True
 
     def __init__(self, limit: int | None = None) -> None:
         super().__init__(limit)
         self.at_any_price = limit is not None and limit < LEAST
+
+
+class GivenScratch(CountingScratch):
+    """Counts what a kernel takes of so many bytes: what is emitted is thrown away."""
+
+    declares = True
 
 
 Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]

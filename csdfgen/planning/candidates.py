@@ -16,9 +16,9 @@ from csdfgen.planning.assembling import assemble, outputs_beside
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
 from csdfgen.planning.ordering import Order, lower_bound
-from csdfgen.planning.placement import Placement, place, widened
+from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Scratch, Timed, timed, with_idle
+from csdfgen.planning.workspaces import Scratch, Timed, timed
 
 if TYPE_CHECKING:
     from csdfgen.planning.planner import Prepared
@@ -111,16 +111,9 @@ class Candidate:
 
     def _finished(self, kernels: KernelSet | None) -> Plan:
         """The plan with everything placed, checked; kernels get what is free as scratch."""
-        prepared, placed = self.prepared, self.placed
-        bound = placed.lower_bound
-        levels = prepared.declared(kernels).levels()
-        placed = widened(
-            prepared.buffers,
-            self.lifetimes,
-            placed,
-            with_idle(self.wanted, levels, self.order),
-            levels,
-            self._room,
+        prepared, bound = self.prepared, self.placed.lower_bound
+        placed = prepared.declared(kernels).given(
+            self.placed, self.lifetimes, self.wanted, self.order, self._room
         )
         return assemble(
             Plan(

@@ -9,7 +9,7 @@ where a row lies, and `planning.checker` holds every plan to the law by bytes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,7 +20,20 @@ from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.exact import pack_exact
 from csdfgen.planning.packing.items import FREE
 
-__all__ = ["Layout", "Placement", "Region", "layout_of", "place", "place_scratch", "widened"]
+__all__ = [
+    "Layout",
+    "Placement",
+    "Region",
+    "Used",
+    "layout_of",
+    "place",
+    "place_scratch",
+    "trimmed",
+    "widened",
+]
+
+Used = Callable[[str, int, int], int]
+"""(actor, phase, bytes of scratch that it is given) -> bytes that it makes use of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +254,32 @@ def widened(
         total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
         buffer, regions[name] = _workspace(actor, wider, offsets)
         workspaces.append(buffer)
+    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
+
+
+def trimmed(
+    placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], used: Used
+) -> Placement:
+    """The same, without bytes above all rows that no firing makes use of: what is free there may be less than
+    a kernel could use more of, and which blocks continue one another is known only now.
+
+    scratch: as before it was widened, actor -> (bytes of each phase, firing of each phase), which stays.
+    """
+    own = {workspace_name(actor): (actor, sizes) for actor, (sizes, _) in scratch.items()}
+    rows = [one for name, one in placed.regions.items() if name not in own]
+    total = top = max((max(one.table) + one.row_bytes for one in rows), default=0)
+    regions, workspaces = dict(placed.regions), []
+    for buffer in placed.workspaces:
+        actor, least = own[buffer.name]
+        sizes, offsets = np.array(buffer.sizes), np.array(regions[buffer.name].table)
+        for phase in np.flatnonzero((sizes > least) & (offsets + sizes > top)).tolist():
+            sizes[phase] = max(least[phase], used(actor, phase, int(sizes[phase])))
+        if not sizes.any():
+            del regions[buffer.name]
+            continue
+        total = max(total, int((offsets + sizes)[sizes > 0].max()))
+        kept, regions[buffer.name] = _workspace(actor, sizes, offsets)
+        workspaces.append(kept)
     return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
 
 

@@ -26,9 +26,9 @@ from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
 from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
-from csdfgen.planning.placement import Layout, Placement, layout_of, widened
+from csdfgen.planning.placement import Layout, Placement, layout_of
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.workspaces import Declarations, timed, with_idle
+from csdfgen.planning.workspaces import Declarations, timed
 
 __all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
 
@@ -61,11 +61,9 @@ def with_offsets(
     layout = layout_of_plan(plan, kernels)
     items = layout.named()
     found = packed(items, read_offsets(path, items), lower_bound(items))
-    levels = _declared(plan, kernels).levels()
-    placed = widened(
-        layout.buffers, layout.lifetimes, layout.placed(found),
-        with_idle(layout.scratch, levels, plan.order), levels,
-    )  # fmt: skip
+    placed = _declared(plan, kernels).given(
+        layout.placed(found), layout.lifetimes, layout.scratch, plan.order
+    )
     return _placed(plan, placed, found.lower_bound)
 
 

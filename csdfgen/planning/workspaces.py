@@ -21,12 +21,12 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
-from csdfgen.planning.lifetimes import times_of
-from csdfgen.planning.placement import Region
+from csdfgen.planning.lifetimes import Lifetimes, times_of
+from csdfgen.planning.placement import Placement, Region, Used, trimmed, widened
 from csdfgen.planning.sharing import Sharing
 from csdfgen.planning.whole_layers import whole_layer_live
 
-__all__ = ["Declarations", "Scratch", "Timed", "timed", "with_idle"]
+__all__ = ["Declarations", "Scratch", "Timed", "timed"]
 
 Scratch = Mapping[str, np.ndarray]
 """Actor -> bytes of scratch of each of its phases, of those that need any."""
@@ -55,6 +55,7 @@ class Declarations:
         kernels: KernelSet,
     ) -> None:
         self._kernels, self._network = kernels, conversion.network
+        self._buffers, self._sharing = buffers, sharing
         self._works = [
             work
             for work in conversion.actors
@@ -84,6 +85,42 @@ class Declarations:
         much.
         """
         return [self.sizes(limit) for limit in reversed(_LEVELS)][::-1]
+
+    def given(
+        self,
+        placed: Placement,
+        lifetimes: Lifetimes,
+        scratch: Timed,
+        order: Sequence[tuple[str, int]],
+        room: int = 0,
+    ) -> Placement:
+        """A placement whose firings have what is free then as scratch, as far as they make use of it.
+
+        scratch: as it was placed, of the buffers with these lifetimes. room: bytes that the arena may take for
+        that, see `placement.widened`.
+        """
+        levels = self.levels()
+        each = {**timed(_idle(levels), order), **scratch}
+        wide = widened(self._buffers, lifetimes, placed, each, levels, room)
+        return trimmed(wide, each, self._used(wide.regions))
+
+    def _used(self, regions: Mapping[str, Region]) -> Used:
+        """What a firing makes of the bytes that it is given, where its rows lie in these regions: levels are
+        what it can use wherever they lie.
+        """
+        addresses = Addresses(self._sharing, regions)
+        extents: dict[str, int] = {}
+        for one in regions.values():
+            extents[one.pool] = max(extents.get(one.pool, 0), max(one.table) + one.row_bytes)
+        works = {work.name: work for work in self._works}
+
+        def used(actor: str, phase: int, size: int) -> int:
+            step = addresses.step(works[actor], phase, 0, Scratchpad("", 0, 0))
+            while (needed := self._use(step, size, extents)) < size:
+                size = needed  # in less, a kernel may choose what takes still less
+            return size
+
+        return used
 
     def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
         steps, kinds = self._kinds[work.name]
@@ -128,10 +165,24 @@ class Declarations:
             known[key] = self._kernels.workspace(step, self._extents, limit)
         return known[key]
 
+    def _use(self, step: Step, size: int, extents: Mapping[str, int]) -> int:
+        """Bytes that a step makes use of, of so many."""
+        known = _made_use_of(step.layer)
+        key = self._kernels, size, demand_of(step)
+        if key not in known:
+            known[key] = self._kernels.used(step, extents, size)
+        return known[key]
+
 
 @remembered
 def _declared(layer: Layer) -> dict[tuple[Any, ...], int]:
     """Bytes that were declared for steps of a layer, by all that they depend on."""
+    return {}
+
+
+@remembered
+def _made_use_of(layer: Layer) -> dict[tuple[Any, ...], int]:
+    """Bytes that steps of a layer make use of, by all that they depend on."""
     return {}
 
 
@@ -141,10 +192,9 @@ def timed(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
     return {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
 
 
-def with_idle(wanted: Timed, levels: Sequence[Scratch], order: Sequence[tuple[str, int]]) -> Timed:
-    """Scratch that is wanted, and none for actors that could use some."""
-    idle = {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
-    return {**timed(idle, order), **wanted}
+def _idle(levels: Sequence[Scratch]) -> Scratch:
+    """None for every actor that could use some."""
+    return {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
 
 
 def _least(options: PlanOptions, network: Network) -> int:

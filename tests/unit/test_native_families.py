@@ -19,13 +19,14 @@ from csdfgen.native.families import family_of, variants_of
 from csdfgen.native.families.convolution import Filter, row_bytes, tile_bytes
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
+from csdfgen.native.packing import aligned
 from csdfgen.native.strided import Native, joined, translated
-from csdfgen.native.ways import CONV, Variant, Ways, written
+from csdfgen.native.ways import CONV, ROWS, TILES, Variant, Ways, written
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from runtime.executor import Executable
 from tests.builder import Graph, reference
-from tests.native_steps import Convolution, compiler_missing, layer_of
+from tests.native_steps import Convolution, Map, compiler_missing, layer_of, run, step_of
 from tests.op_harness import Arg, Sample, heights
 from tests.scattered import Layout, declared, run_scattered
 
@@ -201,6 +202,28 @@ def test_workspace_is_what_the_kernel_says(seed: int) -> None:
     for tile in (2, 4):
         said = load().winograd_bytes(struct, tile, tiles, channels)
         assert tile_bytes((ins, groups * outs, 3, 1, 1), tile, tiles, channels) == said
+
+
+@pytest.mark.parametrize("seed", range(24))
+def test_all_workspace_is_used(seed: int) -> None:
+    """A kernel shares its tiles out evenly, and takes no more than it then fills; in that it does the same."""
+    rng = np.random.default_rng(seed)
+    ins, outs, high, wide = (int(n) for n in rng.integers([1, 1, 2, 2], [9, 9, 13, 60]))
+    weights = rng.standard_normal((16 * outs, 16 * ins, 3, 3)).astype(np.float32)
+    own = Filter(weights, None, 1, (1, 1), (1, 1), 1, (NONE, 0.0, 0.0))
+    wished = (None, Variant(ROWS), Variant(TILES, 2), Variant(TILES, 4))[seed % 4]
+    way = own.way(high, wide, int(rng.integers(60_000, 400_000)), wished=wished)
+    assert way.kernel in (ROWS, TILES)
+    assert own.way(high, wide, way.workspace, wished=wished) == way
+    layer = Convolution(weights, pads=(1, 1, 1, 1), kind=way.kernel, tile=way.tile)
+    x = rng.standard_normal((high, wide, 16 * ins)).astype(np.float32)
+    out = Map.empty((high, wide, 16 * outs))
+    bound = step_of(load(), layer, [Map.of(x)], out)
+    workspace = aligned(np.full(way.workspace // 4, np.nan))
+    bound.step.workspace, bound.step.workspace_bytes = workspace.ctypes.data, way.workspace
+    bound.step.some = way.some
+    run(load(), layer, bound)
+    assert not np.isnan(workspace[-16:]).any()
 
 
 def test_the_same_step_is_always_computed_alike() -> None:

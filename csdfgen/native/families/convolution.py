@@ -178,8 +178,9 @@ class Filter:
                 else _by_tiles(shape, wished.tile, size, limit)[1]
                 for limit in (min(room, most), most)
             )
-            # in much smaller blocks it is not what was measured to be the fastest
-            if 2 * found.workspace >= meant.workspace > 0:
+            # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured
+            # to be the fastest
+            if 3 * found.workspace >= meant.workspace > 0:
                 return found
         return _fastest(shape, wide, self.groups == 1, size, room)
 
@@ -320,7 +321,7 @@ def _by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Wa
     ins, outs, *_ = shape
     images, rows, columns = size
     tiles = images * -(-rows // tile) * -(-columns // WIDE)
-    limit, parts = min(tiles, AT_A_TIME), 1
+    limit, parts = _shared_out(tiles, AT_A_TIME), 1
     while True:
         channels = min(ins, _padded(-(-ins // parts)))
         some = min(limit, room // tile_bytes(shape, tile, 1, channels))
@@ -329,6 +330,7 @@ def _by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Wa
         parts += 1
     if some < 1:
         return 0.0, PLAIN
+    some = _shared_out(tiles, some)
     points, weights = (tile + 2) * POINTS, ins * outs
     cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
     cost += -(-tiles // some) * points * weights * _reading(points * weights)
@@ -342,7 +344,7 @@ def _divided(
     ins, _, high, *_ = shape
     many, some = images, rows
     while True:
-        limit = min(across, POINTERS // (high + 1) // (many * some))
+        limit = _shared_out(across, POINTERS // (high + 1) // (many * some))
         parts = 1
         while True:
             channels = min(ins, _padded(-(-ins // parts)))
@@ -351,11 +353,16 @@ def _divided(
                 break
             parts += 1
         if many == some == 1 or tiles >= min(across, 2):
-            return many, some, tiles, channels
+            return many, some, _shared_out(across, tiles), channels
         if many > 1:
             many = (many + 1) // 2
         else:
             some = (some + 1) // 2
+
+
+def _shared_out(tiles: int, most: int) -> int:
+    """Tiles at a time, at most so many: kernels take equally many in each of as few rounds as they can."""
+    return -(-tiles // -(-tiles // most)) if most > 0 else 0
 
 
 def _reading(weights: int) -> float:
