@@ -46,6 +46,7 @@ from schedules.schedule import Schedule
 
 __all__ = [
     "Prepared",
+    "check_network",
     "graph_of",
     "plan",
     "plan_for",
@@ -128,14 +129,19 @@ def plan(
     return plan_of(network, options, kernels)
 
 
-def plan_of(network: Network, options: PlanOptions, kernels: KernelSet | None = None) -> Plan:
-    """The plan of a network with heights as the options say; goals and budgets are above, in
-    `goals.choice`. Raises InputError for what is no network.
-    """
+def check_network(network: object) -> None:
+    """Raises InputError for what is no network, such as the name of its file."""
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
+
+
+def plan_of(network: Network, options: PlanOptions, kernels: KernelSet | None = None) -> Plan:
+    """The plan of a network with heights as the options say; goals and budgets are above, in
+    `goals.choice`. Raises InputError for what is no network.
+    """
+    check_network(network)
     with _without_collections():
         return shared_out(
             options, lambda bare: _planned(network, _in_tiles(network, bare), kernels), kernels

@@ -31,13 +31,16 @@ from csdfgen.planning.assembling import outputs_beside
 from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
-from csdfgen.planning.planner import prepare, several
+from csdfgen.planning.planner import check_network, prepare, several
 from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
 
 _ANY = 2**62
 """Bytes of a request that no memory limits."""
+
+_LITTLE = 0
+"""Bytes of a request that leave none for scratch: kernels do with the least."""
 
 _TRIES = 4
 """How often estimates are corrected by the plans that are made of them."""
@@ -98,7 +101,8 @@ def of_requests(network: Network, images: int) -> Network:
     """
     if type(images) is not int or images < 1:
         raise InputError(f"{option('requests', images)}: a number of images above 0 is needed")
-    if not isinstance(network, Network) or network.batch % images == 0:
+    check_network(network)
+    if network.batch % images == 0:
         return network
     ends = [*network.inputs, *(o.tensor for o in network.outputs if o.tensor is not None)]
     wrong = next((one for one in ends if one.shape[:1] != (1,)), None)
@@ -195,7 +199,7 @@ class Chooser:
         self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
         self._ways: dict[str, _Way] = {}
         self._alone: dict[PlanOptions, Plan] = {}
-        self._budget = 0
+        self._budget = _LITTLE
         self._costs: dict[Entry, float] = {}
         self._outputs = outputs_beside(network, self.options)
         check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
@@ -221,7 +225,7 @@ class Chooser:
         """
         found = []
         if any(one.cost <= latency / _SLOWED for one in self._candidates(_ANY)):
-            self._budget = 0
+            self._budget = _LITTLE
             self.in_time(latency / _SLOWED)
             with contextlib.suppress(PlanError):
                 found.append(self._chosen(0, latency / _SLOWED))
@@ -393,7 +397,7 @@ class Chooser:
         if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
         found = self._made(way)
-        most = entry.bytes if self._budget in (0, _ANY) else self._budget
+        most = entry.bytes if self._budget in (_LITTLE, _ANY) else self._budget
         if found.bytes > most:  # what was enough was found in another way
             way.entry = entry
             return entry

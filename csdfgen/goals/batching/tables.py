@@ -13,7 +13,7 @@ from csdfgen.goals.search import Planner, Progress
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan_table import Entry, PlanTable
-from csdfgen.planning.planner import several
+from csdfgen.planning.planner import check_network, several
 from csdfgen.tuning.use import predicting
 
 __all__ = ["tabled"]
@@ -33,6 +33,7 @@ def tabled(
     Raises PlanError where not even one image fits the smallest budget, and what `plan_for_request` raises.
     """
     profile = predicting(options)
+    check_network(network)
     single = several(network, 1)
     alone = replace(options, batching="", result="stored", frames=1)
     choosers = {
