@@ -454,9 +454,9 @@ class PythonKernels:
         """
         return max(8 * _doubles(one) for one in (step.layer, *step.layer.epilogue))
 
-    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+    def used(self, step: Step, size: int) -> int:
         """All that it needs, however much more there is."""
-        return self.workspace(step, sizes)
+        return self.workspace(step, {})
 
     def bind(self, step: Step, memory: Memory) -> list[Call]:
         """One call for each image and layer, and one that takes sums into an output apart."""

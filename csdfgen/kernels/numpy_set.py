@@ -69,9 +69,9 @@ class NumpyKernels:
         """See `KernelSet.workspace`."""
         return _most(step, sizes, lambda part, memory: self._declared(part, memory, limit))
 
-    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+    def used(self, step: Step, size: int) -> int:
         """See `KernelSet.used`."""
-        return _most(step, sizes, lambda part, memory: self._taken(part, memory, size))
+        return _most(step, {}, lambda part, memory: self._taken(part, memory, size))
 
     def _declared(self, step: Step, memory: Memory, limit: int | None) -> int:
         """What a step takes, or the larger of its halves if that is more than the limit."""

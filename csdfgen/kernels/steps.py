@@ -186,9 +186,9 @@ class KernelSet(Protocol):
         too, others anywhere: then `bind` needs no more.
         """
 
-    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
-        """Bytes that `bind` makes use of where a step has `size` bytes of workspace, at least the least with
-        which it can be computed, and the step's rows lie in pools of `sizes[name]` bytes.
+    def used(self, step: Step, size: int) -> int:
+        """Bytes that `bind` makes use of where a step, whose rows lie where it says, has `size` bytes of
+        workspace, at least the least with which it can be computed.
         """
 
     def bind(self, step: Step, memory: Memory) -> Sequence[Call]:

@@ -9,7 +9,7 @@ workspace.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
 from typing import Any, cast
@@ -67,24 +67,19 @@ class NativeKernels:
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `KernelSet.workspace`."""
-        return max(
-            (
-                NUMPY.workspace(one, sizes, limit)
-                if family is None
-                else family.workspace(one, limit)
-                for one, family in _parts(step, self._ways)
-            ),
-            default=0,
-        )
+        return self._most(step, limit, lambda one: NUMPY.workspace(one, sizes, limit))
 
-    def used(self, step: Step, sizes: Mapping[str, int], size: int) -> int:
+    def used(self, step: Step, size: int) -> int:
         """See `KernelSet.used`."""
+        return self._most(step, size, lambda one: NUMPY.used(one, size))
+
+    def _most(self, step: Step, limit: int | None, by_numpy: Callable[[Step], int]) -> int:
+        """What the part of a step takes that takes the most; by_numpy: what one without a family takes."""
+        parts = _parts(step, self._ways)
         return max(
             (
-                NUMPY.used(one, sizes, size)
-                if family is None
-                else min(size, family.workspace(one, size))
-                for one, family in _parts(step, self._ways)
+                by_numpy(one) if family is None else family.workspace(one, limit)
+                for one, family in parts
             ),
             default=0,
         )

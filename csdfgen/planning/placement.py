@@ -232,10 +232,10 @@ def widened(
     high = low + np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers])
     by_place = np.argsort(low, kind="stable")
     born, gone, low, high = born[by_place], gone[by_place], low[by_place], high[by_place]
-    regions, workspaces, total = dict(placed.regions), [], int(high.max(initial=0))
+    found = {}
     for actor, (sizes, times) in scratch.items():
         name = workspace_name(actor)
-        placed_at = regions[name].table if name in regions else np.zeros_like(sizes)
+        placed_at = placed.regions[name].table if name in placed.regions else np.zeros_like(sizes)
         offsets, wider = np.array(placed_at), sizes.copy()
         wanted = [level.get(actor, np.zeros_like(sizes)) for level in levels]
         enough = np.max(wanted, axis=0)
@@ -249,12 +249,8 @@ def widened(
             fits = fits or [size] if size > sizes[phase] else []
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
-        if not wider.any():
-            continue
-        total = max(total, int((offsets + wider)[wider > 0].max(initial=0)))
-        buffer, regions[name] = _workspace(actor, wider, offsets)
-        workspaces.append(buffer)
-    return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
+        found[actor] = wider, offsets
+    return _beside(placed, found)
 
 
 def trimmed(
@@ -266,21 +262,38 @@ def trimmed(
     scratch: as before it was widened, actor -> (bytes of each phase, firing of each phase), which stays.
     """
     own = {workspace_name(actor): (actor, sizes) for actor, (sizes, _) in scratch.items()}
-    rows = [one for name, one in placed.regions.items() if name not in own]
-    total = top = max((max(one.table) + one.row_bytes for one in rows), default=0)
-    regions, workspaces = dict(placed.regions), []
+    top, found = _end(_rows(placed)), {}
     for buffer in placed.workspaces:
         actor, least = own[buffer.name]
-        sizes, offsets = np.array(buffer.sizes), np.array(regions[buffer.name].table)
+        sizes, offsets = np.array(buffer.sizes), np.array(placed.regions[buffer.name].table)
         for phase in np.flatnonzero((sizes > least) & (offsets + sizes > top)).tolist():
             sizes[phase] = max(least[phase], used(actor, phase, int(sizes[phase])))
-        if not sizes.any():
-            del regions[buffer.name]
-            continue
-        total = max(total, int((offsets + sizes)[sizes > 0].max()))
-        kept, regions[buffer.name] = _workspace(actor, sizes, offsets)
-        workspaces.append(kept)
+        found[actor] = sizes, offsets
+    return _beside(placed, found)
+
+
+def _beside(placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Placement:
+    """The same rows with other scratch, actor -> (bytes, offset of each phase), and no more than both span."""
+    regions, workspaces = _rows(placed), []
+    total = _end(regions)
+    for actor, (sizes, offsets) in scratch.items():
+        if sizes.any():
+            total = max(total, int((offsets + sizes)[sizes > 0].max()))
+            buffer, region = _workspace(actor, sizes, offsets)
+            regions[buffer.name] = region
+            workspaces.append(buffer)
     return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
+
+
+def _rows(placed: Placement) -> dict[str, Region]:
+    """The regions of a placement but those of scratch."""
+    own = {buffer.name for buffer in placed.workspaces}
+    return {name: one for name, one in placed.regions.items() if name not in own}
+
+
+def _end(regions: Mapping[str, Region]) -> int:
+    """Where the highest row ends."""
+    return max((max(one.table) + one.row_bytes for one in regions.values()), default=0)
 
 
 def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:

@@ -109,14 +109,11 @@ class Declarations:
         what it can use wherever they lie.
         """
         addresses = Addresses(self._sharing, regions)
-        extents: dict[str, int] = {}
-        for one in regions.values():
-            extents[one.pool] = max(extents.get(one.pool, 0), max(one.table) + one.row_bytes)
         works = {work.name: work for work in self._works}
 
         def used(actor: str, phase: int, size: int) -> int:
             step = addresses.step(works[actor], phase, 0, Scratchpad("", 0, 0))
-            while (needed := self._use(step, size, extents)) < size:
+            while (needed := self._use(step, size)) < size:
                 size = needed  # in less, a kernel may choose what takes still less
             return size
 
@@ -165,12 +162,12 @@ class Declarations:
             known[key] = self._kernels.workspace(step, self._extents, limit)
         return known[key]
 
-    def _use(self, step: Step, size: int, extents: Mapping[str, int]) -> int:
+    def _use(self, step: Step, size: int) -> int:
         """Bytes that a step makes use of, of so many."""
         known = _made_use_of(step.layer)
         key = self._kernels, size, demand_of(step)
         if key not in known:
-            known[key] = self._kernels.used(step, extents, size)
+            known[key] = self._kernels.used(step, size)
         return known[key]
 
 
