@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.errors import InputError, option
-from csdfgen.native.families.convolution import POINTS, SUMS, WIDE, row_bytes, tile_bytes
+from csdfgen.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.native.library import (
     DEQUANTIZE,
     PANEL,

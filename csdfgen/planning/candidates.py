@@ -23,7 +23,10 @@ from csdfgen.planning.workspaces import Scratch, Timed, timed
 if TYPE_CHECKING:
     from csdfgen.planning.planner import Prepared
 
-__all__ = ["Candidate"]
+__all__ = ["ANY", "Candidate"]
+
+ANY = 2**62
+"""Bytes of what no memory limits."""
 
 _WASTE = 1.04
 """Arena of its peak above which a plan is placed again in finer blocks."""
@@ -87,9 +90,12 @@ class Candidate:
 
     @property
     def _room(self) -> int:
-        """Bytes that the arena may take where a memory is given: what is left of it makes kernels faster."""
+        """Bytes that the arena may take where a memory is given, or the least time is asked for: what is left of it
+        makes kernels faster.
+        """
         options, network = self.prepared.options, self.prepared.conversion.network
-        budget = options.memory if self.budget is None else self.budget
+        wished = ANY if options.goal == "speed" else options.memory
+        budget = wished if self.budget is None else self.budget
         return max(0, budget - outputs_beside(network, options))
 
     def planned(self, kernels: KernelSet | None) -> Plan:

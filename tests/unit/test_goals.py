@@ -27,6 +27,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
 from csdfgen.planning.checker import check
+from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
 from csdfgen.planning.planner import plan_of, prepare, rough_bound
@@ -262,6 +263,17 @@ def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Foun
     assert ms(quick) <= 1.01 * min(ms(usual), ms(plan_of(chain, PlanOptions(rows="whole"))))
     assert len(quick.order) < len(usual.order) < len(least.order)
     assert least.options.goal == "memory" and quick.options.goal == "speed"
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_compiler)])
+def test_the_least_time_leaves_kernels_all_the_scratch_that_they_use(backend: str) -> None:
+    """With less, a plan would not take the time that it was chosen for."""
+    network = csdfgen.load("zoo:alexnet@96x96")
+    made = csdfgen.plan(network, goal="speed", backend=backend)
+    wanted = prepare(network, made.options).declared(None).sizes()
+    given = {buffer.name: sum(buffer.sizes) for buffer in made.buffers if buffer.sizes}
+    assert sum(map(sum, wanted.values())) > 0
+    assert given == {workspace_name(actor): sizes.sum() for actor, sizes in wanted.items()}
 
 
 def test_rows_that_are_given_stand(chain: Network) -> None:

@@ -16,7 +16,8 @@ import runtime
 from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families import family_of, variants_of
-from csdfgen.native.families.convolution import Filter, row_bytes, tile_bytes
+from csdfgen.native.families.convolution import Filter
+from csdfgen.native.families.winograd import row_bytes, tile_bytes
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import NONE, load
 from csdfgen.native.packing import aligned

@@ -28,6 +28,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_energy, shown_size, shown_time
 from csdfgen.planning.assembling import outputs_beside
+from csdfgen.planning.candidates import ANY
 from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
@@ -35,9 +36,6 @@ from csdfgen.planning.planner import check_network, prepare, several
 from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
-
-_ANY = 2**62
-"""Bytes of a request that no memory limits."""
 
 _LITTLE = 0
 """Bytes of a request that leave none for scratch: kernels do with the least."""
@@ -214,7 +212,7 @@ class Chooser:
         0 for any. Raises PlanError.
         """
         if memory or not latency:
-            self._budget = memory or _ANY
+            self._budget = memory or ANY
             self.within(self._budget)
             return self._chosen(memory, latency)
         return self._smallest_in_time(latency)
@@ -224,7 +222,7 @@ class Chooser:
         take much longer than predicted.
         """
         found = []
-        if any(one.cost <= latency / _SLOWED for one in self._candidates(_ANY)):
+        if any(one.cost <= latency / _SLOWED for one in self._candidates(ANY)):
             self._budget = _LITTLE
             self.in_time(latency / _SLOWED)
             with contextlib.suppress(PlanError):
@@ -232,7 +230,7 @@ class Chooser:
             self._ways = {
                 text: replace(way, entry=None) for text, way in self._ways.items() if way.order
             }
-        self._budget = _ANY
+        self._budget = ANY
         self.in_time(latency)
         return min([*found, self._chosen(0, latency)], key=lambda one: one.bytes)
 
@@ -257,7 +255,7 @@ class Chooser:
         allowed = memory
         if self.options.batching == _JOINT:
             asked = replace(self.request.options, memory=memory)
-            if memory == _ANY:
+            if memory == ANY:
                 asked = replace(asked, memory=0, goal="speed")
             self._rows_alone(asked)
         for _ in range(_TRIES):
@@ -270,10 +268,10 @@ class Chooser:
                 if self._ways[candidate.staged.text].entry is not None:
                     break  # where rows do not fit that are alive together, those of the next seldom do
             by_taken = candidate.bytes * memory // taken
-            if memory == _ANY or (taken <= memory and by_taken <= allowed * _WORTH):
+            if memory == ANY or (taken <= memory and by_taken <= allowed * _WORTH):
                 break
             allowed = by_taken if taken <= memory else min(int(allowed * _LESS), by_taken)
-        if self.options.backend == NUMPY.name and memory != _ANY:
+        if self.options.backend == NUMPY.name and memory != ANY:
             self._smaller(memory)
 
     def _smaller(self, memory: int) -> None:
@@ -295,7 +293,7 @@ class Chooser:
             if cheap or rate is None:
                 break
             self.request.price = Price(1 - share, share * rate)
-            self.within(memory or _ANY)
+            self.within(memory or ANY)
         self.request.price = Price()
         if not cheap:
             raise self._too_dear(min(self._cost(one, cost) for one in kept), memory, cost)
@@ -320,7 +318,7 @@ class Chooser:
 
     def in_time(self, latency: float) -> None:
         """Make plans that are done by then, of as little memory as the estimates find."""
-        self.within(_ANY)
+        self.within(ANY)
         frame = self.profile.processor.frame
         left = latency - (0.0 if frame is None else self.options.frames * frame.value)
         most = self._least_by(latency)
@@ -352,10 +350,10 @@ class Chooser:
                 return  # images and rows together may do with less
         made = self._alone[asked]
         self.request.add(made)
-        if self._budget == _ANY and asked.latency:  # it was to be small, but not its scratch
+        if self._budget == ANY and asked.latency:  # it was to be small, but not its scratch
             prepared = prepare(self.network, made.options)
             scratch = prepared.scratch(self.kernels)
-            order = Order(prepared, made.policy, made.order, scratch, budget=_ANY)
+            order = Order(prepared, made.policy, made.order, scratch, budget=ANY)
             made = order.planned(self.kernels)
         seconds = self.options.frames * estimate(made, self.profile).seconds
         self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
@@ -397,7 +395,7 @@ class Chooser:
         if way.order is None or (way.smallest and way.made_for == self._budget):
             return entry
         found = self._made(way)
-        most = entry.bytes if self._budget in (_LITTLE, _ANY) else self._budget
+        most = entry.bytes if self._budget in (_LITTLE, ANY) else self._budget
         if found.bytes > most:  # what was enough was found in another way
             way.entry = entry
             return entry
@@ -445,7 +443,7 @@ class Chooser:
                 middle = (low + high) // 2
                 smaller = self._candidates(middle)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
-            self._taken(min(found, key=lambda one: one.bytes), _ANY)
+            self._taken(min(found, key=lambda one: one.bytes), ANY)
         return min((one.bytes for one in self.found), default=None)
 
     def _too_dear(self, least: float, memory: int, cost: Cost) -> PlanError:

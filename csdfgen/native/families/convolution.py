@@ -5,10 +5,8 @@ lie a stride apart, and read with some of the taps.
 
 Four kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row` and
 `csdf_winograd` where they are estimated to be faster in the workspace that the step has; else
-`csdf_conv`. The estimate (`Filter.way`) counts multiply-adds, what taking values to points and back
-costs beside them, and weights that come from behind the second-level cache. It depends on the step's
-sizes alone, so that the same plan is always computed in the same way. Sums along the rows differ from
-plain ones by about 4e-6 of the largest value, those of tiles by 1e-5.
+`csdf_conv`. The estimates are those of `families.winograd`. Sums along the rows differ from plain ones by about
+4e-6 of the largest value, those of tiles by 1e-5.
 """
 
 from __future__ import annotations
@@ -16,7 +14,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from itertools import product
 from math import gcd, prod
 
@@ -44,7 +41,8 @@ from csdfgen.native.families.layouts import (
     sizes_of,
     windows_along,
 )
-from csdfgen.native.library import NONE, PANEL, Activation, ConvStep, Source, Target
+from csdfgen.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
+from csdfgen.native.library import NONE, Activation, ConvStep, Source, Target
 from csdfgen.native.library import Layer as PackedLayer
 from csdfgen.native.strided import Native, address_of
 from csdfgen.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
@@ -55,57 +53,22 @@ from csdfgen.ops.base import PREFERRED, Mode, Phase
 __all__ = [
     "Convolution",
     "Filter",
-    "Way",
     "bias_of",
     "convolution",
     "family",
-    "row_bytes",
-    "tile_bytes",
     "transposed",
     "usable",
 ]
 
-POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
-"""Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
-pointers of a table.
-"""
-
-WIDE, AT_A_TIME = 4, 128
-"""Of csdf_winograd: columns of a tile, tiles at a time."""
-
 LEAST_INPUTS = 16
 """Input channels below which its sums are too short."""
-
-MOVED, MOVED_TWICE = 12.0, 20.0
-"""Multiply-adds that take as long as taking a value to a point or back, along rows, down and along them."""
-
-READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 16.0))
-"""(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
-second-level cache, partly from there, from the third level, from where others are, too.
-"""
 
 IMAGES = 4
 """Images at most, each of which makes as much workspace again worth its bytes: so many tiles share weights
 that come from memory. Four times 256 KiB still stay in a second-level cache.
 """
 
-GAIN = 1.05
-"""How much faster it must be by the estimate."""
-
-
-@dataclass(frozen=True)
-class Way:
-    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
-    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most).
-    """
-
-    kernel: str
-    workspace: int = 0
-    tile: int = 0
-    some: int = 0
-
-
-PLAIN, DEPTHWISE = Way(CONV), Way("depthwise")
+DEPTHWISE = Way("depthwise")
 
 PASSES = (640, 2560)
 """Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
@@ -173,16 +136,16 @@ class Filter:
         if wished is not None and (wished.kernel == ROWS or self.square):
             most = wished.block or PREFERRED
             found, meant = (
-                _by_rows(shape, wide, size, limit)[1]
+                by_rows(shape, wide, size, limit)[1]
                 if wished.kernel == ROWS
-                else _by_tiles(shape, wished.tile, size, limit)[1]
+                else by_tiles(shape, wished.tile, size, limit)[1]
                 for limit in (min(room, most), most)
             )
             # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured
             # to be the fastest
             if 3 * found.workspace >= meant.workspace > 0:
                 return found
-        return _fastest(shape, wide, self.groups == 1, size, room)
+        return fastest(shape, wide, self.groups == 1, size, room)
 
     @property
     def transforms(self) -> bool:
@@ -249,124 +212,6 @@ class Filter:
         )
         made.kept = arrays
         return made
-
-
-Shape = tuple[int, int, int, int, int]
-"""Inputs and outputs of a group, height, stride and dilation down."""
-
-Size = tuple[int, int, int]
-"""Images, and rows and columns of the output of each of them."""
-
-
-def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
-    """csdf_winograd_row_bytes."""
-    values = _height(shape, rows) * _padded(channels) + rows * min(SUMS, _padded(shape[1]))
-    return POINTS * tiles * values * FLOAT
-
-
-def tile_bytes(shape: Shape, tile: int, tiles: int, channels: int) -> int:
-    """csdf_winograd_bytes."""
-    values = _padded(channels) + min(SUMS, _padded(shape[1]))
-    return (tile + 2) * POINTS * tiles * values * FLOAT
-
-
-def _padded(channels: int) -> int:
-    return -(-channels // PANEL) * PANEL
-
-
-def _height(shape: Shape, rows: int) -> int:
-    """Input rows that so many output rows read."""
-    _, _, high, stride, dilation = shape
-    return (rows - 1) * stride + (high - 1) * dilation + 1
-
-
-@lru_cache(maxsize=4096)
-def _fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
-    """alone: of one group."""
-    ins, outs, high, stride, dilation = shape
-    weights = high * ins * outs
-    pixels = prod(size)
-    best, least = PLAIN, float(pixels * wide * weights)
-    turns = -(-pixels // (POINTERS // (high * wide + 1)))
-    least += turns * wide * weights * _reading(wide * weights)
-    least /= GAIN
-    ways = [_by_rows(shape, wide, size, room)]
-    if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
-        ways += [_by_tiles(shape, tile, size, room) for tile in (2, 4)]
-    for cost, way in ways:
-        if way.workspace and cost < least:
-            best, least = way, cost
-    return best
-
-
-def _by_rows(shape: Shape, wide: int, size: Size, room: int) -> tuple[float, Way]:
-    """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
-    ins, outs, high, *_ = shape
-    images, rows, columns = size
-    across = -(-columns // (POINTS + 1 - wide))
-    many, some, tiles, channels = _divided(shape, across, images, rows, room)
-    if tiles < 1:
-        return 0.0, PLAIN
-    weights = high * ins * outs
-    passes = -(-rows // some)
-    turns = -(-images // many) * passes * -(-across // tiles)
-    cost = images * rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
-    cost += images * passes * _height(shape, some) * across * POINTS * MOVED * ins
-    cost += turns * POINTS * weights * _reading(POINTS * weights)
-    return cost, Way(ROWS, many * row_bytes(shape, some, tiles, channels), some=channels)
-
-
-def _by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Way]:
-    """The same of csdf_winograd."""
-    ins, outs, *_ = shape
-    images, rows, columns = size
-    tiles = images * -(-rows // tile) * -(-columns // WIDE)
-    limit, parts = _shared_out(tiles, AT_A_TIME), 1
-    while True:
-        channels = min(ins, _padded(-(-ins // parts)))
-        some = min(limit, room // tile_bytes(shape, tile, 1, channels))
-        if some == limit or channels <= LEAST_AT_A_TIME:
-            break
-        parts += 1
-    if some < 1:
-        return 0.0, PLAIN
-    some = _shared_out(tiles, some)
-    points, weights = (tile + 2) * POINTS, ins * outs
-    cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
-    cost += -(-tiles // some) * points * weights * _reading(points * weights)
-    return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
-
-
-def _divided(
-    shape: Shape, across: int, images: int, rows: int, room: int
-) -> tuple[int, int, int, int]:
-    """Images, rows of them, tiles of a row and input channels that csdf_winograd_row computes at a time."""
-    ins, _, high, *_ = shape
-    many, some = images, rows
-    while True:
-        limit = _shared_out(across, POINTERS // (high + 1) // (many * some))
-        parts = 1
-        while True:
-            channels = min(ins, _padded(-(-ins // parts)))
-            tiles = min(limit, room // (many * row_bytes(shape, some, 1, channels)))
-            if tiles == limit or channels <= LEAST_AT_A_TIME:
-                break
-            parts += 1
-        if many == some == 1 or tiles >= min(across, 2):
-            return many, some, _shared_out(across, tiles), channels
-        if many > 1:
-            many = (many + 1) // 2
-        else:
-            some = (some + 1) // 2
-
-
-def _shared_out(tiles: int, most: int) -> int:
-    """Tiles at a time, at most so many: kernels take equally many in each of as few rounds as they can."""
-    return -(-tiles // -(-tiles // most)) if most > 0 else 0
-
-
-def _reading(weights: int) -> float:
-    return next(cost for most, cost in READ if weights <= most)
 
 
 # Steps -------------------------------------------------------------------------------------------
