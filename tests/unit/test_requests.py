@@ -13,6 +13,7 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
@@ -22,12 +23,19 @@ from csdfgen.goals.choice import profile_for
 from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_for
+from csdfgen.ops.base import LEAST
 from csdfgen.phases.batches import parse_batches
+from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, read_table, write_table
 from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.workspaces import Declarations
 from schedules.static import static_schedule
 from tests.builder import Graph
+from tests.native_steps import compiler_missing
+
+needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 WAYS = ("fbs", "greedy", "vbs-paper", "vbs", "joint")
 IMAGES = 4
@@ -147,6 +155,23 @@ def test_the_smallest_plan_within_a_time(network: Network, way: str) -> None:
         assert plan.network.batch == IMAGES
         for name, want in one_by_one(network, x).items():
             np.testing.assert_allclose(runtime.compile(plan)(x)[name], want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_compiler)])
+def test_the_smallest_plan_within_a_time_has_the_scratch_of_profiles(backend: str) -> None:
+    """Also where the fastest plan of one image serves, one image after the other: with less, kernels take longer
+    than was predicted.
+    """
+    network = csdfgen.load("zoo:resnet8")
+    fast = csdfgen.plan(network, requests=IMAGES, backend=backend)
+    device, latency = DEFAULT_DEVICES[backend], 1.4 * seconds(fast)
+    plan = csdfgen.plan(network, requests=IMAGES, backend=backend, device=device, latency=latency)
+    assert bytes_of(plan) < bytes_of(fast) and seconds(plan) <= latency
+    rows = [one for one in plan.buffers if one.kind != "workspace"]
+    declared = Declarations(plan.conversion, plan.sharing, rows, kernels_for(plan.options))
+    given = {one.name: one.sizes for one in plan.buffers if one.kind == "workspace"}
+    wanted = {workspace_name(actor): (*sizes,) for actor, sizes in declared.sizes().items()}
+    assert given == wanted and max(map(max, wanted.values())) > LEAST
 
 
 def test_a_request_survives_its_file(network: Network, tmp_path: Path) -> None:
