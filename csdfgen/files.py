@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, Any
 
 from csdfgen.errors import CsdfgenError, InputError
@@ -21,6 +22,7 @@ from csdfgen.errors import CsdfgenError, InputError
 __all__ = [
     "MAX_FILE_BYTES",
     "MAX_INTEGER",
+    "TAKEN_BY",
     "Fields",
     "load_json",
     "packaged_file",
@@ -34,6 +36,18 @@ __all__ = [
 
 MAX_FILE_BYTES = 64 * 2**20
 MAX_INTEGER = 2**63 - 1
+TAKEN_BY: Mapping[str, str] = MappingProxyType(
+    {
+        "csdfgen-graph": "csdfgen schedule",
+        "csdfgen-plan": "csdfgen run MODEL --plan",
+        "csdfgen-plans": "csdfgen run MODEL --plan",
+        "csdfgen-schedule": "csdfgen run MODEL --plan",
+        "csdfgen-times": "csdfgen profile --import",
+        "csdfgen-tuning": "--tuning",
+    }
+)
+"""Formats of files that are written here, and what reads them."""
+
 _QUOTE_LENGTH = 60
 _MAX_BITS = 256
 
@@ -222,7 +236,8 @@ class Fields:
         """The object's version, once it says that it is of the wanted format, in one that is known."""
         found = self.text("format")
         if found != form:
-            raise self.fault(f"'format' is {quoted(found)}; '{form}' is needed")
+            told = f", for {TAKEN_BY[found]}" if found in TAKEN_BY else ""
+            raise self.fault(f"'format' is {quoted(found)}{told}; '{form}' is needed")
         number = self.integer("version", low=1)
         if number > version:
             raise self.fault(

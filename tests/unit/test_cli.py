@@ -23,9 +23,14 @@ from csdfgen import __version__
 from csdfgen.cli.diagnosis import second_owners
 from csdfgen.cli.options import Fuse
 from csdfgen.dataflow import graph_json
+from csdfgen.devices import boards
+from csdfgen.files import TAKEN_BY
+from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.plan import FIGURES
 from csdfgen.rewriting.fuse import FUSE_LEVELS
+from csdfgen.tuning import file as tuning
 from runtime.reference import Reference
+from schedules import schedule
 from sdf3_bridge import sdf3xml
 from tests.command import ROOT, Call, refused, start
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
@@ -452,7 +457,11 @@ BAD_FILES = [
     ("text.onnx", b"just some text, no model\n", "text.onnx"),
     ("zeros.onnx", bytes(4096), "zeros.onnx"),
     ("list.json", b"[1, 2]", "list.json"),
-    ("plan.json", b'{"format": "csdfgen-plan", "version": 1}', "'csdfgen-graph' is needed"),
+    (
+        "plan.json",
+        b'{"format": "csdfgen-plan", "version": 1}',
+        "for csdfgen run MODEL --plan; 'csdfgen-graph' is",
+    ),
     ("deep.json", b"[" * 100_000, "deep"),
 ]
 
@@ -464,6 +473,11 @@ def test_wrong_files_are_one_line(csdfgen: Any, name: str, data: bytes | None, s
     for command in ((), ("schedule",)):
         line = refused(csdfgen(*command, name))
         assert name in line and re.search(said, line)
+
+
+def test_every_format_says_what_takes_it() -> None:
+    rooms = (graph_json, plan_file, plan_table, schedule, boards, tuning)
+    assert {room.FORMAT for room in rooms} == set(TAKEN_BY)
 
 
 @pytest.mark.parametrize(

@@ -185,7 +185,7 @@ def test_what_is_typed_wrong_is_said_in_one_line(capsys: pytest.CaptureFixture[s
         (
             ["--capacities", "g.json"],
             1,
-            "g.json: 'format' is 'csdfgen-graph'; 'csdfgen-schedule' is needed",
+            "g.json: 'format' is 'csdfgen-graph', for csdfgen schedule; 'csdfgen-schedule' is needed",
         ),
         (
             ["--capacities-as", "sizes"],
