@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from copy import copy
 
 __all__ = [
     "CapacityExceededError",
@@ -44,8 +45,9 @@ class CsdfgenError(Exception):
 
     def at(self, where: str) -> CsdfgenError:
         """The same error, one level further out: `where` goes in front of what is there."""
-        joined = f"{where}: {self.where}" if self.where else where
-        return type(self)(self.message, where=joined)
+        found = copy(self)
+        found.where = f"{where}: {self.where}" if self.where else where
+        return found
 
 
 class ModelError(CsdfgenError):
@@ -81,7 +83,14 @@ class CapacityExceededError(ScheduleError):
 
 
 class PlanError(CsdfgenError):
-    """A buffer plan does not hold what its schedule stores."""
+    """A buffer plan does not hold what its schedule stores, or none keeps a budget.
+
+    least: bytes in which a plan was found, where fewer were given; 0 where nothing is known of it.
+    """
+
+    def __init__(self, message: str, *, where: str = "", least: int = 0) -> None:
+        super().__init__(message, where=where)
+        self.least = least
 
 
 class ToolError(CsdfgenError):

@@ -465,6 +465,7 @@ def _refused(searched: Search, options: PlanOptions) -> PlanError:
         return PlanError(
             f"{option('memory')} of {options.memory:,} bytes is {said}; at the peak "
             f"{holders_said(least.plan)}; ask for {option('memory', shown_size(least.bytes))} or more",
+            least=least.bytes,
         )
     kept = [one for one in searched.found if not options.memory or one.bytes <= options.memory]
     quick = min(kept, key=lambda one: one.seconds)

@@ -226,6 +226,20 @@ def test_too_little_memory_says_the_least_that_does(network: Network, way: str) 
     assert bytes_of(plan) <= least
 
 
+def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
+    branches: Network,
+) -> None:
+    with pytest.raises(PlanError, match="below the") as one:
+        csdfgen.plan(branches, memory=4, backend="numpy")
+    with pytest.raises(PlanError, match="the least that was found is") as several:
+        csdfgen.plan(branches, requests=IMAGES, memory=4, backend="numpy")
+    least = several.value.least
+    assert 4 < least <= one.value.least + (IMAGES - 1) * branches.output_bytes
+    assert several.value.at("net.onnx").least == least  # type: ignore[attr-defined]
+    plan = csdfgen.plan(branches, requests=IMAGES, memory=least, backend="numpy")
+    assert bytes_of(plan) <= least
+
+
 def test_a_time_that_nobody_keeps_says_the_least(network: Network) -> None:
     wish = {"requests": 4, "device": "numpy-core", "backend": "numpy"}
     with pytest.raises(PlanError, match="images are predicted to take") as caught:

@@ -197,6 +197,7 @@ class Chooser:
         self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
         self._ways: dict[str, _Way] = {}
         self._alone: dict[PlanOptions, Plan] = {}
+        self._least_alone = 0
         self._budget = _LITTLE
         self._costs: dict[Entry, float] = {}
         self._outputs = outputs_beside(network, self.options)
@@ -346,8 +347,9 @@ class Chooser:
         if asked not in self._alone:
             try:
                 self._alone[asked] = self.one_image(self.network, asked)
-            except PlanError:
-                return  # images and rows together may do with less
+            except PlanError as error:  # images and rows together may do with less
+                self._least_alone = error.least
+                return
         made = self._alone[asked]
         self.request.add(made)
         if self._budget == ANY and asked.latency:  # it was to be small, but not its scratch
@@ -420,7 +422,8 @@ class Chooser:
             )
         return PlanError(
             f"{said} on {self.options.frames} images: the least that was found is {least:,} bytes; ask for "
-            f"{option('memory', shown_size(least))} or more"
+            f"{option('memory', shown_size(least))} or more",
+            least=least,
         )
 
     def _least(self, allowed: int) -> int | None:
@@ -444,7 +447,8 @@ class Chooser:
                 smaller = self._candidates(middle)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
             self._taken(min(found, key=lambda one: one.bytes), ANY)
-        return min((one.bytes for one in self.found), default=None)
+        found_alone = [self._least_alone] if self._least_alone else []
+        return min((*found_alone, *(one.bytes for one in self.found)), default=None)
 
     def _too_dear(self, least: float, memory: int, cost: Cost) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""
