@@ -42,7 +42,7 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.goals.batching.tables import tabled
-from csdfgen.goals.choice import chosen, profile_for
+from csdfgen.goals.choice import finished, profile_for
 from csdfgen.goals.facts import given_up, placement_said, schedule_facts
 from csdfgen.model.network import Network
 from csdfgen.planning.memories import memories_of
@@ -268,7 +268,7 @@ def _schedule_table(request: ScheduleRequest, asked: Table) -> None:
         network = load_network(request.model, request.options)
         stage("planning")
         with about(request.model):
-            made = tabled(network, options, asked.requests, asked.budgets or (0,), chosen, stage)
+            made = tabled(network, options, asked.requests, asked.budgets or (0,), finished, stage)
     if request.output is not None:
         write_table(request.output, made)
     if request.as_json:

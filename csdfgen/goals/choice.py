@@ -42,6 +42,7 @@ from csdfgen.tuning.use import predicting, tuned
 __all__ = [
     "check_together",
     "chosen",
+    "finished",
     "front",
     "pareto",
     "plan",
@@ -51,6 +52,9 @@ __all__ = [
 ]
 
 _LOG = logging.getLogger(__name__)
+
+_INTERRUPTED = "interrupted"
+"""How a note of a search that was broken off begins."""
 
 
 def plan(
@@ -179,7 +183,7 @@ def plan_table(
         exact=exact, fallback=fallback, batching=batching,
     )  # fmt: skip
     return tabled(
-        network, options, requests, [size_of(one) for one in memory] or [0], chosen, progress
+        network, options, requests, [size_of(one) for one in memory] or [0], finished, progress
     )
 
 
@@ -234,9 +238,39 @@ def chosen(
         check_together(options)
 
         def one_image(one: Network, asked: PlanOptions) -> Plan:
-            return chosen(one, asked, planner, progress, kernels)
+            return finished(one, asked, planner, progress, kernels)
 
         return plan_for_request(network, options, one_image, progress, kernels, cost)
+    made = _of_one_order(network, options, planner, progress, kernels)
+    for note in made.notes:
+        if made.interrupted and note.startswith(_INTERRUPTED):
+            _LOG.warning("%s", note)
+    return made
+
+
+def finished(
+    network: Network,
+    options: PlanOptions,
+    planner: Planner = plan_of,
+    progress: Progress | None = None,
+    kernels: KernelSet | None = None,
+) -> Plan:
+    """The plan of one image among others that are still to be made: Ctrl-C ends them all. Raises
+    KeyboardInterrupt, and as `plan`.
+    """
+    made = _of_one_order(network, options, planner, progress, kernels)
+    if made.interrupted:
+        raise KeyboardInterrupt
+    return made
+
+
+def _of_one_order(
+    network: Network,
+    options: PlanOptions,
+    planner: Planner,
+    progress: Progress | None,
+    kernels: KernelSet | None,
+) -> Plan:
     options = tuned(network, with_result(network, options))
     made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
     # shared out to two memories, a plan may take more than it was chosen for
@@ -445,8 +479,7 @@ def _told(made: Plan, count: int) -> Plan:
     if not made.interrupted:
         return made
     best = "order" if count == 1 else f"of {count} plans"
-    said = f"interrupted: the best {best} so far, not the end of the search"
-    _LOG.warning("%s", said)
+    said = f"{_INTERRUPTED}: the best {best} so far, not the end of the search"
     return replace(made, notes=(*made.notes, said))
 
 

@@ -19,6 +19,7 @@ from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
 from csdfgen.goals import balance, choice
 from csdfgen.goals.balance import GROWTHS, few_phases, raised_rows
+from csdfgen.goals.batching.choice import of_requests
 from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of, seconds_of
@@ -473,6 +474,19 @@ def test_an_interrupted_search_gives_the_best_so_far(
     check(made)
     assert made.interrupted and "so far" in made.notes[-1]
     assert "interrupted: the best " in caplog.text
+
+
+def test_an_interrupted_search_of_a_request_ends_all_of_it(
+    chain: Network, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Its plan of one image is no plan of the request."""
+    asked = {"memory": 64 * 1024, "backend": "numpy"}
+    alone = chosen(chain, PlanOptions(**asked), Counting(stop_at=2))
+    assert alone.interrupted and len(caplog.messages) == 1
+    several = of_requests(chain, 2)
+    with pytest.raises(KeyboardInterrupt):
+        chosen(several, PlanOptions(**asked, frames=2, batching="joint"), Counting(stop_at=2))
+    assert len(caplog.messages) == 1
 
 
 def test_interrupted_before_any_plan_there_is_none(chain: Network) -> None:
