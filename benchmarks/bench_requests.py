@@ -3,10 +3,10 @@
 Each network is profiled here, on rows and on 1 to 8 images at once. In twice the arena of its plan of one image,
 plans are made for the request by every way that finds one, and the fastest of one image by rows alone; in 1.1,
 1.5 and 2.5 times what whole layers of one image take, by the ways of paper 000 and by ours; and the smallest plan
-for a latency halfway between the fastest of them and one image after the other. Frames of all of them are timed
-in turn, by the thread's processor time, and with them the frames of a second profile, by which their times are
-predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at 1 to 32 images.
-The tables go between markers into docs/requests.md.
+for a latency halfway between the fastest of them and one image after the other. All of them are timed in turn, each
+on all images of the request, by the thread's processor time, and with them the frames of a second profile, by which
+their times are predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at 1 to
+32 images. The tables go between markers into docs/requests.md.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
@@ -64,6 +65,8 @@ ARENAS = 2.0
 WHOLE = (1.1, 1.5, 2.5)
 """Memories, in what whole layers of one image take with all outputs."""
 
+Images = npt.NDArray[np.float32]
+
 SINGLE, ROWS = "one image", "rows alone"
 
 IN_TIME = "in time"
@@ -102,13 +105,15 @@ class Result:
 
 
 def measured(
-    runs: Sequence[tuple[Callable[[], object], int]],
+    runs: Sequence[tuple[Callable[[Images], object], int]],
+    x: Images,
     rounds: int,
     beside: Callable[[], object] = lambda: None,
 ) -> list[float]:
-    """Median seconds an image of functions that are called in turn, in another order each time, by the
-    thread's processor time: so many rounds, more where they are over in a moment. runs: functions, and how
-    many images each takes. beside: called once a round.
+    """Median seconds an image of functions that take turns, in another order each time, by the thread's
+    processor time: so many rounds, more where they are over in a moment. runs: functions, and how many images
+    a call takes. x: all images; each function gets all of them in its turn, so that none pays more often than
+    another for caches that hold what ran before it. beside: called once a round.
     """
     found: list[list[float]] = [[] for _ in runs]
     order, chance = list(range(len(runs))), random.Random(0)
@@ -120,9 +125,10 @@ def measured(
         for at in order:
             function, images = runs[at]
             start = time.thread_time()
-            function()
+            for first in range(0, len(x), images):
+                function(x[first : first + images])
             if number:
-                found[at].append((time.thread_time() - start) / images)
+                found[at].append((time.thread_time() - start) / len(x))
         if number:
             beside()
     return [statistics.median(one) for one in found]
@@ -209,10 +215,7 @@ def measure(
         plans = list(planned(network, before, wishes, times_whole))
     shape = (IMAGES, *network.inputs[0].shape[1:])
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-    runs = []
-    for one in plans:
-        program, images = runtime.compile(one.plan), one.plan.network.batch
-        runs.append((lambda program=program, images=images: program(x[:images]), images))
+    runs = [(runtime.compile(one.plan), one.plan.network.batch) for one in plans]
     sampler = Sampler.of(network, HEIGHTS, backend=backend, images=COUNTS)
     sampler.warm_up()
     alike = [
@@ -221,7 +224,7 @@ def measure(
     times = dict(
         zip(
             sorted(set(alike)),
-            measured([runs[k] for k in sorted(set(alike))], rounds, sampler.sample),
+            measured([runs[k] for k in sorted(set(alike))], x, rounds, sampler.sample),
             strict=True,
         )
     )
@@ -331,13 +334,15 @@ def alexnet(backend: str, rounds: int) -> list[str]:
     alone = csdfgen.plan(network, backend=backend)
     name = network.inputs[0].name
     x = np.random.default_rng(0).standard_normal((max(THEIRS), 3, 224, 224)).astype(np.float32)
-    ours, one, session = runtime.compile(plan), runtime.compile(alone), _session("alexnet")
-    runs: list[tuple[Callable[[], object], int]] = [
-        (lambda: ours(x[:ALEXNET]), ALEXNET),
-        (lambda: one(x[:1]), 1),
-        *((lambda size=size: session.run(None, {name: x[:size]}), size) for size in THEIRS),
-    ]
-    request, single, *theirs = measured(runs, rounds)
+    session = _session("alexnet")
+
+    def reference(images: Images) -> object:
+        return session.run(None, {name: images})
+
+    ours, one = runtime.compile(plan), runtime.compile(alone)
+    request, single, *theirs = measured(
+        [(ours, ALEXNET), (one, 1), *((reference, size) for size in THEIRS)], x, rounds
+    )
     best = min(theirs)
     told = ", ".join(f"{1e3 * one:.1f}" for one in theirs)
     return [
