@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import onnx
 import onnxruntime as ort
 from onnx import numpy_helper
@@ -65,8 +64,6 @@ ARENAS = 2.0
 WHOLE = (1.1, 1.5, 2.5)
 """Memories, in what whole layers of one image take with all outputs."""
 
-Images = npt.NDArray[np.float32]
-
 SINGLE, ROWS = "one image", "rows alone"
 
 IN_TIME = "in time"
@@ -105,8 +102,8 @@ class Result:
 
 
 def measured(
-    runs: Sequence[tuple[Callable[[Images], object], int]],
-    x: Images,
+    runs: Sequence[tuple[Callable[[np.ndarray], object], int]],
+    x: np.ndarray,
     rounds: int,
     beside: Callable[[], object] = lambda: None,
 ) -> list[float]:
@@ -221,13 +218,9 @@ def measure(
     alike = [
         next(k for k, other in enumerate(plans) if same(one.plan, other.plan)) for one in plans
     ]
-    times = dict(
-        zip(
-            sorted(set(alike)),
-            measured([runs[k] for k in sorted(set(alike))], x, rounds, sampler.sample),
-            strict=True,
-        )
-    )
+    distinct = sorted(set(alike))
+    seconds_each = measured([runs[k] for k in distinct], x, rounds, sampler.sample)
+    times = dict(zip(distinct, seconds_each, strict=True))
     profile = profile_of(sampler.measurements())
     for one, timed in zip(plans, alike, strict=True):
         seconds = times[timed]
@@ -336,7 +329,7 @@ def alexnet(backend: str, rounds: int) -> list[str]:
     x = np.random.default_rng(0).standard_normal((max(THEIRS), 3, 224, 224)).astype(np.float32)
     session = _session("alexnet")
 
-    def reference(images: Images) -> object:
+    def reference(images: np.ndarray) -> object:
         return session.run(None, {name: images})
 
     ours, one = runtime.compile(plan), runtime.compile(alone)
