@@ -136,10 +136,10 @@ def fill(
     large = frame.blob.size >= literals
     inner = scratch / project.KERNELS
     inner.mkdir()
-    for path in files:
-        shutil.copyfile(path, inner / path.name)
+    for file, text in files.items():
+        write(inner / file, text.splitlines())
     parts = [f"{name}.c", f"{name}_weights.{'S' if large else 'c'}"]
-    parts += [f"{project.KERNELS}/{path.name}" for path in files if path.suffix == ".c"]
+    parts += [f"{project.KERNELS}/{file}" for file in files if file.endswith(".c")]
     write(scratch / f"{name}.h", header(unit))
     write(scratch / f"{name}.c", source(unit))
     if large:

@@ -8,13 +8,14 @@ uses are read.
 from __future__ import annotations
 
 import re
+import tempfile
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from csdfgen.errors import PlanError, ToolError
 from csdfgen.native.build import STANDARD, Compiler, find_compiler, sources
-from csdfgen.native.generate import SOURCES
+from csdfgen.native.generate import text_of, write
 
 __all__ = ["needed"]
 
@@ -26,15 +27,15 @@ _INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
 _BLOCKS = re.compile(r"blocks_(\d+)\.h")
 
 
-def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> list[Path]:
-    """The files that define these functions and all that they need, headers too; lanes: of the
-    vectors for which there are to be matrix kernels, None: of all.
+def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:
+    """Name -> text of the files that define these functions and all that they need, headers too; lanes: of
+    the vectors for which there are to be matrix kernels, None: of all.
 
     Raises ToolError: no compiler, or one that fails; PlanError for a kernel that no file defines.
     """
     files = _library(find_compiler())
-    home = {name: path for path, (defined, _) in files.items() for name in defined}
-    found: set[Path] = set()
+    home = {name: file for file, (defined, _) in files.items() for name in defined}
+    found: set[str] = set()
     waiting = list(kernels)
     while waiting:
         name = waiting.pop()
@@ -43,35 +44,38 @@ def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> list[P
         if home[name] not in found:
             found.add(home[name])
             waiting += files[home[name]][1] & home.keys()
-    return sorted(found | _headers(found, None if lanes is None else set(lanes)))
+    found |= _headers(found, None if lanes is None else set(lanes))
+    return {name: text_of(name) for name in sorted(found)}
 
 
-def _headers(files: Iterable[Path], lanes: set[int] | None) -> set[Path]:
+def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
     """The headers that files include, and those include."""
-    found: set[Path] = set()
+    found: set[str] = set()
     waiting = list(files)
     while waiting:
-        for name in _INCLUDED.findall(waiting.pop().read_text()):
+        for name in _INCLUDED.findall(text_of(waiting.pop())):
             blocks = _BLOCKS.fullmatch(name)
-            path = SOURCES / name
-            if path not in found and (lanes is None or blocks is None or int(blocks[1]) in lanes):
-                found.add(path)
-                waiting.append(path)
+            if name not in found and (lanes is None or blocks is None or int(blocks[1]) in lanes):
+                found.add(name)
+                waiting.append(name)
     return found
 
 
 @cache
-def _library(compiler: Compiler) -> dict[Path, tuple[set[str], set[str]]]:
+def _library(compiler: Compiler) -> dict[str, tuple[set[str], set[str]]]:
     """Of each file the names that it defines, and those that it uses."""
     files = sources()
-    commands: list[list[str | Path]] = [[*STANDARD, "-E", "-DCSDF_SCALAR", path] for path in files]
+    with tempfile.TemporaryDirectory(prefix="csdfgen-") as folder:
+        write(Path(folder))
+        flags = [*STANDARD, "-E", "-DCSDF_SCALAR", f"-I{folder}"]
+        expanded = compiler.run_all([*flags, path] for path in files)
     found = {}
-    for path, (code, text, said) in zip(files, compiler.run_all(commands), strict=True):
+    for path, (code, text, said) in zip(files, expanded, strict=True):
         if code:
             raise ToolError(f"fails: {said.strip().splitlines()[0]}", where=compiler.name)
         own = _own(text, path)
         defined = set(_FUNCTION.findall(own)) | set(_VALUES.findall(own))
-        found[path] = defined, set(_USED.findall(own)) - defined
+        found[path.name] = defined, set(_USED.findall(own)) - defined
     return found
 
 

@@ -25,6 +25,7 @@ from pathlib import Path
 
 from csdfgen.errors import ToolError
 from csdfgen.files import write_bytes
+from csdfgen.native import generate
 from csdfgen.native.generate import SOURCES
 
 __all__ = [
@@ -169,7 +170,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def sources() -> tuple[Path, ...]:
-    """The C files of the kernel library; headers lie beside them."""
+    """The C files of the kernel library; headers are in the same folder or generated."""
     return tuple(sorted(SOURCES.glob("*.c")))
 
 
@@ -205,7 +206,8 @@ def build(
         scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
         try:
             made = scratch / f"{key}{_SUFFIX}"
-            _compile(compiler, flags, files, made, folder / f"{key}.log")
+            generate.write(scratch)
+            _compile(compiler, (*flags, f"-I{scratch}"), files, made, folder / f"{key}.log")
             whole = _named(folder, key, made.read_bytes())
             made.replace(whole)
             return whole
@@ -244,8 +246,8 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
 
 
 def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
-    """The names and contents of C files, and of the headers that they may read."""
-    for path in (*files, *sorted(SOURCES.glob("*.h"))):
+    """The names and contents of C files, and of the headers that they may read or what generates these."""
+    for path in (*files, *sorted(SOURCES.glob("*.h")), Path(generate.__file__)):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 
 

@@ -1,7 +1,8 @@
 """Which lines of the kernel library would nobody write by hand? Those with a name for every register.
 
 Accumulators in an array end up in memory with some compilers, so that each has a variable of its
-own. `python -m csdfgen.native.generate` writes the files anew; a test compares them.
+own. The headers are not checked in: they are made when a library is built and when C is emitted, which
+takes a few hundredths of a second. `python -m csdfgen.native.generate FOLDER` writes them for a reader.
 
 A *block* computes some pixels by some vectors of output channels: pixels * vectors accumulators, for
 each input channel a broadcast a pixel and a load a vector. A *strip* computes pixels of a depthwise
@@ -10,12 +11,14 @@ layer that lie side by side, so that each input value is loaded once for all the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["GENERATED", "SOURCES", "main"]
+__all__ = ["GENERATED", "SOURCES", "text_of", "write"]
 
 SOURCES = Path(__file__).parent / "c"
 """Where the C files are."""
@@ -383,25 +386,29 @@ def _dots(vectors: int, pixels: int) -> Iterator[str]:
     yield ""
 
 
-def _text(lines: Iterable[str]) -> str:
-    return "\n".join(lines) + "\n"
-
-
-GENERATED: Mapping[str, str] = MappingProxyType(
+GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
     {
-        **{f"blocks_{lanes}.h": _text(blocks(lanes)) for lanes in BLOCKS},
-        "strips.h": _text(strips()),
-        "dots.h": _text(dots()),
+        **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
+        "strips.h": strips,
+        "dots.h": dots,
     }
 )
-"""File of the sources -> its text."""
+"""Generated header -> what makes its lines."""
 
 
-def main() -> None:
-    """Write the files."""
-    for name, text in GENERATED.items():
-        (SOURCES / name).write_text(text)
+@cache
+def text_of(name: str) -> str:
+    """A file of the library, generated or checked in. Raises OSError."""
+    if name in GENERATED:
+        return "".join(f"{line}\n" for line in GENERATED[name]())
+    return (SOURCES / name).read_text(encoding="ascii")
+
+
+def write(folder: Path) -> None:
+    """Write the generated headers. Raises OSError."""
+    for name in GENERATED:
+        (folder / name).write_text(text_of(name), encoding="ascii", newline="\n")
 
 
 if __name__ == "__main__":
-    main()
+    write(Path(sys.argv[1]))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from csdfgen.native.build import STANDARD, WARNINGS, find_compiler
-from csdfgen.native.generate import SOURCES
+from csdfgen.native.generate import SOURCES, write
 from tests.board_networks import NETWORKS, absent, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -100,8 +100,10 @@ def test_kernels_of_bytes_compile(machine: str, tmp_path: Path) -> None:
     if platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")
     compiler = find_compiler()
+    write(tmp_path)
+    flags = ["-O1", "-Werror", f"-march={machine}", f"-I{tmp_path}"]
     for path in sorted(SOURCES.glob("*_bytes.c")):
-        command = [*STANDARD, *WARNINGS, "-O1", "-Werror", f"-march={machine}", "-c", path]
+        command = [*STANDARD, *WARNINGS, *flags, "-c", path]
         code, _, said = compiler.run([*command, "-o", tmp_path / "made.o"])
         if "unknown" in said or "bad value" in said:
             pytest.skip(f"the compiler knows no {machine}")

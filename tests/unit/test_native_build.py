@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from hashlib import sha256
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,36 +59,55 @@ def script(path: Path, text: str) -> Compiler:
     return Compiler((str(path),))
 
 
-def test_generated_files_are_those_of_the_generator() -> None:
-    for name, text in generate.GENERATED.items():
-        assert (generate.SOURCES / name).read_text() == text, f"{name}: run {generate.__name__}"
+DIGESTS = {
+    "blocks_16.h": "4ab341a1df0fbefc",
+    "blocks_8.h": "3729ed773bc86900",
+    "blocks_4.h": "b7fb0b71ef025d40",
+    "blocks_1.h": "34d43530f016b7cb",
+    "strips.h": "1f7db0df01d5e222",
+    "dots.h": "c4293f45efd6ec68",
+}
+"""Of the generated headers, as they were when they were last measured."""
+
+
+def test_generated_headers_are_those_that_were_measured(tmp_path: Path) -> None:
+    generate.write(tmp_path)
+    found = {path.name: sha256(path.read_bytes()).hexdigest()[:16] for path in tmp_path.iterdir()}
+    assert found == DIGESTS
+
+
+def test_no_generated_header_is_in_the_folder_of_the_sources() -> None:
+    assert not {path.name for path in SOURCES.iterdir()} & generate.GENERATED.keys()
+
+
+FILES = sorted({path.name for path in SOURCES.iterdir()} | generate.GENERATED.keys())
 
 
 def test_three_files_know_instruction_sets() -> None:
     """What simd.h and simd_bytes.h are for: nothing else speaks of vectors of some machine; and
     processor.c of what it knows.
     """
-    for path in generate.SOURCES.iterdir():
-        text = path.read_text()
+    for name in FILES:
+        text = generate.text_of(name)
         words = ("immintrin", "arm_neon", "_mm", "__AVX", "__ARM", "vector_size", "__asm__")
-        known = path.name in ("simd.h", "simd_bytes.h", "processor.c")
-        assert known or not [w for w in words if w in text], path.name
+        known = name in ("simd.h", "simd_bytes.h", "processor.c")
+        assert known or not [w for w in words if w in text], name
 
 
 def test_sources_need_nothing_of_the_system() -> None:
     """No allocation, no files: headers are the library's own, the compiler's three, and of C's functions
     of numbers and of bytes. Threads alone need a system.
     """
-    for path in generate.SOURCES.iterdir():
-        lines = [line.split() for line in path.read_text().splitlines()]
+    for name in FILES:
+        lines = [line.split() for line in generate.text_of(name).splitlines()]
         wanted = {words[1] for words in lines if words[:1] == ["#include"]}
-        system = {name for name in wanted if name.startswith("<")}
-        if path.name == "processor.c":
+        system = {header for header in wanted if header.startswith("<")}
+        if name == "processor.c":
             system -= {"<cpuid.h>"}
-        if path.name == "team.c":
+        if name == "team.c":
             system -= {"<pthread.h>", "<sched.h>", "<stdlib.h>"}
         vectors = {"<immintrin.h>", "<arm_neon.h>", "<arm_acle.h>"}
-        assert system <= {"<stddef.h>", "<stdint.h>", "<math.h>", "<string.h>"} | vectors, path.name
+        assert system <= {"<stddef.h>", "<stdint.h>", "<math.h>", "<string.h>"} | vectors, name
 
 
 @needs_compiler
@@ -142,6 +162,20 @@ def test_a_library_is_built_once(small: Path, tmp_path: Path) -> None:
     assert other != made and made.exists()
     small.write_text(SMALL.replace("42", "43"))
     assert build([small], ("-O1",), folder=folder) not in (made, other)
+
+
+@needs_compiler
+def test_processes_that_build_at_once_make_one_library(tmp_path: Path) -> None:
+    """Of a source that reads a generated header, which each writes for itself."""
+    folder = tmp_path / "cache"
+    lines = (
+        "from pathlib import Path; from csdfgen.native.build import SOURCES, STANDARD, build; import sys; "
+        "print(build([SOURCES / 'products.c'], (*STANDARD, '-DCSDF_SCALAR'), folder=Path(sys.argv[1])))"
+    )
+    command = [sys.executable, "-c", lines, str(folder)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    made = {process.communicate(timeout=60)[0].strip() for process in running}
+    assert made == {str(path) for path in folder.iterdir()} and len(made) == 1
 
 
 @needs_compiler
@@ -251,10 +285,11 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["host", "scalar"])
 def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
     flags = ("-O1", "-march=native") if form == "host" else ("-O1", "-DCSDF_SCALAR")
+    generate.write(tmp_path)
     for path in sources():
         made = tmp_path / "made.o"
         code, out, err = find_compiler().run(
-            [*STANDARD, *WARNINGS, "-Werror", *flags, "-c", path, "-o", made]
+            [*STANDARD, *WARNINGS, "-Werror", *flags, f"-I{tmp_path}", "-c", path, "-o", made]
         )
         assert code == 0 and not out + err, err
 
@@ -270,7 +305,8 @@ def test_sanitizers_find_nothing(form: str, tmp_path: Path) -> None:
     trial.write_text("int main(void) { return 0; }\n")
     if compiler.run([*checks, trial, "-o", driver])[0] or subprocess.run([driver]).returncode:
         pytest.skip(f"{compiler.name} has no sanitizers")
-    files = [ROOT / "tests" / "native_driver.c", *sources()]
+    generate.write(tmp_path)
+    files = [f"-I{tmp_path}", ROOT / "tests" / "native_driver.c", *sources()]
     arguments = [*STANDARD, *WARNINGS, *flags, *checks, f"-I{generate.SOURCES}", *files, "-lm"]
     code, _, said = compiler.run([*arguments, "-o", driver])
     assert code == 0, said
