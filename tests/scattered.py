@@ -8,22 +8,24 @@ one step: blocks of each of them, outputs all together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from sys import maxsize
+from typing import cast
 
 import numpy as np
 
 from csdfgen.kernels.arrays import copies
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
+from csdfgen.kernels.steps import Call, KernelSet, Memory, Scratchpad, Step, View
+from csdfgen.lowering.program import key_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import Mode, phases, stored_rows
+from csdfgen.ops.base import AliasKind, Mode, phases, stored_rows
 
-__all__ = ["Layout", "declared", "run_scattered", "run_together"]
+__all__ = ["Layout", "declared", "overwritten", "run_rolling", "run_scattered", "run_together"]
 
 ALIGN = 64
 PATTERN = 0xA7
@@ -33,13 +35,16 @@ PATTERN = 0xA7
 class Layout:
     """How rows lie. block: rows of an operand that lie together. pieces: along the last axis of
     operands. onnx: outputs in ONNX axis order. together: whether blocks happen to follow each
-    other.
+    other. beside: elements of other tensors at each pixel of an operand. over: whether the first output is written over the operand that it may overwrite, pieces
+    and all.
     """
 
     block: int = 1
     pieces: int = 1
     onnx: bool = False
     together: bool = False
+    beside: int = 0
+    over: bool = False
 
 
 class _Pool:
@@ -67,7 +72,8 @@ def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout, images: i
     views = []
     for width in widths:
         own = (*shape[:-1], width) if shape else shape
-        row = prod(own) * tensor.itemsize
+        wide = (*own[:-1], width + layout.beside) if own else own
+        row = prod(wide) * tensor.itemsize
         rows: list[int] = []
         cuts_of_one = range(0, tensor.rows, layout.block)
         counts = {
@@ -80,7 +86,8 @@ def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout, images: i
             starts[start] = pool.take(row * counts[start], not layout.together or start == 0)
         for start, count in counts.items():
             rows += [starts[start] + k * row for k in range(count)]
-        views.append(View(name, tuple(rows), own, _contiguous(own, tensor.itemsize), tensor.format))
+        strides = _contiguous(wide, tensor.itemsize)
+        views.append(View(name, tuple(rows), own, strides, tensor.format))
     return View.joined(views, len(shape) - 1) if shape else views[0]
 
 
@@ -123,6 +130,9 @@ def _steps(
         _output(t, pool(f"o{k}"), f"o{k}", layout, t.format, images)
         for k, t in enumerate(layer.outputs)
     ]
+    if layout.over:
+        (position,) = overwritten(layer)[:1]
+        outputs[0] = cast(View, operands[position])
     states: list[View] = []
     if operator.mode(layer) is Mode.ACCUMULATE:
         state = operator.state(layer)
@@ -156,6 +166,15 @@ def _steps(
             )
         )
     return steps, {name: p.size for name, p in pools.items()}, operands, outputs
+
+
+def overwritten(layer: Layer) -> list[int]:
+    """Positions of operands that the first output may overwrite."""
+    return [
+        alias.position
+        for alias in operator_of(layer).aliases(layer)
+        if alias.kind is AliasKind.INPLACE and alias.output == 0
+    ]
 
 
 def declared(
@@ -197,6 +216,57 @@ def run_together(
 ) -> list[list[np.ndarray]]:
     """The same for several whole images in one step."""
     return _run(layer, feeds, maxsize, layout, limit, sizes, kernels)
+
+
+def run_rolling(
+    layer: Layer, feeds: Mapping[int, np.ndarray], height: int, kernels: KernelSet
+) -> list[np.ndarray]:
+    """All phases of a row-phased layer, every slab at the addresses of the one before; calls are bound
+    once for steps of equal keys. Outputs in ONNX axis order.
+    """
+    stored = {
+        k: np.ascontiguousarray(t.to_storage(feeds[int(t.name[1:])]))
+        for k, t in enumerate(layer.inputs)
+        if t is not None
+    }
+    found = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
+    memory = {f"i{k}": np.empty(array.nbytes, np.uint8) for k, array in stored.items()}
+    memory |= {f"o{k}": np.empty(array.nbytes, np.uint8) for k, array in enumerate(found)}
+    sizes = {name: array.nbytes for name, array in memory.items()}
+    memory["w"] = np.empty(1 << 20, np.uint8)
+    known: dict[Hashable, list[Call]] = {}
+
+    def slab(name: str, tensor: Tensor, rows: int) -> View:
+        steps = _contiguous(tensor.storage_shape, tensor.itemsize)
+        at = tuple(k * steps[0] for k in range(rows))
+        return View(name, at, tensor.row_shape, steps[1:], tensor.format)
+
+    for number, phase in enumerate(phases(operator_of(layer), layer, height)):
+        inputs: list[View | None] = []
+        for k, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
+            if tensor is None or rows is None:
+                inputs.append(None)
+                continue
+            held = stored_rows(layer, k, rows)
+            part = stored[k][held.start : held.stop]
+            memory[f"i{k}"][: part.nbytes] = part.reshape(-1).view(np.uint8)
+            inputs.append(slab(f"i{k}", tensor, len(held)))
+        outputs = tuple(slab(f"o{k}", t, len(phase.out)) for k, t in enumerate(layer.outputs))
+        step = Step(
+            number, layer.name, layer, phase, tuple(inputs), outputs, (), Scratchpad("w", 0, 0)
+        )
+        size = kernels.workspace(step, sizes, None)
+        step = replace(step, workspace=Scratchpad("w", 0, size))
+        key = key_of(step)
+        if key not in known:
+            known[key] = list(kernels.chained(kernels.bind(step, memory)))
+        with np.errstate(all="ignore"):
+            for function, arguments in known[key]:
+                function(*arguments)
+        for k, whole in enumerate(found):
+            part = whole[phase.out.start : phase.out.stop]
+            np.copyto(part, memory[f"o{k}"][: part.nbytes].view(part.dtype).reshape(part.shape))
+    return [t.to_onnx(array) for t, array in zip(layer.outputs, found, strict=True)]
 
 
 def _run(

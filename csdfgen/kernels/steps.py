@@ -20,7 +20,7 @@ from csdfgen.model.network import Layer, Shape
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops._spread import NEAR
-from csdfgen.ops.base import Mode, Phase, stored_rows
+from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
 
 __all__ = [
     "Call",
@@ -280,7 +280,7 @@ def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     )
     found: list[tuple[Any, ...]] = []
     for phase in phases:
-        alike = _reads(layer, phase, operator.rowwise) if repeats else None
+        alike = _reads(layer, phase, operator) if repeats else None
         exact = phase.out, phase.ins, phase.first, phase.last
         found.append((len(phase.out), alike) if alike is not None else exact)
     return found
@@ -326,19 +326,24 @@ def _form(view: View) -> tuple[Any, ...]:
     return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
 
 
-def _reads(layer: Layer, phase: Phase, rowwise: bool) -> tuple[Any, ...] | None:
+def _reads(layer: Layer, phase: Phase, operator: Operator) -> tuple[Any, ...] | None:
     """How many rows the phase reads of each operand, and whether they are all; None where a border
     of one that it does not read row by row or whole is in sight.
     """
+    window = None if operator.rowwise else operator.window(layer)
+    span = 0 if window is None else (len(phase.out) - 1) * window.stride + window.extent
     found: list[Any] = []
     for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
         if tensor is None:
             continue
-        stored = stored_rows(layer, position, rows or Rows(0, 0))
-        by_row = stored == phase.out and tensor.rows == layer.output.rows
-        whole = rowwise and len(stored) == tensor.rows  # of a window, all rows means both borders
-        in_sight = stored.start == 0 or stored.stop == tensor.rows
+        rows, axis = rows or Rows(0, 0), layer.input_axes[position]
+        as_stored, height = axis == tensor.row_axis, height_along(tensor, axis)
+        by_row = as_stored and rows == phase.out and height == layer.output.rows
+        whole = operator.rowwise and len(rows) == height  # of a window, all rows means both borders
+        # Addresses do not say which rows are read of an operand that is stored along another axis. Where
+        # taps are apart, the first or last rows are not read, though others are padding.
+        in_sight = not as_stored or len(rows) < span or rows.start == 0 or rows.stop == height
         if in_sight and not by_row and not whole:
             return None
-        found.append((len(stored), whole and not by_row))
+        found.append((len(rows), whole and not by_row))
     return tuple(found)

@@ -466,6 +466,7 @@ _FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
     np.argmin: _position("argmin"),
     primitives.maximum: _two("maximum"),
     primitives.minimum: _two("minimum"),
+    primitives.negative: lambda a, out: _ufunc(np.negative, a, out),
     primitives.einsum: _einsum,
     primitives.looked_up: _looked_up,
 }

@@ -35,7 +35,7 @@ from csdfgen.ops.elementwise import (
     same,
     view_of_first,
 )
-from csdfgen.ops.primitives import maximum, minimum
+from csdfgen.ops.primitives import maximum, minimum, negative
 
 __all__ = ["ERF_COEFFICIENTS", "OPERATORS"]
 
@@ -264,7 +264,7 @@ def _softplus(task: Task) -> list[Call]:
     tail, out = task.temporary(), task.out
     return [
         (np.absolute, (task.x, tail)),
-        (np.negative, (tail, tail)),
+        (negative, (tail, tail)),
         (np.exp, (tail, tail)),
         (np.log1p, (tail, tail)),
         _positive_part(task.x, out),
@@ -438,7 +438,7 @@ _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Exp", np.exp, FLOATS, 7),
     ("Floor", np.floor, FLOATS, 7),
     ("Log", np.log, FLOATS, 7),
-    ("Neg", np.negative, SIGNED, 7),
+    ("Neg", negative, SIGNED, 7),
     ("Not", np.logical_not, BOOL, 7),
     ("Reciprocal", np.reciprocal, FLOATS, 7),
     ("Round", np.rint, FLOATS, 11),

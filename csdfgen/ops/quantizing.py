@@ -25,7 +25,7 @@ from csdfgen.ops._operands import normal_axis, source_of
 from csdfgen.ops._reducing import constant, data_input
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
-from csdfgen.ops.primitives import maximum, minimum
+from csdfgen.ops.primitives import maximum, minimum, negative
 
 __all__ = ["OPERATORS"]
 
@@ -236,7 +236,7 @@ def _dynamic_kernel(layer: Layer) -> Emit:
             (np.divide, (scale, top, scale)),
             (np.equal, (scale, none, flat)),
             (np.copyto, (scale, one, "same_kind", flat)),
-            (np.negative, (low, zero)),
+            (negative, (low, zero)),
             (np.divide, (zero, scale, zero)),
             *rounded(zero, 0, *limits("uint8")),
         ]

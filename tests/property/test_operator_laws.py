@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import cache
+
 import numpy as np
 import pytest
 
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.network import Layer
+from csdfgen.native.kernel_set import NativeKernels
+from csdfgen.native.library import load
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import CountingScratch, Mode, phases, presented, stored_rows
-from tests.op_harness import Sample, check_rows, fed, heights, run_in_slabs
+from tests.native_steps import compiler_missing
+from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
+from tests.scattered import Layout, overwritten, run_rolling, run_scattered
 
 IDS = [str(s) for s in SAMPLES]
 
@@ -88,6 +98,79 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
                 assert any(np.isnan(r).any() for r in results), (
                     f"row {bad} of input {k} is declared but not read"
                 )
+
+
+@cache
+def kernels_of(backend: str) -> KernelSet:
+    if backend == "numpy":
+        return NUMPY
+    if compiler_missing():
+        pytest.skip(compiler_missing())
+    return NativeKernels(load())
+
+
+BACKENDS = pytest.mark.parametrize("backend", ["numpy", "native"])
+
+BY_ROWS = [s for s in SAMPLES if s.operator.mode(s.layer()) is Mode.ROWS]
+OVER = [s for s in SAMPLES if overwritten(s.layer())]
+BEHIND_EACH_OTHER = (
+    Layout(block=2, pieces=2, over=True, together=True),
+    Layout(pieces=3, over=True),
+    Layout(block=2, beside=3, over=True),
+)
+
+
+@BACKENDS
+@pytest.mark.parametrize("sample", BY_ROWS, ids=[str(s) for s in BY_ROWS])
+def test_calls_that_are_bound_once_compute_every_slab_at_their_addresses(
+    sample: Sample, backend: str
+) -> None:
+    """What a call depends on beside addresses is in the key that it is kept by."""
+    layer, feeds = sample.layer(), sample.feeds()
+    want = sample.reference(layer, feeds)
+    for height in heights(layer)[:3]:
+        found = run_rolling(layer, feeds, height, kernels_of(backend))
+        for got, expected in zip(found, want, strict=True):
+            close(got, expected, sample)
+
+
+def followers(layer: Layer) -> list[Sample]:
+    """What may follow a layer in its slab: an activation, constants a channel, sums over a pixel."""
+    output = layer.output
+    x, rank = Arg(output.shape, output.row_axis), len(output.shape)
+    found = [Sample("Relu", (x,)), Sample("Neg", (x,))]
+    if rank > 2 and output.row_axis != 1:
+        rng = np.random.default_rng(2)
+        each = rng.uniform(0.5, 1.5, (5, output.shape[1])).astype(np.float32)
+        wide = each[0].reshape(-1, *(1,) * (rank - 2))
+        found += [
+            Sample("PRelu", (x, wide)),
+            Sample("Add", (x, wide)),
+            Sample("BatchNormalization", (x, *each[1:])),
+            Sample("Softmax", (x,), {"axis": 1}),
+        ]
+    return found
+
+
+@BACKENDS
+@pytest.mark.parametrize("number", range(len(OVER)), ids=[str(s) for s in OVER])
+def test_results_over_operands_in_pieces_and_what_follows(number: int, backend: str) -> None:
+    """Of several heights: pieces of any width, pixels next to those of another tensor."""
+    sample = OVER[number]
+    layer, feeds = sample.layer(), sample.feeds()
+    want = sample.reference(layer, feeds)
+    tall = heights(layer)
+    for turn, layout in enumerate(BEHIND_EACH_OTHER):
+        height = tall[(number + turn) % len(tall)]
+        one, wanted = layer, want
+        if layer.output.dtype == "float32" and len(layer.outputs) == 1:
+            others = followers(layer)
+            after = others[(number + turn) % len(others)]
+            one = replace(layer, epilogue=(after.layer(),))
+            wanted = after.reference(after.layer(), {0: want[0]})
+        found = run_scattered(one, feeds, height, layout, None, None, kernels_of(backend))
+        for got, expected in zip(found, wanted, strict=True):
+            close(got, expected, sample)
 
 
 def test_every_operator_of_the_table_has_a_sample() -> None:

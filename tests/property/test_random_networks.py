@@ -27,7 +27,9 @@ def check(
     model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]
 ) -> None:
     """Run a model in slabs and compare everything that can be compared."""
-    plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image)
+    plan = csdfgen.plan(
+        csdfgen.load(model), rows=rows, fuse=level, image=image, backend="numpy"
+    )
     check_plan(plan)
     got, measured = runtime.compile(plan).measure(feeds(model))
     for name, want in expected.items():
@@ -75,6 +77,43 @@ def test_an_image_joined_with_its_own_convolution_is_not_overwritten() -> None:
     joined = graph.node("Concat", graph.conv(x, 1), x, axis=1)
     model = graph.model(graph.node("LRN", joined, size=3, alpha=0.1, beta=0.75, bias=1.0))
     for rows in ("1", "2", "whole"):
+        check(model, rows, "full", "streamed", reference(model, feeds(model)))
+
+
+@pytest.mark.parametrize("behind", ["BatchNormalization", "Mul", "PRelu"])
+def test_constants_a_channel_over_the_pieces_of_a_join(behind: str) -> None:
+    """The constants of the first piece were used for every piece."""
+    graph = Graph(seed=1)
+    x = graph.input("x", (1, 4, 9, 9))
+    joined = graph.node("Concat", graph.conv(x, 5, 1), graph.conv(x, 9), axis=1, channels=14)
+    if behind == "BatchNormalization":
+        scaled = graph.batch_normalization(joined)
+    else:
+        scaled = graph.node(behind, joined, graph.per_channel(joined))
+    model = graph.model(graph.conv(graph.node("Relu", scaled), 14, group=14))
+    for rows in ("1", "3", "auto"):
+        check(model, rows, "full", "streamed", reference(model, feeds(model)))
+
+
+def test_rows_of_a_tensor_that_is_stored_in_natural_order() -> None:
+    """All slabs of a join were handed the rows that the first slab at their addresses had been."""
+    graph = Graph(seed=2)
+    x, y = graph.input("x", (1, 1, 16, 11)), graph.input("y", (1, 1, 176))
+    flat = graph.node("Reshape", y, graph.constant(np.array([1, 1, 16, 11])))
+    joined = graph.node("Concat", x, graph.node("Relu", flat), axis=1, channels=2)
+    model = graph.model(graph.node("ReduceMax", joined, axes=[3]))
+    for rows in ("1", "2", "3"):
+        check(model, rows, "full", "streamed", reference(model, feeds(model)))
+
+
+def test_one_of_four_channels_is_negated_in_place() -> None:
+    """Numpy negates elements that are 16 bytes apart twice, where it writes over its operand."""
+    graph = Graph(seed=3)
+    x = graph.input("x", (1, 4, 6, 9))
+    three = graph.node("Split", x, graph.constant(np.array([3, 1])), axis=1, outputs=2)
+    fourth = graph.node("Softmax", three[:-1] + "1", axis=3)
+    model = graph.model(three, graph.node("Neg", fourth))
+    for rows in ("1", "3"):
         check(model, rows, "full", "streamed", reference(model, feeds(model)))
 
 

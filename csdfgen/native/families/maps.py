@@ -67,14 +67,14 @@ class Place:
 class _Maps:
     """operands: of the operation; more than two are summed up one after the other.
 
-    own: what the layer itself is as an activation, if it is one. repeated: constants of a channel each
+    own: what the layer itself is as an activation, if it is one. repeated: constants of some channels
     for all pixels of a row.
     """
 
     operation: int
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None
-    repeated: dict[tuple[int, int], np.ndarray] = field(default_factory=dict)
+    repeated: dict[tuple[int, int, int, int], np.ndarray] = field(default_factory=dict)
     joins = True
 
     def takes(self, step: Step) -> bool:
@@ -156,7 +156,7 @@ class _Maps:
             return values
         if times == 1:
             return values[low:high]
-        key = number, times
+        key = number, low, high, times
         if key not in self.repeated:
             self.repeated[key] = packing.aligned(np.tile(values[low:high], times))
         return self.repeated[key]
