@@ -18,7 +18,7 @@ from csdfgen.cli.options import ModelOptions, is_graph_file, parse_shape
 from csdfgen.cli.terminal import Stage
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION, WISHES
+from csdfgen.model.options import CONVERSION, OPTIONS
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from csdfgen.reading.zoo import is_zoo_name
@@ -28,7 +28,11 @@ __all__ = ["Asked", "Planned", "parse_asked", "planned"]
 
 _DEFAULT_POLICY = "best"
 
-_WISHES = tuple(name for name in WISHES if name not in ("tiles", "ways"))
+_WISHES = tuple(
+    name
+    for name, one in OPTIONS.items()
+    if "flag" in one.users and name not in (*CONVERSION, "policy", "frames", "requests")
+)
 _SETTINGS = (*CONVERSION, "batch", "shape", "policy", *_WISHES)
 """What may stand behind a model, between plus signs."""
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.native.backends import AUTO, settled
-from csdfgen.phases.heights import parse_rows
 
 __all__ = ["plan_options", "wished"]
 
@@ -17,10 +15,9 @@ def plan_options(given: Mapping[str, Any], policy: str = DEFAULTS.policy) -> Pla
     """The options of these names, and the defaults; several images enter one after the other, unless
     layers work on several at once. Raises InputError.
     """
-    rows = str(parse_rows(given.get("rows", DEFAULTS.rows)))
     if policy == DEFAULTS.policy and given.get("frames", 1) > 1:
         policy = "demand" if "batches" in given else "overlap"
-    return PlanOptions(**{**given, "rows": rows, "policy": policy})
+    return PlanOptions.asked({**given, "policy": policy})
 
 
 def wished(
@@ -32,4 +29,4 @@ def wished(
     """
     result = given.get("result", DEFAULTS.result if movable else "auto")
     backend = settled(given.get("backend", AUTO))
-    return replace(plan_options(given, policy), result=result, backend=backend)
+    return plan_options({**given, "result": result, "backend": backend}, policy)

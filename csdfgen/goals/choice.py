@@ -11,8 +11,9 @@ line.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
@@ -28,11 +29,9 @@ from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import energy_of, shown_size, shown_time, size_of, time_of
+from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
+from csdfgen.model.units import shown_size, shown_time, size_of
 from csdfgen.native.backends import AUTO, settled
-from csdfgen.phases.batches import AskedBatches, parse_batches
-from csdfgen.phases.heights import AskedRows, parse_rows
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.planner import plan_of
@@ -57,99 +56,43 @@ _INTERRUPTED = "interrupted"
 """How a note of a search that was broken off begins."""
 
 
+@keywords()
 def plan(
     network: Network,
     *,
-    rows: AskedRows = DEFAULTS.rows,
-    fuse: str = DEFAULTS.fuse,
-    image: str = DEFAULTS.image,
-    policy: str = DEFAULTS.policy,
-    frames: int = DEFAULTS.frames,
-    goal: str = DEFAULTS.goal,
-    memory: str | int | None = None,
-    latency: str | float | None = None,
-    device: str | None = None,
-    effort: str | float = DEFAULTS.effort,
-    recompute: float = DEFAULTS.recompute,
-    pack: str = DEFAULTS.pack,
-    result: str = "auto",
-    tiles: str = DEFAULTS.tiles,
-    fast: str | int | None = None,
-    slow: str | int | None = None,
-    backend: str = AUTO,
-    exact: bool = False,
-    fallback: bool = False,
-    tuning: str = "",
-    requests: int | None = None,
-    batching: str | None = None,
-    batches: AskedBatches | None = None,
-    energy: str | float | None = None,
     cost: Cost | None = None,
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
+    **given: Any,
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
-    rows: rows a phase: a number, "auto" (what the goal asks for), "whole", "LAYER=N,...", or a
-        mapping {"LAYER": N, "*": N} (see `heights.parse_rows`); given, it stands, whatever the goal.
-    fuse: "none", "fold" or "full" (see `fuse`). image: "streamed" or "resident" (see `conversion`).
-    policy: "demand", "eager", "layers", "bounded", or "best": the order of least peak that is found.
-    frames: images that the order of firings covers; they divide the network's batch.
-    goal: "balanced" (phases of about 64 output pixels, and no more memory than whole layers take),
-        "memory" (the least), or "speed" (the least time, then the least memory at it).
-    memory: bytes, or "512KB" or "512KiB": the fastest plan that takes no more. latency: seconds, or
-        "20ms": the smallest plan that takes no longer on `device`, a profile's name or file
-        (`csdfgen devices`).
-    effort: "low", "normal", "high", or seconds that a search may take. Ctrl-C ends a search, with
-        the best plan so far if there is one.
-    recompute: at most so many times the multiply-accumulates. pack: "fast" or "exact". result:
-        where outputs go: "stored" (to arrays of the caller), "arena" (they lie in it until the next
-        frame), "streamed" (their rows are handed on), or what `goals.results` says. tiles: regions
-        of layers that are computed a few columns at a time, as `recompute` finds them.
-    fast, slow: bytes, or "256KiB" and "8MiB": of two memories that the plan is shared out to, with
-        few bytes moved to and from the slow one (`planning.memories`).
-    backend: whose kernels' workspace is planned: "native", "numpy", whose plans every backend can run
-        and which needs more, or "auto" for native where it can be built. exact: without
-        Winograd's form of convolutions. fallback: what native code lacks is computed by numpy, instead
-        of refused. tuning: a file that `csdfgen tune` has written on this machine: the variants of
-        kernels that were the fastest there, whose times are predicted where no device is named.
-        kernels: these instead.
-    requests: images that are given to the program together, in place of `frames`; which layers work on
-        how many of them at once is chosen by `batching`: "joint" (batches and heights together, the
-        default), or as paper 000 does, layers as a whole: "vbs" (its program, corrected), "vbs-paper",
-        "greedy", "fbs" (one batch for all); `memory` and `latency` are those of the whole request.
-        energy: J, or "500mJ", and cost: any other that adds up over phases (`devices.costs`): the fastest plan
-        whose images take no more of it together.
-        batches: images that layers work on at once as given, such as {"fc6": 16} (see
-        `phases.batches`), in the order that needs the least of each.
-    progress: called as progress("what", done, total).
-    Raises InputError for options that do not exist or contradict each other, and for what is no
-    network; PlanError for a budget that no plan keeps, with what does.
+    Rows that are given are kept, whatever the goal; frames divide the network's batch. Ctrl-C ends a search,
+    with the best plan so far if there is one. Budgets of a request (`requests`) are those of all its images.
+
+    cost: that no plan of a request may exceed, of what adds up over phases (`devices.costs`). kernels: whose
+    workspace is planned, in place of those of `backend`. progress: called as progress("what", done, total).
+    Raises InputError for options that do not exist or contradict each other, and for what is no network;
+    PlanError for a budget that no plan keeps, with what does.
     """
+    tiles, recompute = given.get("tiles"), given.get("recompute", DEFAULTS.recompute)
     if tiles and recompute != DEFAULTS.recompute:
         raise InputError(f"{option('recompute', recompute)}: tiles '{tiles}' are given already")
-    if requests is not None:
-        if frames != DEFAULTS.frames:
+    images = given.pop("requests", None)
+    if images is not None:
+        if given.get("frames", DEFAULTS.frames) != DEFAULTS.frames:
             raise InputError(
-                f"{option('requests', requests)} and {option('frames', frames)} both say how many images one order "
-                "covers; leave one of them out"
+                f"{option('requests', images)} chooses what {option('frames', given['frames'])} gives; leave one of "
+                "them out"
             )
-        network, frames = of_requests(network, requests), requests
-        batching = batching or ("joint" if batches is None else "")
-    if batches is not None and policy == DEFAULTS.policy:
-        policy = "demand"
-    options = PlanOptions(
-        str(parse_rows(rows)), fuse, image, policy, frames, goal,
-        size_of(memory) if memory is not None else 0,
-        time_of(latency) if latency is not None else 0.0,
-        device or "", str(effort), recompute, pack, result, tiles,
-        fast=size_of(fast, "fast") if fast is not None else 0,
-        slow=size_of(slow, "slow") if slow is not None else 0,
-        backend=settled(backend),
-        exact=exact, fallback=fallback, tuning=tuning,
-        batches="" if batches is None else str(parse_batches(batches)), batching=batching or "",
-        energy=energy_of(energy) if energy is not None else 0.0,
-    )  # fmt: skip
+        network = of_requests(network, images)
+        given |= {
+            "frames": images,
+            "batching": given.get("batching") or ("" if "batches" in given else "joint"),
+        }
+    if "batches" in given and given.get("policy", DEFAULTS.policy) == DEFAULTS.policy:
+        given["policy"] = "demand"
+    options = _options(given)
     if cost is not None and not options.batching:
         raise InputError(
             f"a cost of {cost.name} limits a request; give {option('requests')}, 1 for one image"
@@ -157,31 +100,22 @@ def plan(
     return chosen(network, options, _planner(kernels), progress, kernels, cost)
 
 
+@keywords("fuse", "image", "device", "effort", "backend", "exact", "fallback", "batching")
 def plan_table(
     network: Network,
     *,
     requests: Sequence[int],
     memory: Sequence[str | int] = (),
-    batching: str = "joint",
-    device: str | None = None,
-    fuse: str = DEFAULTS.fuse,
-    image: str = DEFAULTS.image,
-    effort: str | float = DEFAULTS.effort,
-    backend: str = AUTO,
-    exact: bool = False,
-    fallback: bool = False,
     progress: Progress | None = None,
+    **given: Any,
 ) -> PlanTable:
     """Plans for several numbers of images in several budgets, of which a program chooses by what is free
-    (`runtime.compile_table`): `csdfgen schedule --requests 1,4,16 --memory 1MiB,2MiB`.
+    (`runtime.compile_table`): `csdfgen schedule --requests 1,4,16 --budgets 1MiB,2MiB`.
 
     requests: numbers of images; one for 1 image is always there. memory: bytes, or "512KB" or "512KiB";
-    none for any memory. Other options are those of `plan`. Raises as `plan`.
+    none for any memory. Raises as `plan`.
     """
-    options = PlanOptions(
-        fuse=fuse, image=image, device=device or "", effort=str(effort), backend=settled(backend),
-        exact=exact, fallback=fallback, batching=batching,
-    )  # fmt: skip
+    options = _options({"batching": "joint", "result": DEFAULTS.result, **given})
     return tabled(
         network, options, requests, [size_of(one) for one in memory] or [0], finished, progress
     )
@@ -189,38 +123,32 @@ def plan_table(
 
 def usual() -> PlanOptions:
     """The options of `plan` where nothing is asked for."""
-    return PlanOptions(result="auto", backend=settled(AUTO))
+    return _options({})
 
 
+def _options(given: Mapping[str, Any]) -> PlanOptions:
+    """The options given by name; where outputs go, and whose kernels compute, is chosen where nothing is said."""
+    backend = settled(given.get("backend", AUTO))
+    return PlanOptions.asked({"result": "auto", **given, "backend": backend})
+
+
+@keywords(
+    "fuse", "image", "frames", "device", "effort", "recompute", "pack", "result", "backend", "exact",
+    "fallback", "tuning",
+)  # fmt: skip
 def pareto(
     network: Network,
     *,
-    fuse: str = DEFAULTS.fuse,
-    image: str = DEFAULTS.image,
-    frames: int = DEFAULTS.frames,
-    device: str | None = None,
-    effort: str | float = DEFAULTS.effort,
-    recompute: float = DEFAULTS.recompute,
-    pack: str = DEFAULTS.pack,
-    result: str = "auto",
-    backend: str = AUTO,
-    exact: bool = False,
-    fallback: bool = False,
-    tuning: str = "",
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
+    **given: Any,
 ) -> tuple[Found, ...]:
     """Plans of a network that nothing dominates, from the smallest to the fastest: each a `plan`, its
     `bytes`, and the `seconds` that a frame is predicted to take on `device`.
 
-    Options are those of `plan`. Every plan is checked, and runs. Raises InputError.
+    Every plan is checked, and runs. Raises InputError.
     """
-    options = PlanOptions(
-        fuse=fuse, image=image, frames=frames, device=device or "", effort=str(effort),
-        recompute=recompute, pack=pack, result=result, backend=settled(backend), exact=exact,
-        fallback=fallback, tuning=tuning,
-    )  # fmt: skip
-    return front(network, options, _planner(kernels), progress)
+    return front(network, _options(given), _planner(kernels), progress)
 
 
 def chosen(

@@ -1,83 +1,110 @@
-"""How is a plan wanted? All options of planning as one value: defaults once, written and digested once.
+"""How is a plan wanted? Every option of planning is declared once here, as a field of `PlanOptions`.
 
-A plan file has them whole, a graph file those that cut the network into phases. Both are refused
-for a network that these options cut otherwise (`phases.provenance`).
+From a declaration follow the flag and its help (`csdfgen.cli.options`), the keyword of `csdfgen.plan` and its
+documentation (`keywords`), the JSON of plan and graph files with its digest, the axis of a sweep with its column
+(`csdfgen.sweeps.axes`), and the setting behind a model (`MODEL+rows=1`). A file is refused for a network
+that its options cut otherwise (`phases.provenance`).
 """
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from functools import wraps
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, quoted
-from csdfgen.model.units import energy_of, size_of, time_of
+from csdfgen.model import kinds
+from csdfgen.model.kinds import Kind, word
 
-__all__ = ["CHOICES", "CONVERSION", "DEFAULTS", "WISHES", "PlanOptions", "effort_of", "factor_of"]
-
-CHOICES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {
-        "fuse": ("none", "fold", "full"),
-        "image": ("streamed", "resident"),
-        "policy": ("demand", "eager", "layers", "bounded", "best", "overlap", "batches"),
-        "goal": ("balanced", "memory", "speed"),
-        "pack": ("fast", "exact"),
-        "result": ("auto", "stored", "arena", "streamed"),
-        "backend": ("numpy", "native"),
-        "batching": ("", "fbs", "greedy", "vbs-paper", "vbs", "joint"),
-    }
-)
-"""Option -> the words that it takes."""
+__all__ = [
+    "CONVERSION",
+    "DEFAULTS",
+    "EVERYBODY",
+    "OPTIONS",
+    "REQUESTS",
+    "Option",
+    "PlanOptions",
+    "keywords",
+]
 
 CONVERSION = ("rows", "fuse", "image")
 """Options that say how a network is cut into phases; the others choose among plans of that."""
 
-WISHES = (
-    "goal", "memory", "latency", "energy", "device", "effort", "recompute", "pack", "result", "tiles",
-    "fast", "slow", "backend", "exact", "fallback", "tuning", "ways", "batches", "batching",
-)  # fmt: skip
-"""Options that say what a plan is to be good for. A file has those that are not the default, so that
-files and graphs made without them stay as they were.
-"""
+EVERYBODY = frozenset({"flag", "keyword", "axis"})
+"""Who uses an option: the command line, Python programs, and sweeps."""
 
-EFFORTS = ("low", "normal", "high")
-"""How long a search may take, in words; or a number of seconds."""
+GOALS, MEMORIES = "Goals and budgets", "Memories and frames"
+"""Headings in the help."""
 
-_MOST_SECONDS = 30 * 86_400
-_MOST_RECOMPUTED = 1000.0
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """What is declared of an option besides its name.
+
+    help: for `--help` and for Python's `help`; other options in it are written `--NAME`. metavar, panel:
+    what help shows for the value, and the heading that it stands under. low, high: the range of a number.
+    names: flags, where they are not `--NAME`. shown: the default as help has it, "" where it shows none.
+    kind: its values. users: who may use it (`EVERYBODY`). stored: files have it even where it is the
+    default. asked: the default of people's plans where it is not the value's own; None where nothing is
+    asked for.
+    """
+
+    help: str
+    metavar: str = ""
+    panel: str | None = None
+    low: float | None = None
+    high: float | None = None
+    names: tuple[str, ...] = ()
+    shown: str = ""
+    kind: Kind = kinds.TEXT
+    users: frozenset[str] = EVERYBODY
+    stored: bool = False
+    asked: Any = None
+
+    @property
+    def wanted(self) -> str:
+        """The values that are accepted, in words."""
+        if self.kind.words:
+            return f"one of {', '.join(self.kind.words)}"
+        if self.low is not None:
+            return f"a number from {self.low:.15g} to {self.high:.15g}"
+        return "true or false" if self.kind.type is bool else "a string"
+
+    def accepts(self, value: object) -> bool:
+        """Whether a value from a file has the type, and is in the range. What `kind` reads from a text with a
+        unit is not looked into.
+        """
+        if self.kind.words:
+            return value in self.kind.words
+        if self.low is not None and self.high is not None:
+            return type(value) is int and self.low <= value <= self.high
+        return self.kind.type is not bool or isinstance(value, bool)
+
+
+def _declared(default: Any, kind: Kind, help: str, **more: Any) -> Any:
+    """A field of `PlanOptions`."""
+    more = {"metavar": kind.metavar, "asked": None if default in (0, "") else default, **more}
+    return field(default=default, metadata={"option": Option(help, kind=kind, **more)})
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """rows: rows a phase, as text (see `phases.heights`). fuse: how far layers are joined (see
-    `rewriting.fuse`) and tensors share buffers (see `planning.sharing`, "full" alone).
-    image: "streamed" (input rows arrive as they are needed) or "resident" (all are there from the
-    start, and count). policy: the order of firings, "best" for the one of least peak that is found,
-    "overlap" for that of one image, after which the next one enters as soon as it can
-    (`planning.overlapping`), "batches" for groups of images that pass through parts of the network.
-    frames: images that one order of firings covers; a batch repeats the order.
-    goal: "balanced", "memory" or "speed": what heights are chosen for (see `goals.choice`). memory:
-    bytes that the plan may take, 0 for any number; latency: seconds that a frame may take on
-    `device`, 0 for any; energy: J that all images of a request may take there, 0 for any; device: a
-    profile's name or file, "" for the default.
-    effort: "low", "normal", "high" or seconds ("30s"). recompute: at most so many times the
-    multiply-accumulates. pack: "fast" or "exact". result: "stored" (outputs are arrays of the caller),
-    "arena" (they lie in the arena until the next frame), "streamed" (their rows are handed on), or
-    "auto" until it is settled which (`goals.results`).
-    tiles: regions of layers that are computed a few columns at a time (see `rewriting.tiles`), none
-    by default. fast, slow: bytes of a fast and of a slow memory that the plan is shared out to, 0 for
-    one memory. backend: "numpy" or "native", whose kernels' workspace is planned; who runs the plan by
-    other kernels may find that they need more. exact: no Winograd form of convolutions, which rounds
-    otherwise. fallback: what native code lacks is computed by numpy, instead of refused. tuning: a file
-    of measured variants (`csdfgen.tuning`), by which times are predicted where no device is named;
-    ways: the variants of kernels that were taken from it (`native.ways`), as text, "" for those that
-    are estimated. batches: whole images that layers work on in a phase, as text (`phases.batches`), ""
-    for one; batching: how they were chosen, "" if they were given.
+    """The options of planning; what each of them means is in its declaration below.
+
+    Sizes, times and energies are kept in bytes, seconds and joules, 0 where no limit is given. device and
+    tuning are "" without one. result is "auto" until it is settled where outputs go (`goals.results`).
+    backend names the kernels whose workspace is planned: who runs the plan by others may find that they need
+    more. ways: the variants of kernels that were taken from `tuning` (`native.ways`), as text, "" for those
+    that are estimated. batching says how `batches` were chosen, "" where they were given.
 
     Raises InputError for values that do not exist.
 
@@ -85,56 +112,187 @@ class PlanOptions:
     'e62adaf4'
     """
 
-    rows: str = "auto"
-    fuse: str = "full"
-    image: str = "streamed"
-    policy: str = "best"
-    frames: int = 1
-    goal: str = "balanced"
-    memory: int = 0
-    latency: float = 0.0
-    device: str = ""
-    effort: str = "low"
-    recompute: float = 1.0
-    pack: str = "fast"
-    result: str = "stored"
-    tiles: str = ""
-    fast: int = 0
-    slow: int = 0
-    backend: str = "numpy"
-    exact: bool = False
-    fallback: bool = False
-    tuning: str = ""
-    ways: str = ""
-    batches: str = ""
-    batching: str = ""
-    energy: float = 0.0
+    rows: str = _declared(
+        "auto",
+        kinds.HEIGHTS,
+        "How many rows of its output a layer computes at a time. A number; auto: rows of about 64 pixels together; "
+        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole input "
+        "(global pooling, fully connected) takes it at once, as in the paper. Single layers and inputs by name, after "
+        "commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time.",
+        shown="auto",
+        stored=True,
+    )
+    fuse: str = _declared(
+        "full",
+        word("none", "fold", "full"),
+        "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations run in the slab, "
+        "Add in place, and Concat and Split as views.",
+        shown="full",
+        stored=True,
+    )
+    image: str = _declared(
+        "streamed",
+        word("streamed", "resident"),
+        "streamed: input rows arrive as they are needed; resident: the whole input is stored in the arena.",
+        shown="streamed",
+        stored=True,
+    )
+    policy: str = _declared(
+        "best",
+        word("demand", "eager", "layers", "bounded", hidden=("best", "overlap", "batches")),
+        "The order of firings: demand, as late as its reader allows; eager, as deep as possible; layers, one layer after "
+        "another; bounded, as far ahead as the memory that demand takes allows; best, the order of least memory that is "
+        "found.",
+        stored=True,
+    )
+    goal: str = _declared(
+        "balanced",
+        word("balanced", "memory", "speed"),
+        "What slab heights are chosen for, where --rows does not give them. balanced: about 64 output pixels a phase, never "
+        "more memory than whole layers; memory: the least memory; speed: the least time.",
+        panel=GOALS,
+        shown="balanced",
+    )
+    memory: int = _declared(
+        0,
+        kinds.SIZE,
+        "The fastest plan that takes no more: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
+        panel=GOALS,
+    )
+    latency: float = _declared(
+        0.0,
+        kinds.TIME,
+        "The smallest plan that takes no longer on --device: 20ms, 0.5s, 300us.",
+        panel=GOALS,
+    )
+    energy: float = _declared(
+        0.0,
+        kinds.ENERGY,
+        "With --requests: all images take no more on --device: 2J, 500mJ. Power times time, and what the device's "
+        "operations and bytes cost.",
+        panel=GOALS,
+    )
+    device: str = _declared(
+        "",
+        kinds.TEXT,
+        "Where times are predicted, see csdfgen devices.",
+        metavar="NAME|FILE.toml",
+        panel=GOALS,
+        shown="a core of a server, in round numbers",
+    )
+    effort: str = _declared(
+        "low",
+        kinds.EFFORT,
+        "How long to search; Ctrl-C ends it with the best plan so far.",
+        panel=GOALS,
+        shown="low",
+    )
+    recompute: float = _declared(
+        1.0,
+        kinds.FACTOR,
+        "Rows may be computed again instead of kept, up to F times the multiply-accumulates.",
+        panel=GOALS,
+        shown="1",
+    )
+    pack: str = _declared(
+        "fast",
+        word("fast", "exact"),
+        "How rows are placed: fast; or exact, which proves the smallest arena or gives a bound.",
+        panel=GOALS,
+        shown="fast",
+    )
+    result: str = _declared(
+        "stored",
+        word("stored", "arena", "streamed", hidden=("auto",)),
+        "stored: outputs are arrays outside the arena; arena: they are in it, until the next frame; streamed: their "
+        "rows are handed on as they are made.",
+        panel=GOALS,
+        shown="arena where that saves much memory, else stored",
+        asked="auto",
+    )
+    tiles: str = _declared(
+        "",
+        kinds.TEXT,
+        "Regions of layers that are computed a few columns at a time, as --recompute finds them.",
+        users=frozenset({"keyword"}),
+    )
+    backend: str = _declared(
+        "numpy",
+        word("auto", "native", "numpy"),
+        "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this machine, "
+        "faster and with less scratch; auto: native where there is a C compiler.",
+        panel=GOALS,
+        shown="auto, or a plan's own",
+        asked="auto",
+    )
+    exact: bool = _declared(
+        False,
+        kinds.FLAG,
+        "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
+        panel=GOALS,
+    )
+    fallback: bool = _declared(
+        False,
+        kinds.FLAG,
+        "What native code lacks is computed by numpy; without it such a layer is refused by name.",
+        panel=GOALS,
+    )
+    tuning: str = _declared(
+        "",
+        kinds.TEXT,
+        "Compute each layer by the variant that csdfgen tune found to be the fastest here, and predict times by it.",
+        metavar="FILE.json",
+        panel=GOALS,
+    )
+    ways: str = _declared("", kinds.TEXT, "Variants of kernels, as text.", users=frozenset())
+    fast: int = _declared(
+        0,
+        kinds.SIZE,
+        "With --slow: a small fast memory, which holds the rows that are moved most; 256KiB.",
+        panel=MEMORIES,
+    )
+    slow: int = _declared(
+        0,
+        kinds.SIZE,
+        "With --fast: the large slow memory, which holds the others; 8MiB.",
+        panel=MEMORIES,
+    )
+    frames: int = _declared(
+        1,
+        kinds.IMAGES,
+        "Plan N images in one order, the next of which enters before the last has left; a batch of 1 becomes one of N.",
+        panel=MEMORIES,
+        low=1,
+        high=kinds.MOST_IMAGES,
+        shown="1",
+        stored=True,
+    )
+    batching: str = _declared(
+        "",
+        word("fbs", "greedy", "vbs-paper", "vbs", "joint"),
+        "joint: images and slab heights together; vbs: a batch for each layer as in paper 000, corrected; vbs-paper: as "
+        "printed; greedy: layer after layer; fbs: one batch for all.",
+        panel=MEMORIES,
+        shown="joint, with --requests",
+    )
+    batches: str = _declared(
+        "",
+        kinds.BATCHED,
+        "Of --frames images those that layers work on at once, whole: a number, all, or by name after commas: "
+        "1,fc6=all,conv5=6+2.",
+        panel=MEMORIES,
+    )
 
     def __post_init__(self) -> None:
-        for name, words in CHOICES.items():
+        for name, default, read in _READ:
             value = getattr(self, name)
-            if value not in words:
-                raise InputError(
-                    f"{option(name, value)}: not one of {', '.join(filter(None, words))}"
-                )
-        if type(self.frames) is not int or self.frames < 1:
-            raise InputError(
-                f"{option('frames', self.frames)}: a number of images above 0 is needed"
-            )
-        # what is given as people type it is kept as one form: equal wishes are equal options
-        keep = object.__setattr__
-        keep(self, "memory", self.memory if self.memory == 0 else size_of(self.memory, "memory"))
-        for name in ("fast", "slow"):
-            value = getattr(self, name)
-            keep(self, name, value if value == 0 else size_of(value, name))
+            if value != default or isinstance(value, bool):
+                # what is given as people type it is kept in one form: equal requests are equal options
+                object.__setattr__(self, name, read(value, name))
+        if self.backend == "auto":
+            raise InputError(f"{option('backend', 'auto')}: name native or numpy")
         if self.fast or self.slow:
             self._check_memories()
-        keep(self, "latency", time_of(self.latency, "latency") if self.latency != 0 else 0.0)
-        keep(self, "energy", energy_of(self.energy) if self.energy != 0 else 0.0)
-        keep(self, "effort", effort_of(self.effort))
-        keep(self, "recompute", factor_of(self.recompute))
-        if not isinstance(self.device, str):
-            raise InputError(f"{option('device', self.device)}: the name of a profile is needed")
 
     def _check_memories(self) -> None:
         """Raises InputError for one memory of two, and for a fast one that is the larger."""
@@ -149,10 +307,15 @@ class PlanOptions:
                 f"exchange {option('fast')} and {option('slow')}"
             )
 
+    @classmethod
+    def asked(cls, given: Mapping[str, Any]) -> PlanOptions:
+        """The options that are given by name, as people type them or as values. Raises InputError."""
+        return cls(**{name: OPTIONS[name].kind.read(value, name) for name, value in given.items()})
+
     @property
     def seconds(self) -> float | None:
         """Seconds that a search may take, None where the effort is a word."""
-        return None if self.effort in EFFORTS else float(self.effort.removesuffix("s"))
+        return None if self.effort in kinds.EFFORTS else float(self.effort.removesuffix("s"))
 
     @property
     def search_effort(self) -> str | float:
@@ -160,45 +323,19 @@ class PlanOptions:
         return self.effort if self.seconds is None else self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        """The options as JSON values; of `WISHES` those that are not the default."""
-        values = asdict(self)
+        """The options as JSON values: those that are stored always, and others that are not the default, so
+        that files and graphs made without them stay as they are.
+        """
         return {
-            name: value
-            for name, value in values.items()
-            if name not in WISHES or value != _default(name)
+            one.name: value
+            for one in fields(self)
+            if (value := getattr(self, one.name)) != one.default or one.metadata["option"].stored
         }
 
     @classmethod
-    def from_fields(cls, fields: Fields) -> PlanOptions:
-        """The options in a JSON object. Raises the error of `fields`, or InputError."""
-        texts = {name: fields.text(name) for name in CONVERSION}
-        for name in (
-            "policy",
-            "goal",
-            "device",
-            "effort",
-            "pack",
-            "result",
-            "tiles",
-            "backend",
-            "tuning",
-            "ways",
-            "batches",
-            "batching",
-        ):
-            texts[name] = fields.text(name, _default(name))
-        return cls(
-            **texts,
-            frames=fields.integer("frames", low=1, default=1),
-            memory=fields.integer("memory", default=0),
-            fast=fields.integer("fast", default=0),
-            slow=fields.integer("slow", default=0),
-            latency=_number(fields, "latency"),
-            energy=_number(fields, "energy"),
-            recompute=_number(fields, "recompute"),
-            exact="exact" in fields and fields.flag("exact"),
-            fallback="fallback" in fields and fields.flag("fallback"),
-        )
+    def from_fields(cls, found: Fields) -> PlanOptions:
+        """The options in a JSON object. Raises the error of `found`, or InputError."""
+        return cls(**{one.name: _from_json(found, one.name, one.default) for one in fields(cls)})
 
     @property
     def digest(self) -> str:
@@ -207,55 +344,109 @@ class PlanOptions:
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
 
-def _default(name: str) -> Any:
-    return PlanOptions.__dataclass_fields__[name].default
+REQUESTS = Option(
+    "Plan R images that come together: which layers work on how many at once is chosen by --batching; --memory and "
+    "--latency are those of all of them. Several numbers make a table of plans.",
+    "R[,R...]",
+    MEMORIES,
+    low=1,
+    high=kinds.MOST_IMAGES,
+    kind=kinds.IMAGES,
+)
+"""In place of --frames."""
 
-
-def _number(fields: Fields, name: str) -> float:
-    value = fields.value.get(name, _default(name))
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
-        raise fields.fault(f"'{name}' is {quoted(value)}; a number from 0 on is needed")
-    return float(value) if value <= _MOST_SECONDS else math.inf
-
-
-def effort_of(value: object) -> str:
-    """How long a search may take, in one form.
-
-    >>> effort_of("low"), effort_of(30), effort_of("2.5s"), effort_of("500ms")
-    ('low', '30s', '2.5s', '0.5s')
-    """
-    if value in EFFORTS:
-        return str(value)
-    try:
-        seconds = time_of(value, "effort")
-    except InputError:
-        seconds = math.inf
-    if seconds > _MOST_SECONDS:
-        shown = option("effort", value if isinstance(value, (str, float)) else quoted(value))
-        raise InputError(
-            f"{shown}: one of {', '.join(EFFORTS)}, or seconds above 0 such as 30s, is needed"
+OPTIONS: Mapping[str, Option] = MappingProxyType(
+    {
+        name: declared
+        for one in fields(PlanOptions)
+        for name, declared in (
+            (one.name, one.metadata["option"]),
+            *([("requests", REQUESTS)] if one.name == "frames" else ()),
         )
-    return f"{seconds:g}s"
+    }
+)
+"""Every option by its name, in the order of the help."""
 
-
-def factor_of(value: object) -> float:
-    """How many times the multiply-accumulates may be done: a number from 1 on, or its text.
-
-    >>> factor_of(1), factor_of("1.25")
-    (1.0, 1.25)
-    """
-    try:
-        if isinstance(value, bool) or not isinstance(value, (int, float, str)):
-            raise ValueError
-        factor = float(value) if not isinstance(value, int) or value < 2**53 else math.inf
-    except ValueError:
-        factor = math.nan
-    if not 1 <= factor <= _MOST_RECOMPUTED:
-        shown = option("recompute", value if isinstance(value, (str, float)) else quoted(value))
-        raise InputError(
-            f"{shown}: a factor from 1 (nothing is computed twice) to {_MOST_RECOMPUTED:g} is needed"
-        )
-    return factor
-
+_READ = tuple(
+    (one.name, one.default, one.metadata["option"].kind.read)
+    for one in fields(PlanOptions)
+    if one.name not in ("rows", "batches")  # which searches make, of many layers
+)
 
 DEFAULTS = PlanOptions()
+
+
+def _from_json(found: Fields, name: str, default: Any) -> Any:
+    """The value of an option in a JSON object."""
+    declared = OPTIONS[name]
+    if declared.kind.type is bool:
+        return name in found and found.flag(name)
+    if declared.kind.type is int:
+        return found.integer(name, low=int(declared.low or 0), default=default)
+    if declared.kind.type is str:
+        return found.text(name, None if name in CONVERSION else default)
+    value = found.value.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value < 0:
+        raise found.fault(f"'{name}' is {quoted(value)}; a number from 0 on is needed")
+    return float(value) if value <= kinds.MOST_SECONDS else math.inf
+
+
+# Options as keywords ----------------------------------------------------------------------------
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def keywords(*names: str) -> Callable[[_Function], _Function]:
+    """A function that takes these options of planning, all without names, as **given; they stand in its
+    signature, and their help in its documentation. None stands for a limit that is not given.
+    """
+    taken = {
+        name: one
+        for name, one in OPTIONS.items()
+        if "keyword" in one.users and (not names or name in names)
+    }
+
+    def declared(function: _Function) -> _Function:
+        own = [
+            one for one in inspect.signature(function).parameters.values() if one.name != "given"
+        ]
+        known = {*taken, *(one.name for one in own)}
+
+        @wraps(function)
+        def called(*values: Any, **given: Any) -> Any:
+            for name in given:
+                if name not in known:
+                    raise TypeError(
+                        f"{function.__name__}() got an unexpected keyword argument '{name}'"
+                    )
+            left = {name for name in taken if taken[name].asked is None and given.get(name) is None}
+            return function(*values, **{n: v for n, v in given.items() if n not in left})
+
+        of_options = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=one.asked, annotation=one.kind.asked
+            )
+            for name, one in taken.items()
+        ]
+        at = sum(one.kind is not inspect.Parameter.KEYWORD_ONLY for one in own)
+        spelled = inspect.signature(function).replace(
+            parameters=[*own[:at], *of_options, *own[at:]]
+        )
+        called.__signature__ = spelled  # type: ignore[attr-defined]
+        told = [_documented(name, one) for name, one in taken.items()]
+        called.__doc__ = "\n".join(
+            [inspect.cleandoc(function.__doc__ or ""), "", "Options:", *told]
+        )
+        return called  # type: ignore[return-value]
+
+    return declared
+
+
+def _documented(name: str, declared: Option) -> str:
+    """An option as Python's `help` shows it."""
+    said = re.sub(r"--([a-z-]+)", lambda flag: f"`{flag[1].replace('-', '_')}`", declared.help)
+    words = f" ({', '.join(declared.kind.words)})" if declared.kind.words else ""
+    default = f" [default: {declared.shown}]" if declared.shown else ""
+    return textwrap.fill(
+        f"{name}{words}: {said}{default}", 100, initial_indent="    ", subsequent_indent="        "
+    )

@@ -6,29 +6,20 @@ asked for here (paper 000: the batch of a layer).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from types import MappingProxyType
+from dataclasses import dataclass
 
-from csdfgen.model.frozen import Pickled
+from csdfgen.model.by_layer import BATCHES, ByLayer, Spec
 from csdfgen.model.network import Network
-from csdfgen.phases.by_layer import Asked, ByLayer, Wording
 
 __all__ = ["AskedBatches", "BatchSpec", "parse_batches"]
 
-_ALL = "all"
-
-_BATCHES = Wording("batches", "images", (_ALL,), 1)
-
 
 @dataclass(frozen=True)
-class BatchSpec(Pickled):
-    """Images a phase as asked for: `general` is a number or "all"; `layers` overrides by layer name, also with
-    the images of the first phases, of the second, ...; the last number is repeated.
-    """
+class BatchSpec(Spec):
+    """Images a phase as asked for: `general` is a number or "all"."""
 
+    wording = BATCHES
     general: int | str = 1
-    layers: Mapping[str, Asked] = field(default_factory=lambda: MappingProxyType({}))
 
     def groups(self, name: str, frames: int) -> tuple[int, ...]:
         """Images of each group of a layer, of `frames` in all: the last group has what is left.
@@ -39,7 +30,7 @@ class BatchSpec(Pickled):
         (3, 1, 1, 1)
         """
         asked = self.layers.get(name, self.general)
-        sizes = asked if isinstance(asked, tuple) else (frames if asked == _ALL else int(asked),)
+        sizes = asked if isinstance(asked, tuple) else (frames if asked == "all" else int(asked),)
         found: list[int] = []
         left = frames
         while left:
@@ -54,10 +45,7 @@ class BatchSpec(Pickled):
 
     def check_names(self, network: Network) -> None:
         """Refuse names that are no layer of the network. Raises InputError."""
-        _BATCHES.check_names(self.layers, [layer.name for layer in network.layers])
-
-    def __str__(self) -> str:
-        return _BATCHES.written(self.general, self.layers)
+        BATCHES.check_names(self.layers, [layer.name for layer in network.layers])
 
 
 AskedBatches = ByLayer | BatchSpec
@@ -71,6 +59,4 @@ def parse_batches(batches: AskedBatches) -> BatchSpec:
     >>> str(parse_batches({"fc6": "all", "conv5": (6, 2)}))
     '1,conv5=6+2,fc6=all'
     """
-    if isinstance(batches, BatchSpec):
-        return batches
-    return BatchSpec(*_BATCHES.read(batches))
+    return batches if isinstance(batches, BatchSpec) else BatchSpec(*BATCHES.read(batches))

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
 
-from csdfgen.model.frozen import Pickled
+from csdfgen.model.by_layer import ROWS, ByLayer, Spec
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
-from csdfgen.phases.by_layer import Asked, ByLayer, Wording
 
 __all__ = [
     "AUTO_PIXELS",
@@ -22,8 +20,6 @@ __all__ = [
     "rungs",
     "with_low_ends",
 ]
-
-_ROWS = Wording("rows", "rows", ("auto", "whole", "paper"), "auto")
 
 _DOUBLED = (1, 7)
 """The least of the heights that are worth trying, which are these doubled again and again."""
@@ -38,16 +34,15 @@ AUTO_PIXELS = 64
 
 
 @dataclass(frozen=True)
-class RowSpec(Pickled):
-    """Slab heights as asked for: `general` is a number or a word; `layers` overrides by layer name.
+class RowSpec(Spec):
+    """Slab heights as asked for, `layers` by the names of layers and inputs.
 
     "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md),
-    so that a layer which could accumulate over the rows of its input has them all at once. A layer
-    may also have a tuple: rows of its first phase, of its second, ...; the last one is repeated.
+    so that a layer which could accumulate over the rows of its input has them all at once.
     """
 
+    wording = ROWS
     general: int | str = "auto"
-    layers: Mapping[str, Asked] = field(default_factory=lambda: MappingProxyType({}))
 
     def height(self, name: str, tensor: Tensor, total: int) -> int | tuple[int, ...]:
         """Rows a phase, as `rows.slabs` takes them, of actor `name` whose phases cut `total` rows
@@ -65,7 +60,7 @@ class RowSpec(Pickled):
     def check_names(self, network: Network) -> None:
         """Refuse names that are no layer of the network."""
         known = [layer.name for layer in network.layers] + [t.name for t in network.inputs]
-        _ROWS.check_names(self.layers, known)
+        ROWS.check_names(self.layers, known)
 
     @property
     def brief(self) -> str:
@@ -73,9 +68,6 @@ class RowSpec(Pickled):
         if len(self.layers) <= _LISTED:
             return str(self)
         return f"{self.general} ({len(self.layers)} layers differ)"
-
-    def __str__(self) -> str:
-        return _ROWS.written(self.general, self.layers)
 
 
 AskedRows = ByLayer | RowSpec
@@ -95,11 +87,8 @@ def parse_rows(rows: AskedRows) -> RowSpec:
     >>> str(parse_rows({"conv1": "whole", "image": (24, 8), "*": 2}))
     '2,conv1=whole,image=24+8'
     """
-    if isinstance(rows, RowSpec):
-        _ROWS.of_mapping(rows.layers)  # made by hand, it may hold anything
-        _ROWS.asked(rows.general, rows.general)
-        return rows
-    return RowSpec(*_ROWS.read(rows))
+    general, layers = ROWS.read(rows)
+    return rows if isinstance(rows, RowSpec) else RowSpec(general, layers)
 
 
 def auto_height(tensor: Tensor) -> int:

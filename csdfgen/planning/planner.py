@@ -125,7 +125,7 @@ def plan(
         regions of layers that are computed a few columns at a time.
     Raises InputError for options that do not exist, and for what is no network.
     """
-    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames, tiles=tiles)
+    options = PlanOptions(str(parse_rows(rows)), fuse, image, policy, frames=frames, tiles=tiles)
     return plan_of(network, options, kernels)
 
 

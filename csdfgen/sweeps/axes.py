@@ -1,4 +1,5 @@
-"""What may a sweep vary? The options of `csdfgen schedule` that say how a plan is wanted, each read as there.
+"""What may a sweep vary? The options of planning that are declared for sweeps (`model.options`), and how a model
+is loaded.
 
 A value becomes what JSON has: text, a number, a flag. An empty text stands for an option that is not given.
 """
@@ -8,23 +9,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
+from typing import Any
 
 from csdfgen.errors import InputError
 from csdfgen.files import quoted
-from csdfgen.model.options import CHOICES, effort_of, factor_of
-from csdfgen.model.units import energy_of, size_of, time_of
-from csdfgen.native.backends import BACKENDS
-from csdfgen.phases.batches import parse_batches
-from csdfgen.phases.heights import parse_rows
+from csdfgen.model.kinds import word
+from csdfgen.model.options import OPTIONS, REQUESTS, Option
 from csdfgen.precision.wish import FORMATS
-from schedules.demand import POLICIES
 
 __all__ = ["AXES", "Axis", "Value", "shapes_of", "value_of"]
 
 Value = str | int | float | bool | None
 
-_MOST_IMAGES = 1_000_000
+_KINDS = {str: "text", int: "integer", float: "number", bool: "flag"}
 
 _SIZES = re.compile(r"\d{1,10}(x\d{1,10})*", re.ASCII)
 _SHAPE = re.compile(rf"(?P<name>.*?)=(?P<sizes>{_SIZES.pattern})(?: |$)", re.ASCII | re.DOTALL)
@@ -36,45 +35,23 @@ class Axis:
     its unit. kind: "text", "integer", "number" or "flag".
     """
 
-    read: Callable[[object], Value]
+    read: Callable[[Any], Value]
     column: str
     kind: str = "text"
 
 
-def _text(value: object) -> str:
-    if not isinstance(value, str):
-        raise InputError(f"is {quoted(value)}; a string is needed")
-    return value
+def _axis(name: str, declared: Option) -> Axis:
+    """The axis of an option."""
+    kind = declared.kind
+    return Axis(partial(_read, name, declared), f"{name}{kind.column}", _KINDS[kind.type])
 
 
-def _flag(value: object) -> bool:
-    if not isinstance(value, bool):
-        raise InputError(f"is {quoted(value)}; true or false is needed")
-    return value
-
-
-def _images(value: object) -> int:
-    if type(value) is not int or not 0 < value <= _MOST_IMAGES:
-        raise InputError(
-            f"is {quoted(value)}; a number of images from 1 to {_MOST_IMAGES} is needed"
-        )
-    return value
-
-
-def _word(words: tuple[str, ...]) -> Callable[[object], str]:
-    known = tuple(filter(None, words))
-
-    def read(value: object) -> str:
-        if value not in known:
-            raise InputError(f"is {quoted(value)}; one of {', '.join(known)} is needed")
-        return str(value)
-
-    return read
-
-
-def _number_or_text(value: object) -> str:
-    """Rows and batches as typed: a number stands for itself."""
-    return str(value) if type(value) is int else _text(value)
+def _read(name: str, declared: Option, value: Any) -> Value:
+    """A value in the unit of the option's column. Raises InputError."""
+    if not declared.accepts(value):
+        raise InputError(f"is {quoted(value)}; {declared.wanted} is needed")
+    found: Value = declared.kind.read(value, name)
+    return found * declared.kind.factor if isinstance(found, float) else found
 
 
 def _shapes(value: object) -> str:
@@ -103,33 +80,11 @@ def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
 
 AXES: Mapping[str, Axis] = MappingProxyType(
     {
-        "model": Axis(_text, "model"),
+        "model": _axis("model", Option("")),
         "shape": Axis(_shapes, "shape"),
-        "batch": Axis(_images, "batch", "integer"),
-        "formats": Axis(_word(FORMATS), "formats"),
-        "rows": Axis(lambda value: str(parse_rows(_number_or_text(value))), "rows"),
-        "fuse": Axis(_word(CHOICES["fuse"]), "fuse"),
-        "image": Axis(_word(CHOICES["image"]), "image"),
-        "policy": Axis(_word(POLICIES), "policy"),
-        "goal": Axis(_word(CHOICES["goal"]), "goal"),
-        "memory": Axis(size_of, "memory_bytes", "integer"),
-        "latency": Axis(lambda value: 1e3 * time_of(value), "latency_ms", "number"),
-        "energy": Axis(lambda value: 1e3 * energy_of(value), "energy_mj", "number"),
-        "device": Axis(_text, "device"),
-        "effort": Axis(effort_of, "effort"),
-        "recompute": Axis(factor_of, "recompute", "number"),
-        "pack": Axis(_word(CHOICES["pack"]), "pack"),
-        "result": Axis(_word(CHOICES["result"][1:]), "result"),
-        "backend": Axis(_word(BACKENDS), "backend"),
-        "exact": Axis(_flag, "exact", "flag"),
-        "fallback": Axis(_flag, "fallback", "flag"),
-        "tuning": Axis(_text, "tuning"),
-        "fast": Axis(lambda value: size_of(value, "fast"), "fast_bytes", "integer"),
-        "slow": Axis(lambda value: size_of(value, "slow"), "slow_bytes", "integer"),
-        "frames": Axis(_images, "frames", "integer"),
-        "requests": Axis(_images, "requests", "integer"),
-        "batching": Axis(_word(CHOICES["batching"]), "batching"),
-        "batches": Axis(lambda value: str(parse_batches(_number_or_text(value))), "batches"),
+        "batch": _axis("batch", REQUESTS),
+        "formats": _axis("formats", Option("", kind=word(*FORMATS))),
+        **{name: _axis(name, one) for name, one in OPTIONS.items() if "axis" in one.users},
     }
 )
 """Key of the file -> what it means, in the order of the table's columns."""

@@ -10,7 +10,7 @@ import hashlib
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from types import MappingProxyType
 
 from csdfgen.devices.model import estimate
@@ -18,7 +18,7 @@ from csdfgen.errors import CsdfgenError, InputError, ToolError, about, options_a
 from csdfgen.goals.asked import wished
 from csdfgen.goals.choice import chosen, profile_for
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.options import DEFAULTS, OPTIONS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import Quantized, quantize
 from csdfgen.reading.loader import load_frames
@@ -57,9 +57,6 @@ FIGURES: Mapping[str, str] = MappingProxyType(
 """Figure -> kind (`axes.Axis`). images: that come together; planned_bytes: of the arena; outputs_bytes: of arrays
 beside it; a frame is one image, a request all of them; sqnr_db: of formats that were calibrated.
 """
-
-_OPTIONS = frozenset(field.name for field in fields(PlanOptions)) - {"policy"}
-"""Axes that are options of a plan by their own names."""
 
 _BATCHING = "joint"
 """How requests are batched unless it is said."""
@@ -161,10 +158,11 @@ def _count(value: Value) -> int | None:
 def _options(task: Task) -> PlanOptions:
     """How the point is to be planned. Raises InputError."""
     values = task.point.values
-    given = {name: values[name] for name in _OPTIONS if values.get(name) is not None}
-    for name in ("latency", "energy"):
-        if (value := values[name]) is not None:
-            given[name] = float(value) / 1e3
+    given = {
+        name: value / declared.kind.factor if isinstance(value, float) else value
+        for name, declared in OPTIONS.items()
+        if (value := values.get(name)) is not None and name not in ("policy", "requests")
+    }
     if values["device"]:
         given["device"] = device_located(task.folder, str(values["device"]))
     if values["tuning"]:

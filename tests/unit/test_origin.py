@@ -18,7 +18,7 @@ from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
-from csdfgen.model.options import CHOICES, PlanOptions
+from csdfgen.model.options import OPTIONS, PlanOptions
 from csdfgen.phases.heights import parse_rows
 from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.planner import graph_of, prepare
@@ -38,9 +38,9 @@ ORIGINS = st.builds(
     plan_options=st.builds(
         PlanOptions,
         rows=NAMES,
-        fuse=st.sampled_from(CHOICES["fuse"]),
-        image=st.sampled_from(CHOICES["image"]),
-        policy=st.sampled_from(CHOICES["policy"]),
+        fuse=st.sampled_from(OPTIONS["fuse"].kind.words),
+        image=st.sampled_from(OPTIONS["image"].kind.words),
+        policy=st.sampled_from(OPTIONS["policy"].kind.words),
         frames=st.integers(1, 2**30),
     ),
     tokens=NAMES,

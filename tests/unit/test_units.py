@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from csdfgen.errors import InputError, options_as_flags
-from csdfgen.model.options import DEFAULTS, PlanOptions, effort_of, factor_of
+from csdfgen.model.kinds import effort_of, factor_of
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import SIZES, TIMES, memories_of, shown_size, shown_time, size_of, time_of
 
 

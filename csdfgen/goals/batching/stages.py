@@ -17,11 +17,11 @@ from csdfgen.errors import ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.variants import Variant
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.by_layer import Asked
 from csdfgen.model.describe import plain
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.batches import BatchSpec
-from csdfgen.phases.by_layer import Asked
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import RowSpec, parse_rows
 from csdfgen.planning.candidates import Candidate

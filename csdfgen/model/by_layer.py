@@ -6,16 +6,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from operator import index
 from types import MappingProxyType
-from typing import Any
+from typing import Any, ClassVar
 
 from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
+from csdfgen.model.frozen import Pickled
 
-__all__ = ["ALL_LAYERS", "Asked", "ByLayer", "Layers", "Wording"]
+__all__ = ["ALL_LAYERS", "BATCHES", "ROWS", "Asked", "ByLayer", "Layers", "Spec", "Wording"]
 
 ALL_LAYERS = "*"
 """The name that stands for all other layers in a mapping."""
@@ -45,8 +46,10 @@ class Wording:
     words: tuple[str, ...]
     general: int | str
 
-    def read(self, given: ByLayer) -> tuple[int | str, Layers]:
+    def read(self, given: ByLayer | Spec) -> tuple[int | str, Layers]:
         """(what holds for all, what is said of layers). Raises InputError."""
+        if isinstance(given, Spec):  # made by hand, it may hold anything
+            return self.asked(given.general, given.general), self.of_mapping(given.layers)[1]
         if isinstance(given, Mapping):
             return self.of_mapping(given)
         if isinstance(given, str):
@@ -57,6 +60,14 @@ class Wording:
         """The text that `read` reads as these."""
         each = (f"{_escaped(name)}={_written(value)}" for name, value in sorted(layers.items()))
         return ",".join([str(general), *each])
+
+    def text(self, given: ByLayer | Spec) -> str:
+        """What is given, as one text. Raises InputError.
+
+        >>> ROWS.text({"conv1": 4, "*": 2})
+        '2,conv1=4'
+        """
+        return self.written(*self.read(given))
 
     def check_names(self, layers: Iterable[str], known: Sequence[str]) -> None:
         """Refuse names that are none of those known, at least one. Raises InputError."""
@@ -146,6 +157,24 @@ class Wording:
                 raise InputError(f"{option(self.option, text)}: layer '{layer}' is given twice")
             layers[layer] = self._of_layer(value.strip(), text)
         return self.general if general is None else general, MappingProxyType(layers)
+
+
+@dataclass(frozen=True)
+class Spec(Pickled):
+    """Numbers for layers as asked for: `general` is a number or a word, `layers` overrides it by the name of a
+    layer, also with a number for its first phase, its second, ...; the last one is repeated.
+    """
+
+    wording: ClassVar[Wording]
+    general: int | str
+    layers: Mapping[str, Asked] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __str__(self) -> str:
+        return self.wording.written(self.general, self.layers)
+
+
+ROWS = Wording("rows", "rows", ("auto", "whole", "paper"), "auto")
+BATCHES = Wording("batches", "images", ("all",), 1)
 
 
 def _escaped(name: str) -> str:
