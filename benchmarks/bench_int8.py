@@ -1,9 +1,12 @@
-"""How long does a frame of an int8 network take beside the same in float, and beside onnxruntime's int8? `make bench-int8`.
+"""How long does a frame of an int8 network take, compared with float and with others' int8? `make bench-int8`.
 
-Networks of the zoo at their published sizes, made int8 by onnxruntime's own tool (QOperator, int8 weights per
-channel, int8 activations), native code, one thread each, frames of all four interleaved in one process,
-medians. Outputs are onnxruntime's to the last bit, or there is no line. The table goes between markers into
-docs/int8.md, those of processors with AVX2 and with AVX-512, and of `--backend numpy`, each between their own.
+Networks of the zoo at their published sizes, made int8 by onnxruntime's own tool: uint8 activations and int8 weights,
+as `csdfgen quantize` writes them (QDQ, a scale for each channel of the weights). onnxruntime runs the fastest of four
+forms of the network (QDQ and QOperator, a scale for each channel and for each tensor), openvino, where it is
+installed, the faster one of the two in QDQ; int8 activations are in none of them, which take onnxruntime ten times as
+long on x86. One thread each, thread time, frames in turn in one process, medians. Outputs are onnxruntime's to the
+last bit, or there is no line. The table goes between markers into docs/int8.md, those of processors with AVX2 and with
+AVX-512, and of `--backend numpy`, each between their own.
 """
 
 from __future__ import annotations
@@ -13,17 +16,21 @@ import random
 import statistics
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from math import exp, log
+from functools import partial
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
+import onnx
 from threadpoolctl import threadpool_limits
 
 import csdfgen
 import runtime
+from benchmarks.bench_speed import mean
 from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.rivals import BY_DEFAULT, rivals
 from csdfgen.errors import CsdfgenError
 from csdfgen.native.backends import kernels_of
 from csdfgen.reading.zoo import build
@@ -44,15 +51,25 @@ NAMES = (
 
 KIB = 2**10
 
+FORMS = (("QDQ", True), ("QDQ", False), ("QOperator", True), ("QOperator", False))
+"""How onnxruntime's tool writes a network: its format, and whether each channel of the weights has a scale. The first is ours."""
+
+_TRIED = 5
+"""Frames of each form before the fastest is timed."""
+
 
 @dataclass(frozen=True)
 class Measured:
-    """Seconds a frame of float and int8, ours and theirs; bytes of the two arenas."""
+    """Seconds of a frame in int8 and float, ours and others'; bytes of the two arenas. form: the one in which onnxruntime
+    is fastest. openvino: None where it is not installed.
+    """
 
     name: str
     ours: float
     ours_float: float
     theirs: float
+    form: str
+    openvino: float | None
     theirs_float: float
     arena: int
     arena_float: int
@@ -67,68 +84,111 @@ def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]
     for number in range(repeats + 1):
         chance.shuffle(order)
         for one in order:
-            start = time.perf_counter()
+            start = time.thread_time()
             functions[one]()
             if number:  # the first is for the caches
-                times[one].append(time.perf_counter() - start)
+                times[one].append(time.thread_time() - start)
     return [statistics.median(seconds) for seconds in times]
+
+
+def _checked(name: str, program: Any, model: onnx.ModelProto, x: Mapping[str, np.ndarray]) -> None:
+    """Raises CsdfgenError where outputs are not those of onnxruntime whose sums are exact."""
+    exact = session(model, {"session.x64quantprecision": "1"})
+    for wanted, got in zip(exact.run(None, x), program(x).values(), strict=True):
+        if not np.array_equal(wanted, got):
+            raise CsdfgenError("outputs differ from onnxruntime's", where=name)
 
 
 def measure(name: str, repeats: int, backend: str) -> Measured:
     """Time one network. Raises CsdfgenError where outputs are not onnxruntime's."""
     model = prepared(build(f"zoo:{name}"))
-    integers = quantized(model, "QOperator")
     x = feeds_of(model)
+    forms = {
+        f"{form}, {'channels' if channels else 'tensors'}": quantized(
+            model, form, per_channel=channels, activation_type="QUInt8"
+        )
+        for form, channels in FORMS
+    }
+    integers = next(iter(forms.values()))
     plans = [csdfgen.plan(csdfgen.load(one), backend=backend) for one in (integers, model)]
     ours, ours_float = (runtime.compile(plan) for plan in plans)
-    theirs, theirs_float = session(integers), session(model)
-    for wanted, got in zip(theirs.run(None, x), ours(x).values(), strict=True):
-        if not np.array_equal(wanted, got):
-            raise CsdfgenError("outputs differ from onnxruntime's", where=name)
-    seconds = medians(
-        [
-            lambda: ours(x),
-            lambda: ours_float(x),
-            lambda: theirs.run(None, x),
-            lambda: theirs_float.run(None, x),
-        ],
-        repeats,
+    _checked(name, ours, integers, x)
+    sessions = {form: session(one, {}) for form, one in forms.items()}
+    form = _fastest({form: partial(one.run, None, x) for form, one in sessions.items()})
+    others = _openvinos([one for form, one in forms.items() if form.startswith("QDQ")], x)
+    theirs, theirs_float = sessions[form], session(model, {})
+    runs: list[Callable[[], Any]] = [
+        lambda: ours(x),
+        lambda: ours_float(x),
+        lambda: theirs.run(None, x),
+        lambda: theirs_float.run(None, x),
+        *([others[_fastest(dict(enumerate(others)))]] if others else ()),
+    ]
+    own, own_float, fastest, their_float, *openvino = medians(runs, repeats)
+    arenas = [plan.planned_bytes for plan in plans]
+    return Measured(
+        name, own, own_float, fastest, form, min(openvino, default=None), their_float, *arenas
     )
-    return Measured(name, *seconds, *(plan.planned_bytes for plan in plans))
+
+
+def _openvinos(
+    models: Sequence[onnx.ModelProto], x: Mapping[str, np.ndarray]
+) -> list[Callable[[], Any]]:
+    """Frames of openvino, one for each model; none where it is not installed."""
+    frames: list[Callable[[], Any]] = []
+    for model in models:
+        names = [output.name for output in model.graph.output]
+        wanted = dict(zip(names, session(model, {}).run(None, x), strict=True))
+        frames += [frame for _, frame in rivals(model, x, wanted, [BY_DEFAULT])]
+    return frames
+
+
+def _fastest(runs: Mapping[Any, Callable[[], Any]]) -> Any:
+    """The key of the one that takes the least time in a few frames."""
+    return min(zip(medians(list(runs.values()), _TRIED), runs, strict=True), key=itemgetter(0))[1]
 
 
 def table(rows: Sequence[Measured], backend: str) -> list[str]:
     """Markdown, with the conditions of the measurement below."""
     lines = [
-        "| network | int8, ms | float, ms | ratio | onnxruntime int8, ms | ratio | onnxruntime float, ms "
-        "| int8 arena, KiB | float arena, KiB | ratio |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| network | int8, ms | float, ms | ratio | onnxruntime int8, ms | its form | ratio | openvino int8, ms | ratio "
+        "| onnxruntime float, ms | int8 arena, KiB | float arena, KiB | ratio |",
+        "|---|---:|---:|---:|---:|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    ratios: list[tuple[float, float, float]] = []
     for m in rows:
-        ratios.append((m.ours / m.ours_float, m.ours / m.theirs, m.arena / m.arena_float))
         cells = (
             m.name,
             f"{m.ours * 1e3:.2f}",
             f"{m.ours_float * 1e3:.2f}",
-            f"{ratios[-1][0]:.2f}",
+            f"{m.ours / m.ours_float:.2f}",
             f"{m.theirs * 1e3:.2f}",
-            f"{ratios[-1][1]:.2f}",
+            m.form,
+            f"{m.ours / m.theirs:.2f}",
+            *(
+                ("", "")
+                if m.openvino is None
+                else (f"{m.openvino * 1e3:.2f}", f"{m.ours / m.openvino:.2f}")
+            ),
             f"{m.theirs_float * 1e3:.2f}",
             f"{m.arena / KIB:.0f}",
             f"{m.arena_float / KIB:.0f}",
-            f"{ratios[-1][2]:.3f}",
+            f"{m.arena / m.arena_float:.3f}",
         )
         lines.append(f"| {' | '.join(cells)} |")
-    means = [exp(sum(map(log, column)) / len(rows)) for column in zip(*ratios, strict=True)]
+    by_float, by_theirs = (
+        mean([m.ours / getattr(m, other) for m in rows]) for other in ("ours_float", "theirs")
+    )
+    by_openvino = [m.ours / m.openvino for m in rows if m.openvino is not None]
+    arenas = mean([m.arena / m.arena_float for m in rows])
     lines.append(
-        f"| **geometric mean** | | | **{means[0]:.2f}** | | **{means[1]:.2f}** | | | | **{means[2]:.3f}** |"
+        f"| **geometric mean** | | | **{by_float:.2f}** | | | **{by_theirs:.2f}** | "
+        f"| {f'**{mean(by_openvino):.2f}**' if by_openvino else ''} | | | | **{arenas:.3f}** |"
     )
     code = kernels_of(backend).code
     return [
         *lines,
         "",
-        f"One thread each, frames interleaved, medians; kernels for {code}; {machine('onnxruntime')}.",
+        f"Thread time of one thread, frames in turn, medians; kernels for {code}; {machine('onnxruntime', 'openvino')}.",
     ]
 
 
@@ -150,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             m = rows[-1]
             print(
                 f"{m.name}: int8 {m.ours * 1e3:.2f} ms, float {m.ours_float * 1e3:.2f} ms, "
-                f"onnxruntime {m.theirs * 1e3:.2f} ms",
+                f"onnxruntime {m.theirs * 1e3:.2f} ms ({m.form})",
                 flush=True,
             )
     lines = table(rows, options.backend)

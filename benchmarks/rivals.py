@@ -1,7 +1,8 @@
 """What else runs these networks? Frames of openvino and ncnn, where they are installed and can.
 
-Each on one thread, in float32. A rival is first tried in a process of its own: a library that ends its
-process must not end a benchmark; and its outputs are compared with onnxruntime's.
+Each on one thread. openvino is there twice: in float32, as ours is, and with its default settings, which compute in
+bfloat16 on processors that have it. A rival is first tried in a process of its own, since a library that ends its
+process must not end a benchmark, and its outputs are compared with onnxruntime's.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -17,24 +20,36 @@ import numpy as np
 import onnx
 from onnx import shape_inference
 
-__all__ = ["RIVALS", "rivals"]
+__all__ = ["BY_DEFAULT", "RIVALS", "Rival", "rivals"]
 
 Frame = Callable[[], list[np.ndarray]]
 """Runs a frame, gives its outputs in the model's order."""
 
 _SECONDS = 300
-_NEAR = 0.02
-"""Of the largest value; ncnn and openvino round otherwise than onnxruntime does."""
+BY_DEFAULT = "openvino, default settings"
+
+
+@dataclass(frozen=True)
+class Rival:
+    """make: a frame of the model in a folder, on these inputs. near: largest difference from onnxruntime's outputs, as a
+    part of their largest value: others round otherwise.
+    """
+
+    make: Callable[[Path, list[np.ndarray]], Frame]
+    near: float = 0.02
 
 
 def rivals(
-    model: onnx.ModelProto, x: Mapping[str, np.ndarray], wanted: Mapping[str, np.ndarray]
+    model: onnx.ModelProto,
+    x: Mapping[str, np.ndarray],
+    wanted: Mapping[str, np.ndarray],
+    names: Sequence[str] = (),
 ) -> Iterator[tuple[str, Frame]]:
-    """Name and frame of each that computes a model as onnxruntime does."""
+    """Name and frame of each of these (of all, if no names are given) that computes a model as onnxruntime does."""
     with tempfile.TemporaryDirectory(prefix="csdfgen-rivals-") as folder:
         onnx.save(model, Path(folder, "model.onnx"))
         np.savez(Path(folder, "x.npz"), **{f"x{k}": value for k, value in enumerate(x.values())})
-        for name, make in RIVALS.items():
+        for name in names or RIVALS:
             tried = [sys.executable, "-m", "benchmarks.rivals", name, folder]
             try:
                 ended = subprocess.run(tried, capture_output=True, timeout=_SECONDS, check=False)
@@ -42,27 +57,28 @@ def rivals(
                 continue
             if ended.returncode:
                 continue
-            frame = make(Path(folder), list(x.values()))
-            if _alike(frame(), list(wanted.values())):
+            rival = RIVALS[name]
+            frame = rival.make(Path(folder), list(x.values()))
+            if _alike(frame(), list(wanted.values()), rival.near):
                 yield name, frame
 
 
-def _alike(found: list[np.ndarray], wanted: list[np.ndarray]) -> bool:
+def _alike(found: list[np.ndarray], wanted: list[np.ndarray], near: float) -> bool:
     return len(found) == len(wanted) and all(
         got.size == want.size
-        and float(np.abs(got.ravel() - want.ravel()).max()) <= _NEAR * float(np.abs(want).max())
+        and float(np.abs(got.ravel() - want.ravel()).max()) <= near * float(np.abs(want).max())
         for got, want in zip(found, wanted, strict=True)
     )
 
 
-def _openvino(folder: Path, x: list[np.ndarray]) -> Frame:
-    """Raises ImportError, or what the library does."""
+def _openvino(folder: Path, x: list[np.ndarray], **settings: str) -> Frame:
+    """settings: of its processor plug-in, beyond one thread. Raises ImportError, or what the library does."""
     import openvino  # type: ignore[import-not-found]
 
     core = openvino.Core()
-    settings = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
-    settings |= {"INFERENCE_PRECISION_HINT": "f32"}
-    compiled = core.compile_model(core.read_model(folder / "model.onnx"), "CPU", settings)
+    one_thread = {"INFERENCE_NUM_THREADS": 1, "PERFORMANCE_HINT": "LATENCY"}
+    model = core.read_model(folder / "model.onnx")
+    compiled = core.compile_model(model, "CPU", {**one_thread, **settings})
 
     def frame() -> list[np.ndarray]:
         found = compiled(x)
@@ -107,9 +123,10 @@ def _converted(folder: Path) -> None:
     )
 
 
-RIVALS: Mapping[str, Callable[[Path, list[np.ndarray]], Frame]] = {
-    "openvino": _openvino,
-    "ncnn": _ncnn,
+RIVALS: Mapping[str, Rival] = {
+    "openvino": Rival(partial(_openvino, INFERENCE_PRECISION_HINT="f32")),
+    BY_DEFAULT: Rival(_openvino, 0.1),
+    "ncnn": Rival(_ncnn),
 }
 
 
@@ -117,7 +134,7 @@ def main(name: str, folder: str) -> int:
     """Try a rival: whether it loads the model and ends a frame."""
     with np.load(Path(folder, "x.npz")) as saved:
         x = [saved[f"x{k}"] for k in range(len(saved.files))]
-    RIVALS[name](Path(folder), x)()
+    RIVALS[name].make(Path(folder), x)()
     return 0
 
 

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import onnx
@@ -110,12 +111,17 @@ def of_zoo(name: str, form: str) -> onnx.ModelProto:
     return quantized(build(f"zoo:{name}"), form)
 
 
-def session(model: onnx.ModelProto) -> ort.InferenceSession:
-    """A model in onnxruntime, on one thread; integer layers of QDQ models are computed in integers."""
+INTEGERS: Mapping[str, str] = MappingProxyType({"session.qdqisint8allowed": "1"})
+"""Settings of onnxruntime with which integer layers of QDQ models with int8 activations are computed in integers."""
+
+
+def session(model: onnx.ModelProto, settings: Mapping[str, str] = INTEGERS) -> ort.InferenceSession:
+    """A model in onnxruntime, on one thread."""
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
-    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    for name, value in settings.items():
+        options.add_session_config_entry(name, value)
     return ort.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
