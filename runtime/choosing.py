@@ -8,7 +8,6 @@ loading nor binding, but the touch of its pages.
 
 from __future__ import annotations
 
-import mmap
 import threading
 from collections.abc import Mapping
 
@@ -17,6 +16,7 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
 from runtime.executor import GUARD_BYTES, Executable
 
@@ -32,8 +32,7 @@ class TableProgram:
     def __init__(self, table: PlanTable, threads: int = 1, kernels: KernelSet = NUMPY) -> None:
         self.table = table
         self._turn = threading.Lock()
-        self._range = mmap.mmap(-1, table.most_bytes + GUARD_BYTES, **_private())
-        self._memory = np.frombuffer(self._range, np.uint8)
+        self._memory = kernels.allocate({ARENA: table.most_bytes + GUARD_BYTES}, shrinks=True)
         self._held = 0
         self._programs = tuple(
             Executable(entry.plan, (), threads, kernels, memory=self._memory)
@@ -83,14 +82,5 @@ class TableProgram:
 
     def _shrink(self, needed: int) -> None:
         """Give back the pages beyond so many bytes."""
-        start = -(-(needed + GUARD_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
-        if self._held > needed and start < len(self._range) and hasattr(mmap, "MADV_DONTNEED"):
-            self._range.madvise(mmap.MADV_DONTNEED, start, len(self._range) - start)
+        self._memory.shrink(ARENA, needed + GUARD_BYTES)
         self._held = needed
-
-
-def _private() -> dict[str, int]:
-    """Pages of this process alone, which can be given back; where the system knows them."""
-    if hasattr(mmap, "MAP_PRIVATE"):
-        return {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS}
-    return {}

@@ -11,25 +11,23 @@ and from then on gives arrays (docs/model.md).
 
 from __future__ import annotations
 
-import ctypes
 import threading
-import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
+from itertools import pairwise
 from time import perf_counter_ns
-from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from threadpoolctl import ThreadpoolController
 
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.kernels.arrays import array_of, copies, pieces_of
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Call, KernelSet, Port, Step, View
-from csdfgen.lowering.program import Delivery, Feed, Program, key_of, lower
+from csdfgen.kernels.steps import KernelSet, Storage, View
+from csdfgen.lowering.program import Delivery, lower
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -40,7 +38,6 @@ __all__ = [
     "Executable",
     "Measurement",
     "OnRows",
-    "aligned_bytes",
 ]
 
 Progress = Callable[[int, int], None]
@@ -63,11 +60,8 @@ Watcher = Callable[[np.ndarray], None]
 anybody reads them: it may look, or write others in their place.
 """
 
-Segments = list[Sequence[Call]]
-"""Calls of a frame, some firings at a time."""
-
-Ports = dict[tuple[str, int], Port]
-"""Input or output and image (of those of a run) -> its port."""
+Runs = list[Callable[[], None]]
+"""A frame: instructions that run without a break, and what looks at memory between them."""
 
 UFUNC_BUFFER = 1024
 """Elements of numpy's own buffers for strided operands: they are the only memory that the firings
@@ -79,13 +73,6 @@ SEGMENT = 64
 
 GUARD_BYTES = 4096
 """Bytes behind the arena that nothing may touch; a measured frame checks them."""
-
-
-def aligned_bytes(size: int, alignment: int = 64) -> np.ndarray:
-    """Uninitialised bytes that start at a multiple of `alignment`."""
-    raw = np.empty(size + alignment, np.uint8)
-    start = -raw.ctypes.data % alignment
-    return raw[start : start + size]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,23 +87,6 @@ class Measurement:
     call_peak_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Firing:
-    """What a firing does: its own calls, those that store the rows of outputs that it completes, and
-    those that keep tapped tensors.
-    """
-
-    calls: tuple[Call, ...]
-    stored: tuple[Call, ...]
-    deliveries: tuple[Delivery, ...]
-    tapped: tuple[Call, ...]
-
-    @property
-    def storing(self) -> tuple[Call, ...]:
-        """All calls where outputs are stored."""
-        return *self.calls, *self.stored, *self.tapped
-
-
 class Executable:
     """A compiled plan: call it with inputs, get the outputs of a frame.
 
@@ -127,8 +97,8 @@ class Executable:
     kernels: the backend. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
     `Watcher`; a tensor that nothing stores is none that could be watched. threads: that share a
     frame: native code large steps, numpy matrix products (those of phases are so small that sharing
-    one among threads takes several times as long as computing it). memory: bytes for its arena, of which
-    it uses the first, guard bytes behind it; its own by default. Who gives it takes care that programs which
+    one among threads takes several times as long as computing it). memory: of the backend, whose pools have
+    the program's bytes and guard bytes, or more; its own by default. Who gives it takes care that programs which
     share it take turns.
     """
 
@@ -139,7 +109,7 @@ class Executable:
         threads: int = 1,
         kernels: KernelSet = NUMPY,
         watchers: Mapping[str, Watcher] | None = None,
-        memory: np.ndarray | None = None,
+        memory: Storage | None = None,
     ) -> None:
         self.plan = plan
         self._watchers = dict(watchers or {})
@@ -147,123 +117,96 @@ class Executable:
         self._pools, self._threads = ThreadpoolController(), threads
         kernels = kernels.shared(threads)
         self._program = lower(plan, kernels)
-        self._memory = _memory_of(self._program, memory)
+        self._memory = memory or self._allocated(kernels)
         self._sink: Sink = _nowhere
         self._running_in: int | None = None
         self._kernels, self._lends = kernels, bool(self._program.results)
-        self._lent: weakref.ref[Any] | None = None
-        tensors, images = plan.network.tensors, range(self._program.frames)
-        self._input_ports: Ports = {
-            (t.name, image): kernels.port(t.dtype) for t in plan.network.inputs for image in images
+        self._held: Callable[[], bool] = _by_nobody
+        self._ports = {
+            (port.name, port.image, port.output): number
+            for number, port in enumerate(self._program.ports)
         }
-        self._output_ports: Ports = {
-            (output.name, image): kernels.port(output.tensor.dtype)
-            for output in plan.network.outputs
-            for image in images
-            if output.tensor is not None
-        }
+        tensors = plan.network.tensors
         self._taps = {
             name: np.empty((_frames(plan), *tensors[name].storage_shape), tensors[name].dtype)
             for name in taps
         }
+        self.firings = len(self._program.code)
         self._bind()
+
+    def _allocated(self, kernels: KernelSet) -> Storage:
+        """Pools of its own, guard bytes behind each."""
+        sizes = self._program.pools
+        return kernels.allocate({name: size + GUARD_BYTES for name, size in sizes.items()})
 
     # Compiling -----------------------------------------------------------------------------------
 
     def _bind(self) -> None:
-        """Bind every firing to the memory."""
-        self._firings = tuple(self._bound())
-        self.firings = len(self._firings)
-        self._segments = self._storing = self._chained([one.storing for one in self._firings])
-        self._handing_on: Segments | None = None
+        """Bind the program to the memory."""
+        self._bound = self._kernels.bind(self._program, self._memory)
+        for name in ("_storing", "_in_segments", "_handing_on", "_one_by_one"):
+            self.__dict__.pop(name, None)
 
     @property
     def packed_bytes(self) -> int | None:
         """Bytes of weights as the kernels have them, beside those of the network; None where that is not
         known.
         """
-        return self._kernels.packed(call for one in self._firings for call in one.calls)
+        return self._program.constants.packed_bytes or None
 
-    def _chained(self, per_firing: Sequence[Sequence[Call]]) -> Segments:
-        """The calls of all firings, some firings at a time."""
-        return [
-            self._kernels.chained(
-                [call for calls in per_firing[start : start + SEGMENT] for call in calls]
-            )
-            for start in range(0, len(per_firing), SEGMENT)
-        ]
+    def _between(self, start: int, stop: int, handing_on: bool = False) -> Runs:
+        """Firings [start, stop) of a frame, and behind each what looks at memory: rows of outputs that are handed on
+        instead of stored, and tapped tensors.
+        """
+        program, found, waiting = self._program, list[Callable[[], None]](), list[int]()
+        for number in range(start, stop):
+            waiting += program.code[number]
+            actor, phase = self.plan.order[number]
+            looks = self._tapped(self.plan.conversion.actor[actor], phase)
+            if handing_on:
+                for delivery in program.deliveries[number]:
+                    looks = [*self._delivered(delivery), *looks]
+            else:
+                waiting += program.stores[number]
+            if waiting and (looks or number == stop - 1):
+                found.append(self._bound.prepared(waiting))
+                waiting = []
+            found += looks
+        if waiting:
+            found.append(self._bound.prepared(waiting))
+        return found
 
-    def _bound(self) -> Iterator[_Firing]:
-        """The calls of every firing."""
-        known: dict[Hashable, tuple[Call, ...]] = {}
-        program = self._program
-        for firing, deliveries, (actor, phase) in zip(
-            program.firings, program.deliveries, self.plan.order, strict=True
-        ):
-            calls: tuple[Call, ...] = ()
-            if isinstance(firing, Feed):
-                calls = self._fed(firing)
-            elif isinstance(firing, Step):
-                key = key_of(firing)
-                if key not in known:
-                    known[key] = tuple(self._kernels.bind(firing, self._memory))
-                calls = known[key]
-            tapped = self._tapped(self.plan.conversion.actor[actor], phase)
-            stored = [call for one in deliveries for call in self._stored(one)]
-            yield _Firing(calls, tuple(stored), deliveries, tuple(tapped))
+    @cached_property
+    def _storing(self) -> Runs:
+        """A frame whose outputs are stored."""
+        return self._between(0, self.firings)
 
-    def _fed(self, feed: Feed) -> tuple[Call, ...]:
-        """Calls that take rows of an input as they are needed, converted on the way."""
-        port = self._input_ports[feed.tensor.name, feed.image]
-        parts = (part.start for part in feed.part) if feed.part else (0,) * len(feed.target.shape)
-        return tuple(port.taken((feed.rows.start, *parts), feed.target, self._memory))
+    @cached_property
+    def _handing_on(self) -> Runs:
+        """A frame whose rows of outputs go to a function of the caller."""
+        return self._between(0, self.firings, handing_on=True)
 
-    def _stored(self, one: Delivery) -> Sequence[Call]:
-        """Calls that put rows of an output into the array that the caller gets."""
-        port = self._output_ports[one.output, one.image]
-        starts = (one.rows.start, *(0,) * len(one.source.shape))
-        return port.given(starts, one.source, self._memory)
-
-    def _handed_on(self) -> Segments:
-        """The calls where rows go to a function of the caller; made when first asked for."""
-        if self._handing_on is None:
-            self._handing_on = self._chained(
-                [
-                    (
-                        *one.calls,
-                        *(call for rows in one.deliveries for call in self._delivered(rows)),
-                        *one.tapped,
-                    )
-                    for one in self._firings
-                ]
-            )
-        return self._handing_on
-
-    def _delivered(self, one: Delivery) -> Iterator[Call]:
-        """Calls that hand on rows of an output, those that lie evenly spaced together."""
+    def _delivered(self, one: Delivery) -> Iterator[Callable[[], None]]:
+        """What hands on rows of an output, those that are evenly spaced together."""
         start, whole = one.rows.start, one.source
         for at in range(whole.count) if whole.pieces else ():
-            pieces = [array_of(piece.part(at, at + 1), self._memory) for piece in whole.pieces]
-            row = one.output, one.image, start + at, start + at + 1
-            yield self._deliver_joined, (*row, pieces, 1 + whole.along)
+            yield partial(self._deliver_joined, one, start + at, whole.part(at, at + 1))
         for a, b in () if whole.pieces else whole.runs:
-            source = array_of(one.source.part(a, b), self._memory)
-            source.flags.writeable = False
-            yield self._deliver, (one.output, one.image, start + a, start + b, source)
+            yield partial(self._deliver, one, start + a, whole.part(a, b))
 
-    def _deliver(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-        self._sink(name, image, start, stop, rows)
-
-    def _deliver_joined(
-        self, name: str, image: int, start: int, stop: int, pieces: list[np.ndarray], along: int
-    ) -> None:
-        """Rows whose pieces lie in several buffers, as one array."""
-        rows = np.concatenate(pieces, axis=along)
+    def _deliver(self, one: Delivery, start: int, view: View) -> None:
+        rows = self._memory.read(view)
         rows.flags.writeable = False
-        self._sink(name, image, start, stop, rows)
+        self._sink(one.output, one.image, start, start + view.count, rows)
 
-    def _tapped(self, work: ActorWork, phase: int) -> list[Call]:
-        calls: list[Call] = []
+    def _deliver_joined(self, one: Delivery, start: int, view: View) -> None:
+        """A row whose pieces are in several buffers, as one array."""
+        rows = np.concatenate(list(map(self._memory.read, view.pieces)), axis=1 + view.along)
+        rows.flags.writeable = False
+        self._sink(one.output, one.image, start, start + 1, rows)
+
+    def _tapped(self, work: ActorWork, phase: int) -> Runs:
+        found: Runs = []
         for write in work.writes:
             tap = self._taps.get(write.tensor.name)
             watcher = self._watchers.get(write.tensor.name)
@@ -275,11 +218,19 @@ class Executable:
                 continue
             view = self.plan.addresses.view(write.tensor, Rows(from_, to))
             if watcher is not None:
-                calls.extend((watcher, (rows,)) for rows in pieces_of(view, self._memory))
+                found += [partial(self._watched, watcher, part) for _, part in _parts(view)]
             if tap is not None:
-                flat = tap.reshape(-1, *tap.shape[2:])
-                calls.extend(copies(flat[from_:to], view, self._memory))
-        return calls
+                rows = tap.reshape(-1, *tap.shape[2:])[from_:to]
+                found += [partial(self._kept, rows[at], part) for at, part in _parts(view)]
+        return found
+
+    def _watched(self, watcher: Watcher, view: View) -> None:
+        rows = self._memory.read(view)
+        watcher(rows)
+        self._memory.write(view, rows)
+
+    def _kept(self, target: np.ndarray, view: View) -> None:
+        np.copyto(target, self._memory.read(view))
 
     @property
     def taps(self) -> Mapping[str, np.ndarray]:
@@ -333,12 +284,13 @@ class Executable:
                 self._take_back()
                 if on_rows is None:
                     outputs = self._outputs(out or {})
-                self._segments = self._storing if on_rows is None else self._handed_on()
+                self._frame_runs = self._storing if on_rows is None else self._handing_on
                 for first in range(0, network.batch, frames):
                     for tensor in network.inputs:
                         for image in range(frames):
                             one = _image(feeds[tensor.name], network, first + image)
-                            self._input_ports[tensor.name, image].open(tensor.to_storage(one))
+                            port = self._ports[tensor.name, image, False]
+                            self._bound.open(port, tensor.to_storage(one))
                     if on_rows is None:
                         self._open_outputs(outputs, first, out or {})
                     else:
@@ -348,20 +300,33 @@ class Executable:
                 if on_rows is not None:
                     self._hand_on_constants(on_rows)
             finally:
-                for port in (*self._input_ports.values(), *self._output_ports.values()):
-                    port.open(None)
+                for port in self._ports.values():
+                    self._bound.open(port, None)
                 self._sink, self._running_in = _nowhere, None
         return outputs
 
     def _fire(self, first: int, progress: Progress | None) -> None:
-        rounds = self.plan.network.batch // self._program.frames
-        total, done = self.firings * rounds, self.firings * (first // self._program.frames)
         with _silent():
-            for index, segment in enumerate(self._segments):
-                for function, arguments in segment:
-                    function(*arguments)
-                if progress is not None:
-                    progress(done + min(self.firings, (index + 1) * SEGMENT), total)
+            if progress is None or self._frame_runs is not self._storing:
+                for run in self._frame_runs:
+                    run()
+                if progress is None:
+                    return
+            rounds = self.plan.network.batch // self._program.frames
+            total, done = self.firings * rounds, self.firings * (first // self._program.frames)
+            if self._frame_runs is not self._storing:
+                progress(done + self.firings, total)
+                return
+            for last, runs in self._in_segments:
+                for run in runs:
+                    run()
+                progress(done + last, total)
+
+    @cached_property
+    def _in_segments(self) -> list[tuple[int, Runs]]:
+        """A frame whose outputs are stored, some firings at a time, and how many have ended then."""
+        cuts = [*range(0, self.firings, SEGMENT), self.firings]
+        return [(stop, self._between(start, stop)) for start, stop in pairwise(cuts)]
 
     def time_firings(
         self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
@@ -369,7 +334,7 @@ class Executable:
         """Run a frame (of a batch, its last images count) and tell when each firing ended by
         `clock`, the start in front.
 
-        The calls are those of every frame, in their order; only the clock is read between firings.
+        The instructions are those of every frame, in their order; only the clock is read between firings.
         """
         times: list[int] = []
 
@@ -378,18 +343,18 @@ class Executable:
             times.clear()
             with _silent():
                 times.append(clock())
-                for firing in per_firing:
-                    for function, arguments in firing:
-                        function(*arguments)
+                for runs in per_firing:
+                    for run in runs:
+                        run()
                     times.append(clock())
 
         self._frame(x, timed)
         return tuple(times)
 
     @cached_property
-    def _one_by_one(self) -> list[Sequence[Call]]:
-        """The calls of every firing, as few as can be."""
-        return [self._kernels.chained(one.storing) for one in self._firings]
+    def _one_by_one(self) -> list[Runs]:
+        """Every firing of a frame by itself."""
+        return [self._between(number, number + 1) for number in range(self.firings)]
 
     # Inputs and outputs --------------------------------------------------------------------------
 
@@ -457,15 +422,10 @@ class Executable:
         return found
 
     def _lend(self, tensor: Tensor, view: View) -> np.ndarray:
-        """An output where it lies in the arena, all images of a run."""
-        owner: Any = self._lent() if self._lent is not None else None
-        if owner is None:
-            memory: Any = self._memory[view.pool]
-            # alive as long as any array that looks at the arena through it
-            owner = (ctypes.c_uint8 * memory.size).from_buffer(memory)
-            self._lent = weakref.ref(owner)
-        lent = np.frombuffer(owner, np.uint8)
-        rows = array_of(view, {view.pool: lent})
+        """An output where it is in the arena, all images of a run."""
+        rows, held = self._memory.lend(view)
+        before = self._held
+        self._held = lambda: held() or before()
         one = tensor.to_onnx(rows[: tensor.rows])
         if self._program.frames == 1:
             return one
@@ -474,14 +434,13 @@ class Executable:
 
     def _take_back(self) -> None:
         """The arena without outputs that were lent: if the caller still holds any they stay as they
-        are, and so does the arena that they lie in.
+        are, and so does the arena that they are in.
         """
-        if self._lent is not None and self._lent() is not None:
+        if self._held():
             self._lends = False
-            self._memory = _memory_of(self._program)
+            self._memory = self._allocated(self._kernels)
             self._bind()
-            self.__dict__.pop("_one_by_one", None)
-        self._lent = None
+        self._held = _by_nobody
 
     def _open_outputs(
         self, outputs: Mapping[str, np.ndarray], first: int, given: Mapping[str, np.ndarray]
@@ -496,7 +455,8 @@ class Executable:
                 continue
             for image in range(self._program.frames):
                 whole = _image(outputs[output.name], network, first + image)
-                self._output_ports[output.name, image].open(output.tensor.to_storage(whole))
+                port = self._ports[output.name, image, True]
+                self._bound.open(port, output.tensor.to_storage(whole))
 
     def _sent(self, on_rows: OnRows, first: int) -> Sink:
         """Rows go to the caller's function, which sees floating point errors as before the frame."""
@@ -539,7 +499,7 @@ class Executable:
 
         planned, touched, firing, whole = self.plan.planned_bytes, 0, 0, 0
         if on_rows is not None:
-            self._handed_on()  # once for all frames
+            _ = self._handing_on  # made once for all frames
         outputs: dict[str, np.ndarray] = {}
 
         def traced(first: int) -> None:
@@ -554,15 +514,16 @@ class Executable:
         for pattern in (_PATTERN, ~_PATTERN):
             outputs = {}
             self._take_back()
-            (memory,) = self._memory.values()
-            _fill(memory, pattern)
+            (pool,) = self._program.pools
+            _fill(self._memory, pool, planned + GUARD_BYTES, pattern)
             tracemalloc.start()
             try:
                 outputs = self._frame(x, traced, out, on_rows)
                 whole = max(whole, tracemalloc.get_traced_memory()[1])
             finally:
                 tracemalloc.stop()
-            touched = max(touched, _last_change(memory, pattern))
+            read = self._memory.read(_bytes(pool, planned + GUARD_BYTES))[0]
+            touched = max(touched, _last_change(read, pattern))
             if touched > planned:
                 raise PlanError(
                     f"byte {touched} was written, the arena has {planned} ({GUARD_BYTES} guard bytes follow)"
@@ -572,12 +533,27 @@ class Executable:
         return outputs, Measurement(touched, firing, whole)
 
 
-def _memory_of(program: Program, given: np.ndarray | None = None) -> dict[str, np.ndarray]:
-    """The bytes of every pool, guard bytes behind them: of those that are given, or new ones."""
-    if given is None:
-        return {name: aligned_bytes(size + GUARD_BYTES) for name, size in program.pools.items()}
-    ((name, size),) = program.pools.items()
-    return {name: given[: size + GUARD_BYTES]}
+def _bytes(pool: str, size: int) -> View:
+    """The first bytes of a pool as one row."""
+    return View(pool, (0,), (size,), (1,), Format("uint8"))
+
+
+def _parts(view: View) -> Iterator[tuple[tuple[slice, ...], View]]:
+    """Rows, run by run of every piece, each as a view, and where they are in an array of all."""
+    start = 0
+    for piece in view.pieces or (view,):
+        along: tuple[slice, ...] = ()
+        if view.pieces:
+            stop = start + piece.shape[view.along]
+            along = *(slice(None),) * view.along, slice(start, stop)
+            start = stop
+        for a, b in piece.runs:
+            yield (slice(a, b), *along), piece.part(a, b)
+
+
+def _by_nobody() -> bool:
+    """Whether lent rows are held, where none are lent."""
+    return False
 
 
 def _frames(plan: Plan) -> int:
@@ -611,8 +587,8 @@ def _silent() -> Iterator[None]:
 _PATTERN = np.frombuffer(bytes.fromhex("c71fa9ffc71fa9ff"), np.uint8).copy()
 
 
-def _fill(memory: np.ndarray, pattern: np.ndarray) -> None:
-    memory[...] = np.resize(pattern, memory.size)
+def _fill(memory: Storage, pool: str, size: int, pattern: np.ndarray) -> None:
+    memory.write(_bytes(pool, size), np.resize(pattern, (1, size)))
 
 
 def _last_change(memory: np.ndarray, pattern: np.ndarray) -> int:

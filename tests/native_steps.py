@@ -15,16 +15,13 @@ import numpy as np
 from csdfgen.errors import ToolError
 from csdfgen.native import packing
 from csdfgen.native.build import find_compiler
-from csdfgen.native.library import (
-    CLIP,
-    LEAKY,
-    NONE,
-    Activation,
-    ConvStep,
-    Layer,
-    Source,
-    Target,
+from csdfgen.native.records import CLIP, LEAKY, NONE
+from csdfgen.native.structures import ctype
+
+Activation, ConvStep, Layer = (
+    ctype(f"csdf_{name}") for name in ("activation", "conv_step", "layer")
 )
+Source, Target = ctype("csdf_source"), ctype("csdf_target")
 
 __all__ = [
     "CANARY",
@@ -192,7 +189,7 @@ def activated(x: np.ndarray, activation: tuple[int, float, float]) -> np.ndarray
 class Bound:
     """A step, and what it points to."""
 
-    step: ConvStep
+    step: Any
     kept: list[Any] = field(default_factory=list)
 
     @property
@@ -200,7 +197,7 @@ class Bound:
         return ctypes.addressof(self.step)
 
 
-def layer_of(layer: Convolution) -> tuple[Layer, list[Any]]:
+def layer_of(layer: Convolution) -> tuple[Any, list[Any]]:
     """The structure of a layer with packed weights, and the arrays that it points to."""
     out, ins, *kernel = layer.weights.shape
     if layer.kind == "depthwise":
@@ -238,7 +235,7 @@ def step_of(
     rows: tuple[int, int] | None = None,
     residual: Map | None = None,
     part: tuple[int, int, int, int] | None = None,
-    packed: tuple[Layer, list[Any]] | None = None,
+    packed: tuple[Any, list[Any]] | None = None,
     padding: Collection[int] = (),
 ) -> Bound:
     """A step that computes output rows [a, b); part: column, columns, channel, channels; padding: numbers
@@ -262,11 +259,12 @@ def step_of(
     target = Target(
         targets.ctypes.data, out.stride, last - first, column, columns, channel, channels
     )
-    step = ConvStep(ctypes.pointer(struct), sources, len(pieces), pieces[0].width, target)
+    places = ctypes.addressof(struct), ctypes.addressof(sources)
+    step = ConvStep(*places, len(pieces), pieces[0].width, target)
     if residual is not None:
         table = pointers([residual.address(r) for r in range(first, last)])
         source = Source(table.ctypes.data, residual.stride, residual.channels)
-        step.residual = ctypes.pointer(source)
+        step.residual = ctypes.addressof(source)
         kept += [table, source]
     if layer.kind in ("winograd", "winograd_row"):
         room_for = (

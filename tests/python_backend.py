@@ -9,8 +9,9 @@ workspace that the plan has for the step.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from math import exp, inf, prod
 from struct import Struct
@@ -19,8 +20,10 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.ports import NumpyPort
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image
+from csdfgen.kernels.arrays import HostMemory, allocated
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.numpy_bound import NumpyBound, moves
+from csdfgen.kernels.steps import Call, Code, Memory, Move, Step, View, by_image
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
@@ -458,27 +461,63 @@ class PythonKernels:
         """All that it needs, however much more there is."""
         return self.workspace(step, {})
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        """One call for each image and layer, and one that takes sums into an output apart."""
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        """A step as it is: what it does is found in it when it runs. Rows come and go by numpy."""
+        if isinstance(step, Move):
+            return moves(step)
         needed = self.workspace(step, {})
         if needed > step.workspace.size:
             raise PlanError(
                 f"firing {step.firing} ({step.actor}): needs {needed} bytes of workspace, "
                 f"its plan has {step.workspace.size}"
             )
-        return [call for one in by_image(step) for call in _calls(one, memory)]
+        return [Instruction(_STEP, (step,), ())]
 
-    def port(self, dtype: str) -> NumpyPort:
-        """Rows come and go by numpy."""
-        return NumpyPort()
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+        """Arrays of bytes."""
+        return allocated(pools, shrinks=shrinks)
 
-    def packed(self, calls: Iterable[Call]) -> int | None:
-        """None are packed."""
-        return 0
+    def bind(self, program: Code, memory: HostMemory) -> _Bound:
+        """One call for each image and layer, and one that takes sums into an output apart."""
+        return _Bound(program, memory)
 
-    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """As they are."""
-        return calls
+
+_STEP = "step"
+
+
+class _Bound:
+    """Steps in memory; moves are numpy's."""
+
+    def __init__(self, program: Code, memory: HostMemory) -> None:
+        moving = [one for one in program.instructions if one.kernel != _STEP]
+        self._moves = NumpyBound(replace(program, instructions=tuple(moving)), memory)  # type: ignore[type-var]
+        self._runs: list[Callable[[], None]] = []
+        moved = 0
+        for one in program.instructions:
+            if one.kernel == _STEP:
+                (step,) = one.fields
+                self._runs.append(partial(_run, step, memory))
+            else:
+                self._runs.append(self._moves.prepared([moved]))
+                moved += 1
+
+    def open(self, port: int, array: np.ndarray | None) -> None:
+        self._moves.open(port, array)
+
+    def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
+        runs = [self._runs[number] for number in numbers]
+
+        def run() -> None:
+            for one in runs:
+                one()
+
+        return run
+
+
+def _run(step: Step, memory: Memory) -> None:
+    for one in by_image(step):
+        for function, arguments in _calls(one, memory):
+            function(*arguments)
 
 
 def _doubles(layer: Layer) -> int:

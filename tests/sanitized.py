@@ -13,7 +13,7 @@ import ctypes
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from pathlib import Path
 
@@ -23,12 +23,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import csdfgen
+from csdfgen.kernels.arrays import HostMemory
+from csdfgen.kernels.instructions import Constants, Instruction, address_of
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Call, Memory, Step, View
+from csdfgen.kernels.steps import Code, Memory, Move, Step, View
+from csdfgen.native.bound import NativeBound
 from csdfgen.native.build import STANDARD, find_compiler
 from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
-from csdfgen.native.strided import address_of
+from csdfgen.native.library import Library, load
 from csdfgen.rewriting.fuse import fuse
 from runtime.executor import Executable
 from tests import random_networks
@@ -56,32 +58,60 @@ def environment() -> dict[str, str] | None:
 class Guarded(NativeKernels):
     """Kernels around which all is poisoned that they have no business with."""
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        calls = super().bind(step, memory)
-        sanitizer = ctypes.CDLL(None)
-        poison = sanitizer["__asan_poison_memory_region"]
-        unpoison = sanitizer["__asan_unpoison_memory_region"]
-        poison.argtypes = unpoison.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-        every = [(address_of(array), array.nbytes) for array in memory.values()]
-        mine = [
-            one for view in (*step.inputs, *step.outputs) if view for one in _touched(view, memory)
-        ]
-        mine += [one for view in step.states for one in _touched(view, memory)]
-        pad = step.workspace
-        if pad.size:
-            mine.append((address_of(memory[pad.pool]) + pad.offset, pad.size))
+    def __init__(self, library: Library) -> None:
+        super().__init__(library)
+        self._steps: dict[Instruction, Step] = {}
 
-        def guard() -> None:
-            for at, size in every:
-                poison(at, size)
-            for at, size in mine:
-                unpoison(at - at % 8, size + at % 8)
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        made = super().lower(step, constants)
+        if isinstance(step, Step):
+            self._steps.update(dict.fromkeys(made, step))
+        return made
 
-        def release() -> None:
-            for at, size in every:
-                unpoison(at, size)
+    def bind(self, program: Code, memory: HostMemory) -> NativeBound:
+        bound = super().bind(program, memory)
+        plain = bound.prepared
 
-        return [(guard, ()), *calls, (release, ())]
+        def prepared(numbers: Sequence[int]) -> Callable[[], None]:
+            runs = []
+            for number in numbers:
+                step = self._steps.get(program.instructions[number])
+                run = plain([number])
+                runs.append(run if step is None else _guarded(run, step, memory))
+
+            def every() -> None:
+                for one in runs:
+                    one()
+
+            return every
+
+        bound.prepared = prepared  # type: ignore[method-assign]
+        return bound
+
+
+def _guarded(run: Callable[[], None], step: Step, memory: Memory) -> Callable[[], None]:
+    """Run while all is poisoned but what a step may touch."""
+    sanitizer = ctypes.CDLL(None)
+    poison = sanitizer["__asan_poison_memory_region"]
+    unpoison = sanitizer["__asan_unpoison_memory_region"]
+    poison.argtypes = unpoison.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+    every = [(address_of(array), array.nbytes) for array in memory.values()]
+    views = (*step.inputs, *step.outputs, *step.states)
+    mine = [one for view in views if view for one in _touched(view, memory)]
+    pad = step.workspace
+    if pad.size:
+        mine.append((address_of(memory[pad.pool]) + pad.offset, pad.size))
+
+    def guarded() -> None:
+        for at, size in every:
+            poison(at, size)
+        for at, size in mine:
+            unpoison(at - at % 8, size + at % 8)
+        run()
+        for at, size in every:
+            unpoison(at, size)
+
+    return guarded
 
 
 def _touched(view: View, memory: Memory) -> Iterator[tuple[int, int]]:

@@ -8,7 +8,7 @@ one step: blocks of each of them, outputs all together.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from sys import maxsize
@@ -18,12 +18,13 @@ import numpy as np
 
 from csdfgen.kernels.arrays import copies
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Call, KernelSet, Memory, Scratchpad, Step, View
+from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
 from csdfgen.lowering.program import key_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind, Mode, phases, stored_rows
+from tests.lowered import bound_step, run_step
 
 __all__ = ["Layout", "declared", "overwritten", "run_rolling", "run_scattered", "run_together"]
 
@@ -234,7 +235,7 @@ def run_rolling(
     memory |= {f"o{k}": np.empty(array.nbytes, np.uint8) for k, array in enumerate(found)}
     sizes = {name: array.nbytes for name, array in memory.items()}
     memory["w"] = np.empty(1 << 20, np.uint8)
-    known: dict[Hashable, list[Call]] = {}
+    known: dict[Hashable, Callable[[], None]] = {}
 
     def slab(name: str, tensor: Tensor, rows: int) -> View:
         steps = _contiguous(tensor.storage_shape, tensor.itemsize)
@@ -259,10 +260,9 @@ def run_rolling(
         step = replace(step, workspace=Scratchpad("w", 0, size))
         key = key_of(step)
         if key not in known:
-            known[key] = list(kernels.chained(kernels.bind(step, memory)))
+            known[key] = bound_step(kernels, step, memory)
         with np.errstate(all="ignore"):
-            for function, arguments in known[key]:
-                function(*arguments)
+            known[key]()
         for k, whole in enumerate(found):
             part = whole[phase.out.start : phase.out.stop]
             np.copyto(part, memory[f"o{k}"][: part.nbytes].view(part.dtype).reshape(part.shape))
@@ -294,8 +294,7 @@ def _run(
         memory["w"] = raw[start:]
         bound = replace(step, workspace=Scratchpad("w", 0, size))
         with np.errstate(all="ignore"):
-            for function, arguments in kernels.chained(kernels.bind(bound, memory)):
-                function(*arguments)
+            run_step(kernels, bound, memory)
         assert (memory["w"][size:] == PATTERN).all(), "wrote behind its workspace"
     found: list[list[np.ndarray]] = [[] for _ in feeds]
     for tensor, view in zip(layer.outputs, outputs, strict=True):

@@ -1,15 +1,18 @@
-"""Where do the constants of a program lie? In one blob: packed weights, biases, numbers.
+"""Where are the constants of a program in what is emitted? In one blob: packed weights, biases, numbers.
 
-Constants are known by their addresses in this process. Those that overlap are one piece, equal pieces
-are stored once; a piece of 64 bytes and more starts at a multiple of 64, others at one of 8.
+Of every array in the pool of weights that part is taken which something refers to. Parts that overlap are one piece,
+equal pieces are stored once; a piece of 64 bytes and more starts at a multiple of 64, others at one of 8.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from csdfgen.kernels.instructions import Constants
 
 __all__ = ["Blob"]
 
@@ -17,20 +20,20 @@ _LINE, _WORD = 64, 8
 
 
 class Blob:
-    """Constants in ranges [low, high) of addresses. size: bytes, a multiple of 64."""
+    """The constants of programs. size: bytes, a multiple of 64."""
 
-    def __init__(self, ranges: Iterable[tuple[int, int]]) -> None:
-        asked = list(ranges)
-        self._pieces = list(_merged(asked))
+    def __init__(self, constants: Constants) -> None:
+        self._constants = constants
+        self._pieces = list(_merged(constants.used))
         self._lows = [low for low, _ in self._pieces]
         self._offsets = [0] * len(self._pieces)
         self._stored: list[tuple[int, int, int]] = []
         known: dict[tuple[int, bytes], int] = {}
         end = 0
-        # as they are asked for: addresses differ from run to run
-        for number in dict.fromkeys(bisect_right(self._lows, low) - 1 for low, _ in asked):
+        # in the order in which they were asked for
+        for number in dict.fromkeys(bisect_right(self._lows, low) - 1 for low, _ in constants.used):
             low, high = self._pieces[number]
-            key = high - low, hashlib.sha256(_bytes(low, high)).digest()
+            key = high - low, hashlib.sha256(self._bytes(low, high)).digest()
             if key not in known:
                 alignment = _LINE if high - low >= _LINE else _WORD
                 known[key] = end = -(-end // alignment) * alignment
@@ -39,21 +42,24 @@ class Blob:
             self._offsets[number] = known[key]
         self.size = max(_LINE, -(-end // _LINE) * _LINE)
 
-    def find(self, address: int) -> int | None:
-        """The offset of a constant, None for an address that is in none."""
-        number = bisect_right(self._lows, address) - 1
-        if number < 0 or address >= self._pieces[number][1]:
-            return None
-        return self._offsets[number] + address - self._lows[number]
+    def find(self, offset: int) -> int:
+        """Where a place of the pool of weights is in the blob."""
+        number = bisect_right(self._lows, offset) - 1
+        return self._offsets[number] + offset - self._lows[number]
 
     def parts(self) -> Iterator[bytes | memoryview]:
         """The bytes of the blob, from the first to the last."""
         end = 0
         for offset, low, high in self._stored:
             yield bytes(offset - end)
-            yield _bytes(low, high)
+            yield self._bytes(low, high)
             end = offset + high - low
         yield bytes(self.size - end)
+
+    def _bytes(self, low: int, high: int) -> memoryview:
+        block = self._constants.block(low)
+        values: np.ndarray = block.values[low - block.start : high - block.start]
+        return values.data
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -72,7 +78,3 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
             end = max(end, high)
     if begin is not None and end is not None:
         yield begin, end
-
-
-def _bytes(low: int, high: int) -> memoryview:
-    return memoryview((ctypes.c_ubyte * (high - low)).from_address(low)).cast("B")

@@ -17,8 +17,9 @@ from typing import IO, Any
 import numpy as np
 
 from csdfgen.emission import times
+from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_beside, told, unit_of, write
-from csdfgen.emission.order import blob_of, bound_of
+from csdfgen.emission.order import lowered
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target, target_of
 from csdfgen.files import replacing
@@ -62,8 +63,8 @@ def bundle(
     """
     machine = target_of(target)
     report("binding")
-    programs = [bound_of(one, kernels) for one in (plan, *(part.plan for part in parts))]
-    blob = blob_of(programs)
+    programs = lowered([plan, *(part.plan for part in parts)], kernels)
+    blob = Blob(programs[0].program.constants)
     unit = unit_of(programs[0], title, maker, blob)
     timed = []
     for number, (part, program) in enumerate(zip(parts, programs[1:], strict=True)):

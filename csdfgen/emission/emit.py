@@ -17,7 +17,7 @@ from csdfgen.emission import board, project
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifier, identifiers
-from csdfgen.emission.order import Bound, blob_of, bound_of, frame_of
+from csdfgen.emission.order import Lowered, frame_of, lowered
 from csdfgen.emission.ports import ports_of
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.targets import Target, target_of
@@ -90,7 +90,8 @@ def emit(
     check_folder(folder, force)
     report("binding")
     kernels = kernels or kernels_for(replace(plan.options, backend="native"))
-    unit = unit_of(bound_of(plan, kernels), title, maker)
+    (program,) = lowered([plan], kernels)
+    unit = unit_of(program, title, maker, Blob(program.program.constants))
     report("writing")
     with told(folder), scratch_beside(folder) as scratch:
         made = fill(scratch, unit, machine, literals=literals)
@@ -99,12 +100,12 @@ def emit(
 
 
 def unit_of(
-    bound: Bound, title: str, maker: str, blob: Blob | None = None, name: str = "", timed: str = ""
+    made: Lowered, title: str, maker: str, blob: Blob, name: str = "", timed: str = ""
 ) -> Unit:
     """What is emitted of a program. blob: with its constants, and of others. name: in C, the title's by
     default. Raises ModelError for a network without outputs.
     """
-    network = bound.plan.network
+    network = made.plan.network
     if not network.outputs:
         raise ModelError("has no outputs", where=title)
     keys = [f"in:{tensor.name}" for tensor in network.inputs]
@@ -117,8 +118,8 @@ def unit_of(
         for output in network.outputs
         if output.constant is not None
     }
-    frame = frame_of(bound, ports_of(network, words), blob or blob_of([bound]))
-    return Unit(name, title, bound.plan, frame, constants, maker, timed)
+    frame = frame_of(made, ports_of(network, words), blob)
+    return Unit(name, title, made.plan, frame, constants, maker, timed)
 
 
 def fill(

@@ -1,21 +1,17 @@
-"""How do steps with addresses become initialisers? Field by field, each address by what lies there.
+"""How do instructions become initialisers? Field by field, each reference by the pool that it is in.
 
-A native step is a structure whose pointers hold addresses of this process: into the arena, into
-constants, or of a table that the step keeps. Its source says the same as `A(offset)`, `W(offset)` and
-`table + index`, so that it compiles for machines with other sizes. Tables of one type are one array;
-what is there already, also as part of another table, is not stored again. `macros` makes their
-source short.
+The source says `A(offset)`, `W(offset)` and `table + index`, so that it compiles for machines with other
+sizes. Tables of one type are one array; what is there already, also as part of another table, is not stored again.
+`macros` makes their source short.
 """
 
 from __future__ import annotations
 
-import ctypes
-import re
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -30,133 +26,39 @@ from csdfgen.emission.macros import (
     shortened,
     wrapped,
 )
-from csdfgen.errors import PlanError
-from csdfgen.native.generate import SOURCES
-from csdfgen.native.strided import Native, address_of
+from csdfgen.kernels import instructions
+from csdfgen.kernels.instructions import PADDING, Constants, Instruction, Ref, row_pool
+from csdfgen.native.records import slots_of
+from csdfgen.native.structures import Structure, kernel_structure, structure
+from csdfgen.planning import buffers
 
-__all__ = ["Pool", "Tables", "constants_of"]
+__all__ = ["Pool", "Tables"]
 
-_POINTERS = ctypes.c_void_p, ctypes.c_char_p
 _WORD = 8
 """Bytes of a row's number."""
 
 
-# What a step keeps --------------------------------------------------------------------------------
-
-
-def _kept(value: object) -> Iterator[Any]:
-    """All that a step keeps alive, however deep."""
-    if isinstance(value, (list, tuple)):
-        for one in value:
-            yield from _kept(one)
-    elif isinstance(value, (ctypes.Structure, ctypes.Array)):
-        yield value
-        yield from _kept(getattr(value, "kept", ()))
-    elif isinstance(value, np.ndarray):
-        yield value
-
-
-def constants_of(natives: Iterable[Native], arena: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Ranges of addresses of all arrays that steps keep and that do not lie in the arena."""
-    begin, end = address_of(arena), address_of(arena) + arena.size
-    for native in natives:
-        for value in _kept(native.kept):
-            if isinstance(value, np.ndarray) and value.size:
-                low, high = _bounds(value)
-                if not begin <= low < end:
-                    yield low, high
-
-
-def _bounds(values: np.ndarray) -> tuple[int, int]:
-    """Addresses of the first byte of an array, and of that behind its last."""
-    reach = [(size - 1) * step for size, step in zip(values.shape, values.strides, strict=True)]
-    low = address_of(values) + sum(step for step in reach if step < 0)
-    return low, low + sum(map(abs, reach)) + values.itemsize
-
-
-# Structures as C has them -------------------------------------------------------------------------
-
-
-def _type_of(kind: type[ctypes.Structure]) -> str:
-    """`ConvStep` -> csdf_conv_step."""
-    return "csdf" + re.sub("([A-Z])", lambda found: f"_{found[1].lower()}", kind.__name__)
-
-
 @cache
-def _declared() -> Mapping[tuple[str, str], str]:
-    """(structure, field) -> its type, of all structures of the library's headers."""
-    found = {}
-    for path in sorted(SOURCES.glob("*.h")):
-        text = re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.S)
-        for body, name in re.findall(r"typedef struct \w+ \{([^{}]*)\} (\w+);", text):
-            for line in body.split(";"):
-                first, *more = line.split(",")
-                words = re.fullmatch(r"\s*(.*?)(\w+)\s*", first, re.S)
-                if words is None:
-                    continue
-                base = " ".join(words[1].split())
-                found[name, words[2]] = base
-                for one in more:
-                    stars, plain = re.fullmatch(r"\s*(\**)(\w+)(?:\[.*\])?\s*", one).groups()  # type: ignore[union-attr]
-                    found[name, plain] = base.rstrip("* ") + " " * bool(stars) + stars
-    return found
+def _text(found: Structure) -> str:
+    """The initialiser of a structure with a %s for each of its slots."""
+    texts = []
+    for one in found.fields:
+        text = "%s" if one.inner is None else _text(one.inner)
+        texts.append(f"{{{', '.join([text] * one.count)}}}" if one.count else text)
+    return f"{{{', '.join(texts)}}}"
 
 
-def _pointee(structure: str, name: str) -> str:
-    """What a pointer of a structure points to."""
-    declared = _declared()[structure, name]
-    return declared.removesuffix("*").strip()
-
-
-@dataclass(frozen=True, slots=True)
-class _Shape:
-    """A structure, flat. text: its initialiser with a %s for each of the fields' values. fields:
-    names (of arrays positions) from the outside in, type of the innermost, whether that is a pointer, and to what in C.
-    """
-
-    text: str
-    fields: tuple[tuple[tuple[str | int, ...], Any, bool, str], ...]
-
-
-@cache
-def _shape(kind: type[ctypes.Structure]) -> _Shape:
-    texts: list[str] = []
-    fields: list[tuple[tuple[str | int, ...], Any, bool, str]] = []
-    for name, of, *_ in kind._fields_:
-        if isinstance(of, type) and issubclass(of, ctypes.Structure):
-            inner = _shape(of)
-            texts.append(inner.text)
-            fields += [((name, *path), *rest) for path, *rest in inner.fields]
-            continue
-        if isinstance(of, type) and issubclass(of, ctypes.Array):
-            length = cast(int, of._length_)
-            if not (isinstance(of._type_, type) and issubclass(of._type_, ctypes.Structure)):
-                texts.append(f"{{{', '.join(['%s'] * length)}}}")
-                fields += [((name, at), of._type_, False, "") for at in range(length)]
-                continue
-            inner = _shape(of._type_)
-            texts.append(f"{{{', '.join([inner.text] * length)}}}")
-            fields += [
-                ((name, at, *path), *rest) for at in range(length) for path, *rest in inner.fields
-            ]
-            continue
-        pointer = of in _POINTERS or hasattr(of, "contents")
-        texts.append("%s")
-        fields.append(((name,), of, pointer, _pointee(_type_of(kind), name) if pointer else ""))
-    return _Shape(f"{{{', '.join(texts)}}}", tuple(fields))
-
-
-def _number(value: float, kind: Any) -> str:
+def _number(value: float, kind: str) -> str:
     """A value of a field as C has it."""
-    if kind not in (ctypes.c_float, ctypes.c_double):
+    if kind not in ("float", "double"):
         return str(int(value))
     if value != value:
         return "NAN"
     if value in (np.inf, -np.inf):
         return "INFINITY" if value > 0 else "-INFINITY"
-    text = repr(float(np.float32(value))) if kind is ctypes.c_double else str(np.float32(value))
+    text = repr(float(np.float32(value))) if kind == "double" else str(np.float32(value))
     text = text if "." in text or "e" in text else f"{text}.0"
-    return text if kind is ctypes.c_double else f"{text}f"
+    return text if kind == "double" else f"{text}f"
 
 
 # Pools --------------------------------------------------------------------------------------------
@@ -225,15 +127,12 @@ class Pool:
 
 
 class Tables:
-    """The tables of a program, made of its native steps.
+    """The tables of a program, made of its instructions. blob: with the constants of all that will come."""
 
-    arena: whose addresses are those of the memory. blob: the constants of all steps that will come.
-    """
-
-    def __init__(self, arena: np.ndarray, blob: Blob) -> None:
-        self._begin, self._end = address_of(arena), address_of(arena) + arena.size
-        self._blob = blob
+    def __init__(self, constants: Constants, blob: Blob) -> None:
+        self._constants, self._blob = constants, blob
         self._pools: dict[str, Pool] = {}
+        self._placed: dict[tuple[Ref, str], Token] = {}
 
     @property
     def pools(self) -> list[Pool]:
@@ -283,77 +182,53 @@ class Tables:
         for pool in self._pools.values():
             pool.marks.add(len(pool.rows))
 
-    def add(self, native: Native) -> tuple[Token, ...]:
-        """The kernel and the step of a native call as a record has them."""
-        known: dict[int, Any] = {}
-        for value in _kept((native.step, native.kept)):
-            if not isinstance(value, np.ndarray) and ctypes.sizeof(value):
-                known[ctypes.addressof(value)] = value
-        empty = {
-            ctypes.addressof(value)
-            for value in _kept(native.kept)
-            if not isinstance(value, np.ndarray) and not ctypes.sizeof(value)
-        }
-        step = self._table([native.step], known, empty)
-        return (LITERAL, f"csdf_{native.kernel}"), step
+    def add(self, made: Instruction) -> tuple[Token, ...]:
+        """The kernel and the step of an instruction as a record has them."""
+        step = self._records(kernel_structure(made.kernel), [slots_of(made)])
+        return (LITERAL, f"csdf_{made.kernel}"), step
 
-    def _table(
-        self, table: Sequence[ctypes.Structure], known: Mapping[int, Any], empty: set[int]
-    ) -> Token:
-        """Where structures of one kind stand."""
-        kind = type(table[0])
-        shape = _shape(kind)
-        pool = self.pool(_type_of(kind), shape.text)
-        rows = [self._row(one, shape, known, empty) for one in table]
-        return pool.name, pool.add(rows)
+    def _records(self, kind: Structure, rows: Sequence[Sequence[Any]]) -> Token:
+        """Where structures of one kind are. rows: the values of their slots."""
+        pool = self.pool(kind.name, _text(kind))
+        return pool.name, pool.add(
+            [
+                tuple(
+                    self._place(value, slot.type)
+                    if slot.pointer
+                    else (NUMBER, _number(value, slot.type))
+                    for slot, value in zip(kind.slots, row, strict=True)
+                )
+                for row in rows
+            ]
+        )
 
-    def _row(
-        self, one: ctypes.Structure, shape: _Shape, known: Mapping[int, Any], empty: set[int]
-    ) -> tuple[Token, ...]:
-        found: list[Token] = []
-        for path, kind, pointer, pointee in shape.fields:
-            value: Any = one
-            for name in path:
-                value = value[name] if isinstance(name, int) else getattr(value, name)
-            if not pointer:
-                found.append((NUMBER, _number(value, kind)))
-                continue
-            if not isinstance(value, (int, type(None))):
-                value = ctypes.cast(value, ctypes.c_void_p).value
-            found.append(self._place(value, pointee, known, empty))
-        return tuple(found)
-
-    def _place(
-        self, address: int | None, pointee: str, known: Mapping[int, Any], empty: set[int]
-    ) -> Token:
-        """What lies at an address."""
-        if not address:
+    def _place(self, ref: Ref | None, pointee: str) -> Token:
+        """A reference as source. pointee: the type of what is there."""
+        if ref is None:
             return LITERAL, "NULL"
-        if self._begin <= address < self._end:
-            return ARENA, address - self._begin
-        value = known.get(address)
-        if value is None:
-            offset = self._blob.find(address)
-            if offset is not None:
-                return WEIGHTS, offset
-            if address in empty:
-                return LITERAL, "NULL"
-            raise PlanError("a step points to something that it does not keep")
-        if isinstance(value, ctypes.Structure):
-            return self._table([value], known, empty)
-        return self._array(value, pointee, known, empty)
+        if ref.pool == buffers.ARENA:
+            return ARENA, ref.offset
+        if ref.pool == instructions.WEIGHTS:
+            return WEIGHTS, self._blob.find(ref.offset)
+        known = self._placed.get((ref, pointee))
+        if known is None:
+            known = self._placed[ref, pointee] = self._table(ref, pointee)
+        return known
 
-    def _array(
-        self, table: ctypes.Array[Any], pointee: str, known: Mapping[int, Any], empty: set[int]
-    ) -> Token:
-        of = table._type_
-        if isinstance(of, type) and issubclass(of, ctypes.Structure):
-            return self._table(cast(Sequence[ctypes.Structure], list(table)), known, empty)
-        rows: list[tuple[Token, ...]]
-        if of is ctypes.c_void_p:
+    def _table(self, ref: Ref, pointee: str) -> Token:
+        """A table of constants."""
+        table, rows = self._constants.rows_of(ref), row_pool(ref)
+        if not table:
+            return LITERAL, "NULL"
+        if rows is not None:
             pool = self.pool(pointee, name="reads" if pointee.startswith("const ") else "writes")
-            rows = [(self._place(address, "", known, empty),) for address in table]
-        else:
-            pool = self.pool(pointee.removeprefix("const "), name="numbers")
-            rows = [((NUMBER, _number(value, of)),) for value in table]
-        return pool.name, pool.add(rows)
+            places = [None if at == PADDING else Ref(rows, at) for at in table]
+            return pool.name, pool.add([(self._place(one, ""),) for one in places])
+        plain = pointee.removeprefix("const ")
+        if plain != ref.pool:
+            raise AssertionError(f"a table of {ref.pool} where {pointee} is wanted")
+        if plain.startswith("csdf_"):
+            kind = structure(plain)
+            return self._records(kind, [kind.flat(row) for row in table])
+        numbers = self.pool(plain, name="numbers")
+        return numbers.name, numbers.add([((NUMBER, _number(one, plain)),) for one in table])

@@ -16,10 +16,12 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.arrays import array_of, copies, matched
+from csdfgen.kernels.arrays import HostMemory, allocated, array_of, copies, matched
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.numpy_bound import NumpyBound, moves
+from csdfgen.kernels.numpy_code import written_down
 from csdfgen.kernels.parts import as_rows, at_once, halves, is_array, parts_of
-from csdfgen.kernels.ports import NumpyPort
-from csdfgen.kernels.steps import Call, Memory, Step, View, by_image, demand_of
+from csdfgen.kernels.steps import Call, Code, Memory, Move, Step, View, by_image, demand_of
 from csdfgen.model.network import Layer, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
@@ -95,8 +97,14 @@ class NumpyKernels:
             return scratch.end
         return max((self._taken(half, memory, size) for half in halves(step)), default=scratch.end)
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        """See `KernelSet.bind`."""
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        """See `KernelSet.lower`."""
+        if isinstance(step, Move):
+            return moves(step)
+        return [written_down(call, constants) for call in self.calls_of(step, constants.memory)]
+
+    def calls_of(self, step: Step, memory: Memory) -> list[Call]:
+        """The prepared calls that compute a step in this memory. Raises PlanError."""
         pad = step.workspace
         block = memory[pad.pool][pad.offset : pad.offset + pad.size]
         calls: list[Call] = []
@@ -108,17 +116,13 @@ class NumpyKernels:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return calls
 
-    def port(self, dtype: str) -> NumpyPort:
-        """See `KernelSet.port`."""
-        return NumpyPort()
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+        """See `KernelSet.allocate`."""
+        return allocated(pools, shrinks=shrinks)
 
-    def packed(self, calls: Iterable[Call]) -> int | None:
-        """See `KernelSet.packed`: arrays of weights are held by whatever numpy calls, unseen."""
-        return None
-
-    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """See `KernelSet.chained`."""
-        return calls
+    def bind(self, program: Code, memory: HostMemory) -> NumpyBound:
+        """See `KernelSet.bind`."""
+        return NumpyBound(program, memory)
 
     def _fitted(self, step: Step, memory: Memory, block: np.ndarray) -> list[Call]:
         """The calls of a step, or of its halves one after the other if they take more than there is."""

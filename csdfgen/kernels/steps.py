@@ -3,18 +3,19 @@
 A slab is a list of rows, each at an offset of its own in a pool of memory; rows that happen to lie
 evenly spaced are what numpy likes best, and `runs` finds them. Nothing in a step is a live array,
 and nothing in it depends on a backend or on data: a program is the list of a plan's steps
-(`csdfgen.lowering`), and a backend is a `KernelSet` that binds each of them to memory.
+(`csdfgen.lowering`), and a backend is a `KernelSet` that makes instructions of each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol
 
 import numpy as np
 
+from csdfgen.kernels.instructions import Constants, Instruction
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape
 from csdfgen.model.rows import Rows
@@ -23,13 +24,17 @@ from csdfgen.ops._spread import NEAR
 from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
 
 __all__ = [
+    "Bound",
     "Call",
+    "Code",
     "KernelSet",
     "Memory",
+    "Move",
     "Port",
     "Scratchpad",
     "Starts",
     "Step",
+    "Storage",
     "View",
     "by_image",
     "demand_of",
@@ -146,23 +151,76 @@ Starts = tuple[int, ...]
 """First element along each axis of an array (rows, *row shape)."""
 
 
-class Port(Protocol):
-    """An array of the caller's, one image in storage order: (rows, *row shape). Calls are bound to a
-    port once; before a frame it is opened on an array.
+@dataclass(frozen=True, slots=True, eq=False)
+class Port:
+    """An array of the caller's, one image in storage order: (rows, *row shape).
+
+    name: of an input or an output of the network. image: of those of an iteration. dtype: of the elements in memory;
+    the caller's array may have another, and any strides. output: whether it is written.
     """
 
-    def open(self, array: np.ndarray | None) -> None:
-        """The array of the frames to come; None: nothing is moved."""
+    name: str
+    image: int
+    dtype: str
+    output: bool
 
-    def taken(self, starts: Starts, view: View, memory: Memory) -> Sequence[Call]:
-        """Calls that fill rows from the array, from `starts` on, converted to their type."""
 
-    def given(self, starts: Starts, view: View, memory: Memory) -> Sequence[Call]:
-        """Calls that write rows into the array, from `starts` on."""
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """Rows between a port, from `starts` on, and memory. port: its number among the ports of the program."""
+
+    port: int
+    starts: Starts
+    view: View
+    output: bool
+
+
+class Storage(Protocol):
+    """The pools of a program in memory, wherever that is. Views are of evenly spaced rows, without pieces."""
+
+    def read(self, view: View) -> np.ndarray:
+        """Rows as an array (rows, *row shape); may be the memory itself."""
+
+    def write(self, view: View, rows: np.ndarray) -> None:
+        """Put rows, an array (rows, *row shape), into memory."""
+
+    def lend(self, view: View) -> tuple[np.ndarray, Callable[[], bool]]:
+        """Rows as `read` gives them, and what tells whether they are memory that somebody still looks at."""
+
+    def shrink(self, pool: str, size: int) -> None:
+        """Nobody needs what is behind the first bytes of a pool now; it may be needed later, with anything in it."""
+
+
+class Bound(Protocol):
+    """A program in memory, ready to run."""
+
+    def open(self, port: int, array: np.ndarray | None) -> None:
+        """The array of the frames to come, (rows, *row shape); None: nothing is moved."""
+
+    def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
+        """What runs instructions of the program, by their numbers, one after the other, and has ended when it returns."""
+
+
+class Code(Protocol):
+    """What a backend needs of a program: see `csdfgen.lowering.program.Program`."""
+
+    @property
+    def pools(self) -> Mapping[str, int]: ...
+
+    @property
+    def instructions(self) -> Sequence[Instruction]: ...
+
+    @property
+    def constants(self) -> Constants: ...
+
+    @property
+    def ports(self) -> Sequence[Port]: ...
 
 
 class KernelSet(Protocol):
-    """A backend. Sets are values without a state that matters: caches alone."""
+    """A backend: which layers it computes, in how much workspace, by which instructions, and in whose memory these run.
+    Backends are values without a state that matters: caches alone.
+    """
 
     @property
     def name(self) -> str:
@@ -173,41 +231,36 @@ class KernelSet(Protocol):
         """What its kernels are made of: an instruction set, or whose they are."""
 
     def shared(self, threads: int) -> KernelSet:
-        """The same backend, whose calls so many threads share."""
+        """The same backend, whose instructions so many threads share."""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
-        """Bytes that `bind` will need for a step, before anything is placed: every view then lies in
+        """Bytes that `lower` will need for a step, before anything is placed: every view is then in
         a pool of its buffer's name, which has `sizes[name]` bytes (or more, if its rows reach
         further). At most `limit`, but never less than the least with which the step can be
-        computed; None: as much as makes it fastest. Rows that lie together here lie together later
-        too, others anywhere: then `bind` needs no more.
+        computed; None: as much as makes it fastest. Rows that are contiguous here stay contiguous later,
+        others may be anywhere: then `lower` needs no more.
         """
 
     def used(self, step: Step, size: int) -> int:
-        """Bytes that `bind` makes use of where a step, whose rows lie where it says, has `size` bytes of
+        """Bytes that `lower` makes use of where a step, whose rows are where it says, has `size` bytes of
         workspace, at least the least with which it can be computed.
         """
 
-    def bind(self, step: Step, memory: Memory) -> Sequence[Call]:
-        """Calls that compute the step in this memory, in blocks that fit its workspace, which may
-        have any size from the least on. Raises PlanError if it needs more than it has.
+    def lower(self, step: Step | Move, constants: Constants) -> Sequence[Instruction]:
+        """Instructions that compute a step, in blocks that fit its workspace, which may
+        have any size from the least on; or that move rows. Raises PlanError if it needs more than it has.
         """
 
-    def port(self, dtype: str) -> Port:
-        """A port between an array of the caller's and rows of elements of this type."""
-
-    def packed(self, calls: Iterable[Call]) -> int | None:
-        """Bytes of weights that these calls work on, as kernels have them in memory; None where that is
-        not known.
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> Storage:
+        """Memory for pools of so many bytes, with anything in it. shrinks: what `Storage.shrink` names is given back to
+        the system.
         """
 
-    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """Calls that do the same as these, whoever bound them, as few as can be: they are made one
-        after the other, and nothing else in between.
-        """
+    def bind(self, program: Code, memory: Any) -> Bound:
+        """A program in memory that this backend has allocated, its constants uploaded."""
 
 
 def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:

@@ -14,7 +14,8 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, View, structures
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import KernelSet, Move, Port, Scratchpad, Step, View, structures
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -23,7 +24,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Delivery", "Feed", "Program", "key_of", "lower"]
+__all__ = ["Delivery", "Feed", "Firings", "Program", "firings_of", "key_of", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,11 +55,13 @@ class Delivery:
 
 
 @dataclass(frozen=True, eq=False)
-class Program:
-    """pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
+class Firings:
+    """What a plan does, before any backend has seen it.
+
+    pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
     there is nothing to do (outputs, and layers that are views). deliveries: for every firing what is
-    handed on when it has ended. frames: images that one run takes. results: outputs that lie in the
-    arena when a run has ended, all rows of all its images.
+    handed on when it has ended. frames: images that one run takes. results: outputs that are in the
+    arena when a run has ended, all rows of all its images. ports: inputs, then outputs, of each image.
     """
 
     pools: Mapping[str, int]
@@ -66,6 +69,19 @@ class Program:
     deliveries: tuple[tuple[Delivery, ...], ...]
     frames: int
     results: Mapping[str, View]
+    ports: tuple[Port, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Program(Firings):
+    """The same as instructions of a backend, each once. constants: the pools that they refer to and only read. code: for
+    every firing the numbers of its instructions; stores: of those that store the rows of outputs that it completes.
+    """
+
+    instructions: tuple[Instruction, ...]
+    constants: Constants
+    code: tuple[tuple[int, ...], ...]
+    stores: tuple[tuple[int, ...], ...]
 
 
 def key_of(step: Step) -> Hashable:
@@ -91,8 +107,8 @@ def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
     return source, tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in order)
 
 
-def lower(plan: Plan, kernels: KernelSet) -> Program:
-    """The program of a plan.
+def firings_of(plan: Plan, kernels: KernelSet) -> Firings:
+    """The steps of a plan.
 
     Raises what the checker raises for a plan that is not sound, PlanError for a layer that the
     backend cannot compute, named with the reason.
@@ -130,7 +146,65 @@ def lower(plan: Plan, kernels: KernelSet) -> Program:
         for output in plan.network.outputs
         if output.tensor is not None and plan.options.result == "arena"
     }
-    return Program(plan.pools, tuple(firings), deliveries, conversion.frames, results)
+    ports = [(tensor.name, tensor, False) for tensor in plan.network.inputs]
+    ports += [
+        (one.name, one.tensor, True) for one in plan.network.outputs if one.tensor is not None
+    ]
+    return Firings(
+        plan.pools,
+        tuple(firings),
+        deliveries,
+        conversion.frames,
+        results,
+        tuple(
+            Port(name, image, tensor.dtype, output)
+            for name, tensor, output in ports
+            for image in range(conversion.frames)
+        ),
+    )
+
+
+def lower(plan: Plan, kernels: KernelSet, constants: Constants | None = None) -> Program:
+    """The program of a plan. constants: to which those of the program are added, where several share them.
+
+    Raises what `firings_of` raises; PlanError for a step that the backend cannot compute in its workspace.
+    """
+    work = firings_of(plan, kernels)
+    constants = constants or Constants(work.pools)
+    known: dict[Instruction, int] = {}
+    steps: dict[Hashable, tuple[int, ...]] = {}
+
+    def lowered(one: Step | Move) -> tuple[int, ...]:
+        made = kernels.lower(one, constants)
+        return tuple(known.setdefault(instruction, len(known)) for instruction in made)
+
+    ports = {(port.name, port.image, port.output): k for k, port in enumerate(work.ports)}
+    code: list[tuple[int, ...]] = []
+    stores: list[tuple[int, ...]] = []
+    for firing, deliveries in zip(work.firings, work.deliveries, strict=True):
+        if isinstance(firing, Feed):
+            taken = [part.start for part in firing.part] or [0] * len(firing.target.shape)
+            port = ports[firing.tensor.name, firing.image, False]
+            code.append(lowered(Move(port, (firing.rows.start, *taken), firing.target, False)))
+        elif isinstance(firing, Step):
+            key = key_of(firing)
+            if key not in steps:
+                steps[key] = lowered(firing)
+            code.append(steps[key])
+        else:
+            code.append(())
+        given: tuple[int, ...] = ()
+        for one in deliveries:
+            starts = one.rows.start, *(0,) * len(one.source.shape)
+            given += lowered(Move(ports[one.output, one.image, True], starts, one.source, True))
+        stores.append(given)
+    return Program(
+        **{name: getattr(work, name) for name in Firings.__dataclass_fields__},
+        instructions=tuple(known),
+        constants=constants,
+        code=tuple(code),
+        stores=tuple(stores),
+    )
 
 
 def _deliveries(

@@ -8,20 +8,21 @@ workspace.
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import groupby
-from typing import Any, cast
 
 from csdfgen.errors import PlanError
+from csdfgen.kernels.arrays import HostMemory, allocated
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.numpy_code import written_down
 from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Call, Memory, Step, by_image
+from csdfgen.kernels.steps import Call, Code, Move, Step, by_image
 from csdfgen.model.network import Layer
+from csdfgen.native.bound import NativeBound
 from csdfgen.native.families import AS_ESTIMATED, Family, family_of
-from csdfgen.native.library import Library, Record
-from csdfgen.native.ports import NativePort
-from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.library import Library
+from csdfgen.native.moves import moves
+from csdfgen.native.strided import Loop, joined, translated
 from csdfgen.native.threads import Team
 from csdfgen.native.ways import Ways
 from csdfgen.ops import operator_of
@@ -84,81 +85,53 @@ class NativeKernels:
             default=0,
         )
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        """See `KernelSet.bind`. Raises PlanError too for a call that has no native kernel."""
-        calls: list[Call] = []
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        """See `KernelSet.lower`. Raises PlanError too for a call that has no native kernel."""
+        if isinstance(step, Move):
+            return moves(step, constants)
+        found: list[Instruction] = []
         try:
             for one, family in _parts(step, self._ways):
                 if family is None:
-                    calls.extend(self._translated(NUMPY.bind(one, memory)))
+                    found += self._translated(NUMPY.calls_of(one, constants.memory), constants)
                 else:
-                    calls.extend((self._known(made), ()) for made in family.kernels(one, memory))
+                    found += family.lower(one, constants)
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
-        return calls
+        return found
 
-    def _translated(self, calls: Iterable[Call]) -> Iterable[Call]:
-        kernels: list[Native] = []
+    def _translated(self, calls: Iterable[Call], constants: Constants) -> list[Instruction]:
+        """Loops for prepared calls of numpy, as few as can be."""
+        found: list[Instruction] = []
+        loops: list[Loop] = []
+
+        def take_loops() -> None:
+            found.extend(loop.lower(constants) for loop in joined(loops))
+            loops.clear()
+
         for call in calls:
             try:
-                made = [self._known(kernel) for kernel in translated(call)]
+                made = translated(call, constants)
+                lacking = [one.kernel for one in made if not self._library.has(one.kernel)]
+                if lacking:
+                    raise PlanError(f"there is no native kernel '{lacking[0]}'")
             except PlanError:
                 if not self._fallback:
                     raise
-                yield from self._in_few(kernels)
-                yield call
-                kernels = []
+                take_loops()
+                found.append(written_down(call, constants))
             else:
-                kernels += made
-        yield from self._in_few(kernels)
-
-    def _in_few(self, kernels: Sequence[Native]) -> list[Call]:
-        return [(self._known(kernel), ()) for kernel in joined(kernels)]
-
-    def _known(self, made: Native) -> Native:
-        """A kernel that the library has."""
-        try:
-            made.bound_to(self._library)
-        except KeyError:
-            raise PlanError(f"there is no native kernel '{made.kernel}'") from None
-        return made
-
-    def port(self, dtype: str) -> NativePort:
-        """See `KernelSet.port`."""
-        return NativePort(self._library, dtype)
-
-    def packed(self, calls: Iterable[Call]) -> int | None:
-        """See `KernelSet.packed`."""
-        arrays = {
-            id(array): array.nbytes
-            for function, _ in calls
-            if isinstance(function, Native)
-            for array in function.packed
-        }
-        return sum(arrays.values())
-
-    def chained(self, calls: Sequence[Call]) -> Sequence[Call]:
-        """See `KernelSet.chained`: kernels that follow each other are one call."""
-        found: list[Call] = []
-        for native, group in groupby(calls, lambda call: isinstance(call[0], Native)):
-            some = list(group)
-            if not native or (len(some) == 1 and self._team is None):
-                found.extend(some)
-                continue
-            if self._team is not None:
-                found.append(self._team.call([cast(Native, call[0]) for call in some]))
-            else:
-                found.append((self._library.run, (_table(some), len(some))))
+                loops += made
+        take_loops()
         return found
 
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+        """See `KernelSet.allocate`."""
+        return allocated(pools, shrinks=shrinks)
 
-def _table(calls: Sequence[Call]) -> Any:
-    """Records of kernels, which keep alive what they point to."""
-    kernels = [cast(Native, call[0]) for call in calls]
-    records = [Record(kernel.function, ctypes.addressof(kernel.step)) for kernel in kernels]
-    table: Any = (Record * len(records))(*records)
-    table.kept = kernels  # arrays of ctypes take attributes, and who calls holds nothing else
-    return table
+    def bind(self, program: Code, memory: HostMemory) -> NativeBound:
+        """See `KernelSet.bind`."""
+        return NativeBound(self._library, program, memory, self._team)
 
 
 def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:

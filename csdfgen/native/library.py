@@ -8,439 +8,35 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
-from ctypes import (
-    POINTER,
-    Structure,
-    c_char_p,
-    c_double,
-    c_float,
-    c_int32,
-    c_size_t,
-    c_ssize_t,
-    c_void_p,
-)
+from ctypes import c_char_p, c_double, c_float, c_int32, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from csdfgen.errors import ToolError
 from csdfgen.native.build import FLAGS, LEVELS, NATIVE, build
+from csdfgen.native.structures import constant, structure
 
-__all__ = [
-    "ADD",
-    "CLIP",
-    "COPY",
-    "DIVIDE",
-    "HARD_SIGMOID",
-    "HARD_SWISH",
-    "LEAK",
-    "LEAKY",
-    "MULTIPLY",
-    "NONE",
-    "PANEL",
-    "RANK",
-    "SCALE",
-    "SIGMOID",
-    "SUBTRACT",
-    "SWISH",
-    "TO_BYTES",
-    "TO_INTEGERS",
-    "TO_VALUES",
-    "Activation",
-    "ByteAverageStep",
-    "ByteConvStep",
-    "ByteLayer",
-    "ByteMapStep",
-    "BytePoolStep",
-    "ByteSource",
-    "ByteSumStep",
-    "ByteTarget",
-    "ConvStep",
-    "Dim",
-    "GemmStep",
-    "Layer",
-    "Library",
-    "MapStep",
-    "PoolStep",
-    "Port",
-    "Record",
-    "Rescaling",
-    "Source",
-    "Stage",
-    "Strided",
-    "Target",
-    "Transfer",
-    "load",
-]
-
-NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = range(7)
-COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = range(7)
-TO_BYTES, TO_INTEGERS, TO_VALUES = range(3)
-TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = range(5)
-PANEL = 16
-RANK = 10
-"""Most dimensions of a strided kernel: CSDF_RANK."""
-
-_VERSION = 9
-
-
-class Activation(Structure):
-    """csdf_activation."""
-
-    _fields_ = (("kind", c_int32), ("a", c_float), ("b", c_float))
-
-
-class Source(Structure):
-    """csdf_source."""
-
-    _fields_ = (("rows", c_void_p), ("stride", c_int32), ("channels", c_int32))
-
-
-class Target(Structure):
-    """csdf_target."""
-
-    _fields_ = (
-        ("rows", c_void_p),
-        ("stride", c_int32),
-        ("count", c_int32),
-        ("column", c_int32),
-        ("columns", c_int32),
-        ("channel", c_int32),
-        ("channels", c_int32),
-    )
-
-
-class Layer(Structure):
-    """csdf_layer."""
-
-    _fields_ = (
-        ("in_channels", c_int32),
-        ("out_channels", c_int32),
-        ("groups", c_int32),
-        ("kernel_h", c_int32),
-        ("kernel_w", c_int32),
-        ("stride_h", c_int32),
-        ("stride_w", c_int32),
-        ("dilation_h", c_int32),
-        ("dilation_w", c_int32),
-        ("pad_left", c_int32),
-        ("activation", Activation),
-        ("weights", c_void_p),
-        ("bias", c_void_p),
-    )
-
-
-class ConvStep(Structure):
-    """csdf_conv_step."""
-
-    _fields_ = (
-        ("layer", POINTER(Layer)),
-        ("pieces", POINTER(Source)),
-        ("piece_count", c_int32),
-        ("width", c_int32),
-        ("out", Target),
-        ("residual", POINTER(Source)),
-        ("workspace", c_void_p),
-        ("workspace_bytes", c_size_t),
-        ("tile", c_int32),
-        ("some", c_int32),
-        ("each", c_int32),
-        ("apart", c_int32),
-    )
-
-
-class GemmStep(Structure):
-    """csdf_gemm_step."""
-
-    _fields_ = (
-        ("inputs", c_int32),
-        ("outputs", c_int32),
-        ("first", c_int32),
-        ("parts", c_int32),
-        ("count", c_int32),
-        ("channel", c_int32),
-        ("channels", c_int32),
-        ("begin", c_int32),
-        ("end", c_int32),
-        ("activation", Activation),
-        ("weights", c_void_p),
-        ("bias", c_void_p),
-        ("sizes", c_void_p),
-        ("rows", c_void_p),
-        ("out", c_void_p),
-    )
-
-
-class MapStep(Structure):
-    """csdf_map_step."""
-
-    _fields_ = (
-        ("operation", c_int32),
-        ("count", c_int32),
-        ("columns", c_int32),
-        ("channels", c_int32),
-        ("operands", Source * 3),
-        ("out", c_void_p),
-        ("stride", c_int32),
-        ("activation", Activation),
-    )
-
-
-class PoolStep(Structure):
-    """csdf_pool_step."""
-
-    _fields_ = (
-        ("average", c_int32),
-        ("kernel_h", c_int32),
-        ("kernel_w", c_int32),
-        ("stride_h", c_int32),
-        ("stride_w", c_int32),
-        ("dilation_h", c_int32),
-        ("dilation_w", c_int32),
-        ("pad_left", c_int32),
-        ("width", c_int32),
-        ("begin", c_int32),
-        ("end", c_int32),
-        ("count", c_int32),
-        ("columns", c_int32),
-        ("stride", c_int32),
-        ("source", Source),
-        ("out", c_void_p),
-        ("rows_seen", c_void_p),
-        ("columns_seen", c_void_p),
-        ("activation", Activation),
-    )
-
-
-class ByteSource(Structure):
-    """csdf_byte_source."""
-
-    _fields_ = (("rows", c_void_p), ("stride", c_int32), ("channels", c_int32))
-
-
-class ByteTarget(Structure):
-    """csdf_byte_target."""
-
-    _fields_ = Target._fields_
-
-
-class Rescaling(Structure):
-    """csdf_rescaling."""
-
-    _fields_ = (
-        ("kind", c_int32),
-        ("zero", c_int32),
-        ("low", c_int32),
-        ("high", c_int32),
-        ("factors", c_void_p),
-    )
-
-
-class ByteLayer(Structure):
-    """csdf_byte_layer."""
-
-    _fields_ = (
-        ("in_channels", c_int32),
-        ("out_channels", c_int32),
-        ("groups", c_int32),
-        ("kernel_h", c_int32),
-        ("kernel_w", c_int32),
-        ("stride_h", c_int32),
-        ("stride_w", c_int32),
-        ("dilation_h", c_int32),
-        ("dilation_w", c_int32),
-        ("pad_left", c_int32),
-        ("flip", c_int32),
-        ("padding", c_int32),
-        ("pace", c_int32),
-        ("into", Rescaling),
-        ("weights", c_void_p),
-        ("bias", c_void_p),
-        ("zeros", c_void_p),
-    )
-
-
-class ByteConvStep(Structure):
-    """csdf_byte_conv_step."""
-
-    _fields_ = (
-        ("layer", POINTER(ByteLayer)),
-        ("pieces", POINTER(ByteSource)),
-        ("piece_count", c_int32),
-        ("width", c_int32),
-        ("out", ByteTarget),
-        ("workspace", c_void_p),
-        ("workspace_bytes", c_size_t),
-        ("each", c_int32),
-        ("apart", c_int32),
-    )
-
-
-class ByteMapStep(Structure):
-    """csdf_byte_map_step."""
-
-    _fields_ = (
-        ("operation", c_int32),
-        ("count", c_int32),
-        ("columns", c_int32),
-        ("channels", c_int32),
-        ("low", c_int32),
-        ("high", c_int32),
-        ("flip", c_int32 * 2),
-        ("zeros", c_int32 * 2),
-        ("set", c_float * 3),
-        ("table", c_void_p),
-        ("operands", ByteSource * 2),
-        ("out", c_void_p),
-        ("stride", c_int32),
-    )
-
-
-class BytePoolStep(Structure):
-    """csdf_byte_pool_step."""
-
-    _fields_ = (
-        ("flip", c_int32),
-        ("kernel_h", c_int32),
-        ("kernel_w", c_int32),
-        ("stride_h", c_int32),
-        ("stride_w", c_int32),
-        ("dilation_h", c_int32),
-        ("dilation_w", c_int32),
-        ("pad_left", c_int32),
-        ("width", c_int32),
-        ("begin", c_int32),
-        ("count", c_int32),
-        ("columns", c_int32),
-        ("stride", c_int32),
-        ("source", ByteSource),
-        ("out", c_void_p),
-    )
-
-
-class ByteAverageStep(Structure):
-    """csdf_byte_average_step."""
-
-    _fields_ = (
-        ("flip", c_int32),
-        ("kernel_h", c_int32),
-        ("kernel_w", c_int32),
-        ("stride_h", c_int32),
-        ("stride_w", c_int32),
-        ("dilation_h", c_int32),
-        ("dilation_w", c_int32),
-        ("pad_left", c_int32),
-        ("width", c_int32),
-        ("count", c_int32),
-        ("columns", c_int32),
-        ("stride", c_int32),
-        ("source_zero", c_int32),
-        ("zero", c_int32),
-        ("low", c_int32),
-        ("high", c_int32),
-        ("scale", c_float),
-        ("out_scale", c_float),
-        ("source", ByteSource),
-        ("out", c_void_p),
-        ("rows_seen", c_void_p),
-        ("columns_seen", c_void_p),
-    )
-
-
-class ByteSumStep(Structure):
-    """csdf_byte_sum_step."""
-
-    _fields_ = (
-        ("flip", c_int32),
-        ("begin", c_int32),
-        ("end", c_int32),
-        ("count", c_int32),
-        ("width", c_int32),
-        ("rest", c_int32),
-        ("zero", c_int32),
-        ("low", c_int32),
-        ("high", c_int32),
-        ("factor", c_float),
-        ("source", ByteSource),
-        ("sums", c_void_p),
-        ("out", c_void_p),
-    )
-
-
-class Dim(Structure):
-    """csdf_dim."""
-
-    _fields_ = tuple((name, c_ssize_t) for name in ("size", "a", "b", "c", "out"))
-
-
-class Strided(Structure):
-    """csdf_strided."""
-
-    _fields_ = (
-        ("dims", c_void_p),
-        ("rank", c_int32),
-        ("count", c_int32),
-        ("a", c_void_p),
-        ("b", c_void_p),
-        ("c", c_void_p),
-        ("out", c_void_p),
-        ("index", c_void_p),
-        ("along", c_ssize_t),
-        ("out_along", c_ssize_t),
-    )
-
-
-class Record(Structure):
-    """csdf_record."""
-
-    _fields_ = (("kernel", c_void_p), ("step", c_void_p))
-
-
-class Port(Structure):
-    """csdf_port."""
-
-    _fields_ = (("base", c_void_p), ("copy", c_void_p), ("strides", c_ssize_t * RANK))
-
-
-class Transfer(Structure):
-    """csdf_transfer."""
-
-    _fields_ = (
-        ("port", POINTER(Port)),
-        ("dims", c_void_p),
-        ("axes", c_void_p),
-        ("starts", c_void_p),
-        ("rank", c_int32),
-        ("port_rank", c_int32),
-        ("into_port", c_int32),
-        ("memory", c_void_p),
-    )
-
-
-class Stage(Structure):
-    """csdf_stage."""
-
-    _fields_ = (("records", c_void_p), ("first", c_void_p), ("parts", c_int32))
-
+__all__ = ["Library", "load"]
 
 _KNOWN = (
-    Layer,
-    ConvStep,
-    GemmStep,
-    Strided,
-    Dim,
-    Record,
-    Port,
-    Transfer,
-    Stage,
-    MapStep,
-    PoolStep,
-    ByteLayer,
-    ByteConvStep,
-    ByteMapStep,
-    BytePoolStep,
-    ByteSumStep,
-    ByteAverageStep,
+    "csdf_layer",
+    "csdf_conv_step",
+    "csdf_gemm_step",
+    "csdf_strided",
+    "csdf_dim",
+    "csdf_record",
+    "csdf_port",
+    "csdf_transfer",
+    "csdf_stage",
+    "csdf_map_step",
+    "csdf_pool_step",
+    "csdf_byte_layer",
+    "csdf_byte_conv_step",
+    "csdf_byte_map_step",
+    "csdf_byte_pool_step",
+    "csdf_byte_sum_step",
+    "csdf_byte_average_step",
 )
 """Structures in the order of csdf_size_of."""
 
@@ -466,10 +62,11 @@ class Library:
             version = self._library.csdf_version()
         except (OSError, AttributeError) as error:
             raise ToolError(f"is no library of kernels: {error}", where=str(path)) from None
-        wanted = [ctypes.sizeof(kind) for kind in _KNOWN]
-        if (version, sizes) != (_VERSION, wanted):
+        wanted = [structure(name).size for name in _KNOWN]
+        known = constant("CSDF_VERSION")
+        if (version, sizes) != (known, wanted):
             raise ToolError(
-                f"has version {version} and structures of {sizes} bytes; {_VERSION} and {wanted} are needed",
+                f"has version {version} and structures of {sizes} bytes; {known} and {wanted} are needed",
                 where=str(path),
             )
         self.path = path
@@ -495,10 +92,10 @@ class Library:
         self._peak.restype, self._peak.argtypes = c_double, (c_int32, c_void_p)
         self._winograd_bytes = self._library.csdf_winograd_bytes
         self._winograd_bytes.restype = c_size_t
-        self._winograd_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
+        self._winograd_bytes.argtypes = (c_void_p, c_int32, c_int32, c_int32)
         self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
         self._winograd_row_bytes.restype = c_size_t
-        self._winograd_row_bytes.argtypes = (POINTER(Layer), c_int32, c_int32, c_int32)
+        self._winograd_row_bytes.argtypes = (c_void_p, c_int32, c_int32, c_int32)
 
     def address(self, kernel: str) -> int:
         """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
@@ -511,11 +108,19 @@ class Library:
             found = self._addresses[kernel] = ctypes.cast(function, c_void_p).value or 0
         return found
 
+    def has(self, kernel: str) -> bool:
+        """Whether there is such a kernel."""
+        try:
+            self.address(kernel)
+        except KeyError:
+            return False
+        return True
+
     def peak(self) -> float:
         """Floating point operations a second that a core does on registers: measured now, in a few
         hundredths of a second, the fastest of several times.
         """
-        kept = ctypes.c_float(1.0)
+        kept = c_float(1.0)
         self._peak(_PEAK_ROUNDS, ctypes.byref(kept))  # the clock rises
         best = 0.0
         for _ in range(_PEAK_TIMES):
@@ -524,17 +129,17 @@ class Library:
             best = max(best, operations / max(time.thread_time() - start, 1e-9))
         return float(best)
 
-    def winograd_bytes(self, layer: Layer, tile: int, tiles: int, channels: int) -> int:
+    def winograd_bytes(self, layer: Any, tile: int, tiles: int, channels: int) -> int:
         """Workspace with which `csdf_winograd` computes so many tiles of `tile` rows at a time, from so
         many input channels at a time.
         """
-        return int(self._winograd_bytes(layer, tile, tiles, channels))
+        return int(self._winograd_bytes(ctypes.byref(layer), tile, tiles, channels))
 
-    def winograd_row_bytes(self, layer: Layer, rows: int, tiles: int, channels: int) -> int:
+    def winograd_row_bytes(self, layer: Any, rows: int, tiles: int, channels: int) -> int:
         """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time, from so
         many input channels of a group at a time.
         """
-        return int(self._winograd_row_bytes(layer, rows, tiles, channels))
+        return int(self._winograd_row_bytes(ctypes.byref(layer), rows, tiles, channels))
 
 
 @cache

@@ -10,7 +10,7 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.native.library import PANEL
+from csdfgen.native.records import PANEL
 
 __all__ = [
     "aligned",

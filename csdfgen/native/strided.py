@@ -8,8 +8,8 @@ worth more than a loop has a kernel of its own (`csdfgen.native.kernel_set`).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
 from typing import Any, cast
@@ -17,11 +17,12 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.errors import PlanError
+from csdfgen.kernels.instructions import Constants, Instruction, Ref
 from csdfgen.kernels.steps import Call
-from csdfgen.native.library import RANK, Dim, Library, Record, Strided
+from csdfgen.native.records import RANK, Dim, Strided, instruction
 from csdfgen.ops import primitives
 
-__all__ = ["Native", "address_of", "copy_kernel", "joined", "table_of", "translated"]
+__all__ = ["Loop", "copy_kernel", "joined", "translated"]
 
 _SHORT = {
     "float16": "f16",
@@ -44,134 +45,116 @@ _FOLDS: dict[Any, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
 Strides = tuple[int, ...]
 
 
-class Native:
-    """A kernel and what it is to work on: called, it runs.
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A strided kernel, named without `csdf_`, and what it works on: fields as those of `csdf_strided`.
 
-    kernel: its name in the library, without `csdf_`. step: a structure; `kept` holds what it points to,
-    `packed` the weights among that, as the kernel has them.
+    dims: (size, strides of a, b, c and the output) of every dimension.
     """
 
-    __slots__ = ("_run", "function", "kept", "kernel", "packed", "step")
+    kernel: str
+    dims: tuple[tuple[int, ...], ...]
+    a: Ref
+    b: Ref
+    c: Ref
+    out: Ref
+    count: int = 0
+    index: Ref | None = None
+    along: int = 0
+    out_along: int = 0
 
-    def __init__(
-        self,
-        kernel: str,
-        step: ctypes.Structure,
-        *kept: object,
-        packed: tuple[np.ndarray, ...] = (),
-    ) -> None:
-        self.kernel, self.step, self.kept, self.packed = kernel, step, (*kept, *packed), packed
-        self.function = 0
-
-    def bound_to(self, library: Library) -> None:
-        """Take the kernel from a library. Raises KeyError if it has none."""
-        self.function, self._run = library.address(self.kernel), library.run
-
-    def changed(self, step: ctypes.Structure, *more: object) -> Native:
-        """The same kernel on a step that points to the same things, and to more."""
-        made = Native(self.kernel, step, *self.kept, *more)
-        made.packed = self.packed
-        made.function, made._run = self.function, self._run
-        return made
-
-    def __call__(self) -> None:
-        self._run(ctypes.byref(Record(self.function, ctypes.addressof(self.step))), 1)
-
-    def __repr__(self) -> str:
-        return f"Native({self.kernel!r})"
+    def lower(self, constants: Constants) -> Instruction:
+        """The instruction, whose dimensions are a table of constants."""
+        dims = constants.table("csdf_dim", [Dim(*dim) for dim in self.dims])
+        places = self.a, self.b, self.c, self.out, self.index
+        made = Strided(dims, len(self.dims), self.count, *places, self.along, self.out_along)
+        return instruction(self.kernel, made)
 
 
-def address_of(array: np.ndarray) -> int:
-    """Of the first element."""
-    return int(array.__array_interface__["data"][0])
-
-
-def translated(call: Call) -> list[Native]:
+def translated(call: Call, constants: Constants) -> list[Loop]:
     """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
     function, arguments = call
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if isinstance(function, np.ufunc):
-        return _product(*arguments) if function is np.matmul else _ufunc(function, *arguments)
+        return (
+            _product(constants, *arguments)
+            if function is np.matmul
+            else _ufunc(constants, function, *arguments)
+        )
     if isinstance(owner, np.ufunc) and name == "reduce":
-        return _reduced(owner, *arguments)
+        return _reduced(constants, owner, *arguments)
     if isinstance(owner, np.ufunc) and name == "accumulate":
-        return _accumulated(owner, *arguments)
+        return _accumulated(constants, owner, *arguments)
     if isinstance(owner, np.ndarray) and name == "fill":
-        return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
+        return _copied(constants, owner, _filled_with(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
-    return make(*arguments)
+    return make(constants, *arguments)
 
 
-def joined(kernels: Sequence[Native]) -> list[Native]:
+def joined(loops: Sequence[Loop]) -> list[Loop]:
     """The same with as few copies as can be: those of equal shapes whose operands and whose outputs
-    lie evenly spaced are one copy with a dimension more.
+    are evenly spaced are one copy with a dimension more.
     """
-    found: list[Native] = []
+    found: list[Loop] = []
     start = 0
-    while start < len(kernels):
+    while start < len(loops):
         stop = start + 1
-        while stop < len(kernels) and _continues(
-            kernels[max(start, stop - 2) : stop], kernels[stop]
-        ):
+        while stop < len(loops) and _continues(loops[max(start, stop - 2) : stop], loops[stop]):
             stop += 1
-        some = kernels[start:stop]
+        some = loops[start:stop]
         found.append(_one_copy(some) if len(some) > 1 and _apart(some) else some[0])
         start = stop if found[-1] is not some[0] else start + 1
     return found
 
 
-def _continues(some: Sequence[Native], after: Native) -> bool:
+def _continues(some: Sequence[Loop], after: Loop) -> bool:
     """Whether a kernel goes on as one or two copies before it do."""
-    if not some[0].kernel.startswith("copy_") or after.kernel != some[0].kernel:
+    one, two = some[0], some[-1]
+    if not one.kernel.startswith("copy_") or after.kernel != one.kernel:
         return False
-    one, two, new = (cast(Strided, kernel.step) for kernel in (some[0], some[-1], after))
-    if new.rank >= RANK or _rows(new) != _rows(one):
+    if len(after.dims) >= RANK or after.dims != one.dims:
         return False
-    if not any(dim[1] for dim in _rows(one)) and not one.a == two.a == new.a:
+    if (after.a.pool, after.out.pool) != (one.a.pool, one.out.pool):
+        return False
+    if not any(dim[1] for dim in one.dims) and not one.a == two.a == after.a:
         return False  # numbers of their own, whose distance means nothing once they are written out
-    return len(some) == 1 or (new.a - two.a, new.out - two.out) == (
-        two.a - one.a,
-        two.out - one.out,
-    )
+    return len(some) == 1 or _apart_by(two, after) == _apart_by(one, two)
 
 
-def _rows(step: Strided) -> list[tuple[int, ...]]:
-    """The dimensions of a step."""
-    table = ctypes.cast(step.dims, ctypes.POINTER(Dim))
-    return [(d.size, d.a, d.b, d.c, d.out) for d in table[: step.rank]]
+def _apart_by(one: Loop, two: Loop) -> tuple[int, int]:
+    """Bytes from what a copy reads and writes to what another does."""
+    return two.a.offset - one.a.offset, two.out.offset - one.out.offset
 
 
-def _apart(some: Sequence[Native]) -> bool:
+def _apart(some: Sequence[Loop]) -> bool:
     """Whether no copy reads what one of them writes."""
-    first, last = (cast(Strided, kernel.step) for kernel in (some[0], some[-1]))
-    size = int(some[0].kernel.split("_")[1])
-    dims = _rows(first)
+    first, last = some[0], some[-1]
+    if first.a.pool != first.out.pool:
+        return True
+    size = int(first.kernel.split("_")[1])
 
-    def reach(low: int, high: int, strides: Sequence[int]) -> tuple[int, int]:
-        steps = [(dim[0] - 1) * step for dim, step in zip(dims, strides, strict=True)]
+    def reach(low: int, high: int, axis: int) -> tuple[int, int]:
+        steps = [(dim[0] - 1) * dim[axis] for dim in first.dims]
         low, high = min(low, high), max(low, high)
         return low + sum(s for s in steps if s < 0), high + sum(s for s in steps if s > 0) + size
 
-    read = reach(first.a, last.a, [dim[1] for dim in dims])
-    written = reach(first.out, last.out, [dim[4] for dim in dims])
+    read = reach(first.a.offset, last.a.offset, 1)
+    written = reach(first.out.offset, last.out.offset, 4)
     return read[1] <= written[0] or written[1] <= read[0]
 
 
-def _one_copy(some: Sequence[Native]) -> Native:
-    first, second = (cast(Strided, kernel.step) for kernel in some[:2])
+def _one_copy(some: Sequence[Loop]) -> Loop:
+    first = some[0]
     rows = [
-        (len(some), second.a - first.a, second.out - first.out),
-        *((dim[0], dim[1], dim[4]) for dim in _rows(first)),
+        (len(some), *_apart_by(first, some[1])),
+        *((dim[0], dim[1], dim[4]) for dim in first.dims),
     ]
     sizes, read, written = zip(*rows, strict=True)
     dims = _dims(sizes, read, written)
     assert dims is not None
-    table = table_of(dims)
-    places = first.a, first.out, first.out, first.out
-    made = Strided(ctypes.addressof(table), len(dims), 0, *places, None, 0, 0)
-    return Native(some[0].kernel, made, table, *(kernel.kept for kernel in some))
+    return Loop(first.kernel, dims, first.a, first.out, first.out, first.out)
 
 
 # Dimensions --------------------------------------------------------------------------------------
@@ -206,13 +189,8 @@ def _dims(shape: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], ...
     return tuple(merged)
 
 
-@lru_cache(maxsize=4096)
-def table_of(dims: tuple[tuple[int, ...], ...]) -> ctypes.Array[Dim]:
-    """(size, strides of a, b, c and the output) of every dimension, as a table; equal ones are one."""
-    return (Dim * len(dims))(*(Dim(*dim) for dim in dims))
-
-
 def _step(
+    constants: Constants,
     kernel: str,
     shape: Sequence[int],
     out: np.ndarray,
@@ -220,19 +198,16 @@ def _step(
     *operands: tuple[np.ndarray, Strides],
     index: np.ndarray | None = None,
     along: tuple[int, int, int] = (0, 0, 0),
-) -> list[Native]:
+) -> list[Loop]:
     """One strided kernel. along: count, stride, stride of the output of a dimension apart."""
     dims = _dims(shape, *(strides for _, strides in operands), out_strides)
     if dims is None:
         return []
-    table, target = table_of(dims), address_of(out)
-    places = [address_of(array) for array, _ in operands] + [target] * (3 - len(operands))
+    target = constants.place(out)
+    a, b, c, *_ = (*(constants.place(array) for array, _ in operands), target, target, target)
     count, step, out_step = along
-    where = None if index is None else address_of(index)
-    made = Strided(
-        ctypes.addressof(table), len(dims), count, *places, target, where, step, out_step
-    )
-    return [Native(kernel, made, table, out, index, *(array for array, _ in operands))]
+    where = None if index is None else constants.array(index)
+    return [Loop(kernel, dims, a, b, c, target, count, where, step, out_step)]
 
 
 def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]:
@@ -287,24 +262,28 @@ def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
 
 
 def _copied(
-    out: np.ndarray, source: Any, casting: str = "same_kind", where: np.ndarray | None = None
-) -> list[Native]:
+    constants: Constants,
+    out: np.ndarray,
+    source: Any,
+    casting: str = "same_kind",
+    where: np.ndarray | None = None,
+) -> list[Loop]:
     """numpy.copyto."""
     array = source if isinstance(source, np.ndarray) else np.asarray(source, out.dtype)
     operands = [_over(array, out.shape)]
     if where is not None:
         array = _array(array, out.dtype)
         operands = [_over(array, out.shape), _over(array, out.shape), _over(where, out.shape)]
-        return _step(f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
+        return _step(constants, f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
     kernel = copy_kernel(array.dtype, out.dtype)
-    return _step(kernel, out.shape, out, out.strides, *operands)
+    return _step(constants, kernel, out.shape, out, out.strides, *operands)
 
 
-def _ufunc(function: np.ufunc, *arguments: Any) -> list[Native]:
+def _ufunc(constants: Constants, function: np.ufunc, *arguments: Any) -> list[Loop]:
     """A ufunc with its output as the last argument."""
     *operands, out = arguments
     if function is np.positive:
-        return _copied(out, operands[0])
+        return _copied(constants, out, operands[0])
     dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
     dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
     arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
@@ -312,26 +291,29 @@ def _ufunc(function: np.ufunc, *arguments: Any) -> list[Native]:
     result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
     if out.dtype != result:
         raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
-    return _step(kernel, out.shape, out, out.strides, *arrays)
+    return _step(constants, kernel, out.shape, out, out.strides, *arrays)
 
 
 _TELLS = ("equal", "not_equal", "less", "greater", "logical")
 """How names of ufuncs begin that tell whether something is so."""
 
 
-def _clipped(x: np.ndarray, low: Any, high: Any, out: np.ndarray) -> list[Native]:
+def _clipped(
+    constants: Constants, x: np.ndarray, low: Any, high: Any, out: np.ndarray
+) -> list[Loop]:
     arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
-    return _step(f"clip_{_short(out.dtype)}", out.shape, out, out.strides, *arrays)
+    return _step(constants, f"clip_{_short(out.dtype)}", out.shape, out, out.strides, *arrays)
 
 
 def _reduced(
+    constants: Constants,
     function: np.ufunc,
     array: np.ndarray,
     axis: int | tuple[int, ...],
     dtype: Any,
     out: np.ndarray,
     keepdims: bool = False,
-) -> list[Native]:
+) -> list[Loop]:
     """ufunc.reduce."""
     name, start = _FOLDS[function]
     dims = {d % array.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
@@ -351,13 +333,20 @@ def _reduced(
         kind = "f16_in_f32"
     else:
         array = _array(array, out.dtype)
-    first = _copied(out, np.asarray(start(out.dtype), out.dtype))
-    return first + _step(f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides))
+    first = _copied(constants, out, np.asarray(start(out.dtype), out.dtype))
+    return first + _step(
+        constants, f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides)
+    )
 
 
 def _accumulated(
-    function: np.ufunc, array: np.ndarray, axis: int, dtype: Any, out: np.ndarray
-) -> list[Native]:
+    constants: Constants,
+    function: np.ufunc,
+    array: np.ndarray,
+    axis: int,
+    dtype: Any,
+    out: np.ndarray,
+) -> list[Loop]:
     """ufunc.accumulate: element by element, each from the one before."""
     front = (slice(None),) * (axis % array.ndim)
 
@@ -365,14 +354,18 @@ def _accumulated(
         index: Any = *front, slice(start, stop)
         return cast(np.ndarray, whole[index])
 
-    first = _copied(part(out, 0, 1), part(array, 0, 1))
+    first = _copied(constants, part(out, 0, 1), part(array, 0, 1))
     before, behind = part(out, None, -1), part(out, 1, None)
-    return first + _ufunc(function, before, part(array, 1, None), behind)
+    return first + _ufunc(constants, function, before, part(array, 1, None), behind)
 
 
 def _summed(
-    out: np.ndarray, out_letters: str, *operands: tuple[np.ndarray, str], start: bool = True
-) -> list[Native]:
+    constants: Constants,
+    out: np.ndarray,
+    out_letters: str,
+    *operands: tuple[np.ndarray, str],
+    start: bool = True,
+) -> list[Loop]:
     """Sums of products, dimensions named by letters."""
     sizes: dict[str, int] = {}
     for array, letters in (*operands, (out, out_letters)):
@@ -383,31 +376,40 @@ def _summed(
         own = dict(zip(letters, _over(array, array.shape)[1], strict=True))
         return tuple(own.get(letter, 0) for letter in sizes)
 
-    begun = _copied(out, np.zeros((), out.dtype)) if start else []
+    begun = _copied(constants, out, np.zeros((), out.dtype)) if start else []
     arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
     kernel = f"muladd_{_short(out.dtype)}"
-    return begun + _step(kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays)
+    return begun + _step(
+        constants, kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays
+    )
 
 
-def _einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Native]:
+def _einsum(
+    constants: Constants, subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray
+) -> list[Loop]:
     operands, target = subscripts.split("->")
     first, second = operands.split(",")
-    return _summed(out, target, (a, first), (b, second))
+    return _summed(constants, out, target, (a, first), (b, second))
 
 
-def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Native]:
+def _product(constants: Constants, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Loop]:
     """numpy.matmul: vectors are matrices of one row or column, matrices in front are broadcast."""
     m = "m" if a.ndim > 1 else ""
     n = "n" if b.ndim > 1 else ""
     batch = "abcdefgh"[: out.ndim - len(m) - len(n)]
     of_a = batch[len(batch) - max(a.ndim - 2, 0) :] + m + "k"
     of_b = batch[len(batch) - max(b.ndim - 2, 0) :] + "k" + n
-    return _summed(out, batch + m + n, (a, of_a), (b, of_b))
+    return _summed(constants, out, batch + m + n, (a, of_a), (b, of_b))
 
 
 def _taken(
-    array: np.ndarray, index: np.ndarray, axis: int, out: np.ndarray, mode: str
-) -> list[Native]:
+    constants: Constants,
+    array: np.ndarray,
+    index: np.ndarray,
+    axis: int,
+    out: np.ndarray,
+    mode: str,
+) -> list[Loop]:
     """numpy.take along an axis with an index of one dimension, mode "clip"."""
     assert index.ndim == 1 and mode == "clip"
     axis %= array.ndim
@@ -418,6 +420,7 @@ def _taken(
         return (*of.strides[:axis], *of.strides[axis + 1 :])
 
     return _step(
+        constants,
         f"take_{out.itemsize}",
         rest,
         out,
@@ -428,7 +431,9 @@ def _taken(
     )
 
 
-def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Native]:
+def _looked_up(
+    constants: Constants, table: np.ndarray, index: np.ndarray, out: np.ndarray
+) -> list[Loop]:
     """An element of a table for every index."""
     if index.itemsize != 8 or table.dtype != out.dtype or not table.flags.c_contiguous:
         raise PlanError(
@@ -436,29 +441,42 @@ def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[Na
         )
     still = (table, (0,) * out.ndim)
     return _step(
-        f"look_{out.itemsize}", out.shape, out, out.strides, _over(index, out.shape), still, still
+        constants,
+        f"look_{out.itemsize}",
+        out.shape,
+        out,
+        out.strides,
+        _over(index, out.shape),
+        still,
+        still,
     )
 
 
-def _position(name: str) -> Callable[..., list[Native]]:
-    def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[Native]:
+def _position(name: str) -> Callable[..., list[Loop]]:
+    def found(constants: Constants, array: np.ndarray, axis: int, out: np.ndarray) -> list[Loop]:
         axis %= array.ndim
         rest = (*array.shape[:axis], *array.shape[axis + 1 :])
         strides = (*array.strides[:axis], *array.strides[axis + 1 :])
         along = (array.shape[axis], array.strides[axis], 0)
         return _step(
-            f"{name}_{_short(array.dtype)}", rest, out, out.strides, (array, strides), along=along
+            constants,
+            f"{name}_{_short(array.dtype)}",
+            rest,
+            out,
+            out.strides,
+            (array, strides),
+            along=along,
         )
 
     return found
 
 
-def _two(name: str) -> Callable[..., list[Native]]:
+def _two(name: str) -> Callable[..., list[Loop]]:
     function: np.ufunc = getattr(np, name)
-    return lambda a, b, out: _ufunc(function, a, b, out)
+    return lambda constants, a, b, out: _ufunc(constants, function, a, b, out)
 
 
-_FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
+_FUNCTIONS: dict[Any, Callable[..., list[Loop]]] = {
     np.copyto: _copied,
     np.ndarray.clip: _clipped,
     np.take: _taken,
@@ -466,7 +484,7 @@ _FUNCTIONS: dict[Any, Callable[..., list[Native]]] = {
     np.argmin: _position("argmin"),
     primitives.maximum: _two("maximum"),
     primitives.minimum: _two("minimum"),
-    primitives.negative: lambda a, out: _ufunc(np.negative, a, out),
+    primitives.negative: lambda constants, a, out: _ufunc(constants, np.negative, a, out),
     primitives.einsum: _einsum,
     primitives.looked_up: _looked_up,
 }

@@ -13,25 +13,17 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.errors import InputError, option
+from csdfgen.kernels.instructions import PADDING, Constants, Instruction, Ref
+from csdfgen.kernels.steps import Call
 from csdfgen.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
-from csdfgen.native.library import (
-    DEQUANTIZE,
-    PANEL,
-    QUANTIZE,
-    ByteMapStep,
-    ConvStep,
-    GemmStep,
-    Library,
-    PoolStep,
-    Record,
-    Stage,
-)
-from csdfgen.native.strided import Native
+from csdfgen.native.library import Library
+from csdfgen.native.records import DEQUANTIZE, PANEL, QUANTIZE, THREADS, instruction, record_of
+from csdfgen.native.structures import ctype, structure
 
 __all__ = ["MOST_THREADS", "Team", "shared_out"]
 
-MOST_THREADS = 64
-"""Of a team: CSDF_THREADS."""
+MOST_THREADS = THREADS
+"""Of a team."""
 
 _WORTH = 100_000
 """Multiply-accumulates of a part, below which waiting for the others takes longer than it saves."""
@@ -64,49 +56,49 @@ class Team:
         self._team = made
         weakref.finalize(self, library.team_end, made)
 
-    def call(self, kernels: Sequence[Native]) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        """The call that runs kernels one after the other, those in parts that are worth it."""
-        records: list[Record] = []
-        kept: list[Native] = []
+    def call(self, table: int, parts: Sequence[int], kept: object) -> Call:
+        """The call that works off records, so many of each instruction in turn: those of one at the same time.
+
+        table: address of the first one.
+        """
         stages: list[tuple[int, list[int]]] = []
-        for kernel in kernels:
-            parts = shared_out(kernel, self.threads)
-            kept.extend(parts)
-            start = len(records)
-            records += [Record(one.function, ctypes.addressof(one.step)) for one in parts]
-            if len(parts) == 1 and stages and len(stages[-1][1]) == 2:
+        start = 0
+        for count in parts:
+            if count == 1 and stages and len(stages[-1][1]) == 2:
                 stages[-1][1][1] += 1  # goes on where the one before ends
             else:
-                stages.append((start, [*range(len(parts) + 1)]))
-        table: Any = (Record * len(records))(*records)
-        size = ctypes.sizeof(Record)
+                stages.append((start, [*range(count + 1)]))
+            start += count
+        size, stage = structure("csdf_record").size, ctype("csdf_stage")
         firsts = [(ctypes.c_int32 * len(first))(*first) for _, first in stages]
-        made: Any = (Stage * len(stages))(
+        made: Any = (stage * len(stages))(
             *(
-                Stage(
-                    ctypes.addressof(table) + start * size, ctypes.addressof(first), len(first) - 1
-                )
+                stage(table + start * size, ctypes.addressof(first), len(first) - 1)
                 for (start, _), first in zip(stages, firsts, strict=True)
             )
         )
-        made.kept = table, firsts, kept, self
+        made.kept = kept, firsts, self
         return self._run, (self._team, made, len(stages))
 
 
-def shared_out(kernel: Native, threads: int) -> list[Native]:
-    """The parts of a kernel's step, at most one a thread; itself alone where that is not worth it."""
-    split = _SPLITS.get(kernel.kernel)
-    return [kernel] if split is None else split(kernel, threads) or [kernel]
+def shared_out(made: Instruction, threads: int, constants: Constants) -> list[Instruction]:
+    """The parts of an instruction, at most one a thread; itself alone where that is not worth it. constants: to which
+    tables of parts are added.
+    """
+    split = _SPLITS.get(made.kernel) if threads > 1 else None
+    if split is None:
+        return [made]
+    parts = split(made.kernel, record_of(made), threads, constants)
+    return [instruction(made.kernel, part) for part in parts] or [made]
 
 
-def _convolution(kernel: Native, threads: int) -> list[Native]:
-    step: Any = kernel.step
-    layer, out = step.layer.contents, step.out
+def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    (layer,), out = constants.rows_of(step.layer), step.out
     taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
     work = out.count * out.columns * out.channels * taps
-    work *= _DEPTHWISE if kernel.kernel.startswith("depthwise") else 1
+    work *= _DEPTHWISE if kernel.startswith("depthwise") else 1
     parts = min(threads, work // _WORTH)
-    bytes_each = _FLOAT if isinstance(step, ConvStep) else 1
+    bytes_each = 1 if kernel.endswith("bytes_of") else _FLOAT
     weights = bytes_each * taps * layer.out_channels
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
@@ -115,23 +107,34 @@ def _convolution(kernel: Native, threads: int) -> list[Native]:
     found = []
     room = step.workspace_bytes // parts // _ALIGNMENT * _ALIGNMENT
     for number, (start, stop) in enumerate(_ranges(out.columns if by_columns else panels, parts)):
-        part = type(step).from_buffer_copy(step)
+        part = step._replace(out=_some(out, layer, by_columns, start, stop, panels))
         if room:
-            part.workspace, part.workspace_bytes = step.workspace + number * room, room
-        if by_columns:
-            part.out.column, part.out.columns = out.column + start, stop - start
-        else:
-            first = start * PANEL
-            last = layer.out_channels if stop == panels else stop * PANEL
-            part.out.channel, part.out.channels = first, last - first
-        found.append(kernel.changed(part))
+            part = part._replace(
+                workspace=_behind(step.workspace, number * room), workspace_bytes=room
+            )
+        found.append(part)
     return found
 
 
-def _in_points(kernel: Native, threads: int) -> list[Native]:
+def _some(
+    out: Any, layer: Any, by_columns: bool, start: int, stop: int, panels: int, pixels: int = 1
+) -> Any:
+    """Of what a step writes units of columns, or panels of channels."""
+    if by_columns:
+        first, last = start * pixels, min(out.columns, stop * pixels)
+        return out._replace(column=out.column + first, columns=last - first)
+    first = start * PANEL
+    last = layer.out_channels if stop == panels else stop * PANEL
+    return out._replace(channel=first, channels=last - first)
+
+
+def _behind(place: Ref, shift: int) -> Ref:
+    return Ref(place.pool, place.offset + shift)
+
+
+def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     """Of Winograd's kernels: whole tiles of a row, or channels; each part has its part of the workspace."""
-    step: Any = kernel.step
-    layer, out = step.layer.contents, step.out
+    (layer,), out = constants.rows_of(step.layer), step.out
     ins, outs = layer.in_channels // layer.groups, layer.out_channels // layer.groups
     wide = layer.kernel_w
     taps, pixels = layer.kernel_h * wide * ins, WIDE if step.tile else POINTS + 1 - wide
@@ -151,87 +154,76 @@ def _in_points(kernel: Native, threads: int) -> list[Native]:
         return []
     found = []
     for number, (start, stop) in enumerate(_ranges(across if by_columns else panels, parts)):
-        part = ConvStep.from_buffer_copy(step)
-        part.workspace, part.workspace_bytes = step.workspace + number * room, room
-        if by_columns:
-            first, last = start * pixels, min(out.columns, stop * pixels)
-            part.out.column, part.out.columns = out.column + first, last - first
-        else:
-            first = start * PANEL
-            last = layer.out_channels if stop == panels else stop * PANEL
-            part.out.channel, part.out.channels = first, last - first
-        found.append(kernel.changed(part))
+        some = _some(out, layer, by_columns, start, stop, panels, pixels)
+        place = _behind(step.workspace, number * room)
+        found.append(step._replace(out=some, workspace=place, workspace_bytes=room))
     return found
 
 
-def _map(kernel: Native, threads: int) -> list[Native]:
+def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     """Columns, or channels where all of a row is one pixel. Strides of bytes are in bytes."""
-    step: Any = kernel.step
     by_columns = step.columns > 1
     whole = step.columns if by_columns else step.channels
     parts = min(threads, step.count * step.columns * step.channels * _MOVED // _WORTH, whole)
     found = []
-    of_bytes = isinstance(step, ByteMapStep)
+    of_bytes = kernel == "map_bytes_of"
     unit = 1 if of_bytes else _FLOAT
     read = _FLOAT if not of_bytes or step.operation == QUANTIZE else 1
     written = _FLOAT if not of_bytes or step.operation == DEQUANTIZE else 1
     for start, stop in _ranges(whole, parts) if parts > 1 else ():
-        part, tables = type(step).from_buffer_copy(step), []
-        for one in part.operands:
-            if one.rows:
-                shift = start * (one.stride * unit if by_columns else one.channels * read)
-                tables.append(_shifted(one.rows, step.count, shift))
-                one.rows = ctypes.addressof(tables[-1])
+        operands = [
+            one
+            if one.rows is None
+            else one._replace(
+                rows=_shifted(
+                    one.rows,
+                    start * (one.stride * unit if by_columns else one.channels * read),
+                    constants,
+                )
+            )
+            for one in step.operands
+        ]
         shift = start * (step.stride * unit if by_columns else written)
-        tables.append(_shifted(step.out, step.count, shift))
-        part.out = ctypes.addressof(tables[-1])
-        if by_columns:
-            part.columns = stop - start
-        else:
-            part.channels = stop - start
-        found.append(kernel.changed(part, tables))
+        part = step._replace(operands=tuple(operands), out=_shifted(step.out, shift, constants))
+        size = {"columns" if by_columns else "channels": stop - start}
+        found.append(part._replace(**size))
     return found
 
 
-def _pool(kernel: Native, threads: int) -> list[Native]:
+def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     """Channels."""
-    step: Any = kernel.step
-    panels = step.source.channels // PANEL
-    seen = step.kernel_h * step.kernel_w * step.columns * step.count * step.source.channels
+    source = step.source
+    panels = source.channels // PANEL
+    seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
     parts = min(threads, seen * _MOVED // _WORTH, panels)
-    rows = (step.count - 1) * step.stride_h + (step.kernel_h - 1) * step.dilation_h + 1
+    size = _FLOAT if kernel == "pool_of" else 1
     found = []
     for start, stop in _ranges(panels, parts) if parts > 1 else ():
-        part, first = type(step).from_buffer_copy(step), start * PANEL
-        last = step.source.channels if stop == panels else stop * PANEL
-        size = _FLOAT if isinstance(step, PoolStep) else 1
-        read = _shifted(step.source.rows, rows, size * first)
-        out = _shifted(step.out, step.count, size * first)
-        part.source.rows, part.source.channels = ctypes.addressof(read), last - first
-        part.out = ctypes.addressof(out)
-        found.append(kernel.changed(part, read, out))
+        first = start * PANEL
+        last = source.channels if stop == panels else stop * PANEL
+        rows = _shifted(source.rows, size * first, constants)
+        part = source._replace(rows=rows, channels=last - first)
+        out = _shifted(step.out, size * first, constants)
+        found.append(step._replace(source=part, out=out))
     return found
 
 
-def _shifted(table: int, count: int, shift: int) -> Any:
-    """A table of addresses, so many bytes further on; NULL stays NULL."""
-    given = (ctypes.c_void_p * count).from_address(table)
-    return (ctypes.c_void_p * count)(*(at and at + shift for at in given))
+def _shifted(table: Ref, shift: int, constants: Constants) -> Ref:
+    """A table of places, so many bytes further on; padding stays padding."""
+    rows = constants.rows_of(table)
+    return constants.table(table.pool, [at if at == PADDING else at + shift for at in rows])
 
 
-def _product(kernel: Native, threads: int) -> list[Native]:
-    step: Any = kernel.step
-    summed = sum((ctypes.c_int32 * step.parts).from_address(step.sizes))
+def _product(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    summed = sum(constants.rows_of(step.sizes))
     panels = step.outputs // PANEL
     parts = min(threads, panels, step.count * summed * step.outputs // _WORTH)
     if parts < 2:
         return []
     found = []
     for start, stop in _ranges(panels, parts):
-        part = GemmStep.from_buffer_copy(step)
-        part.channel = start * PANEL
-        part.channels = (step.outputs if stop == panels else stop * PANEL) - part.channel
-        found.append(kernel.changed(part))
+        last = step.outputs if stop == panels else stop * PANEL
+        found.append(step._replace(channel=start * PANEL, channels=last - start * PANEL))
     return found
 
 
@@ -245,7 +237,7 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
     return list(pairwise(cuts))
 
 
-_SPLITS: dict[str, Callable[[Native, int], list[Native]]] = {
+_SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "conv_of": _convolution,
     "depthwise_of": _convolution,
     "winograd_row_of": _in_points,

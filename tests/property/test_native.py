@@ -18,13 +18,12 @@ from csdfgen.native import backends, families, strided
 from csdfgen.native.backends import kernels_of, settled
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
-from csdfgen.native.strided import Native
-from csdfgen.native.threads import shared_out
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse
 from runtime.executor import Executable
 from tests.builder import Graph, reference
+from tests.lowered import shared_kernels
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.op_harness import heights
@@ -197,8 +196,7 @@ def test_threads_share_a_frame(threads: int) -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
     (tensor,) = plan.network.inputs
     alone, together = runtime.compile(plan), runtime.compile(plan, threads=threads)
-    kernels = [call[0] for one in together._firings for call in one.calls]
-    assert any(len(shared_out(k, threads)) > 1 for k in kernels if isinstance(k, Native))
+    assert shared_kernels(together._program, threads)
     rng = np.random.default_rng(3)
     for _ in range(20):
         x = rng.standard_normal(tensor.shape).astype(np.float32)
@@ -222,12 +220,7 @@ def test_parts_of_a_kernel_are_the_whole(seed: int) -> None:
     (want,) = runtime.compile(plan)(image).values()
     for threads in (2, 3):
         together = runtime.compile(plan, threads=threads)
-        kernels = {
-            call[0].kernel
-            for one in together._firings
-            for call in one.calls
-            if isinstance(call[0], Native) and len(shared_out(call[0], threads)) > 1
-        }
+        kernels = shared_kernels(together._program, threads)
         assert {"depthwise_of", "pool_of", "map_of"} < kernels
         assert kernels & {"winograd_of", "winograd_row_of"}
         (got,) = together(image).values()

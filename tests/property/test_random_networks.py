@@ -27,9 +27,7 @@ def check(
     model: onnx.ModelProto, rows: str, level: str, image: str, expected: dict[str, np.ndarray]
 ) -> None:
     """Run a model in slabs and compare everything that can be compared."""
-    plan = csdfgen.plan(
-        csdfgen.load(model), rows=rows, fuse=level, image=image, backend="numpy"
-    )
+    plan = csdfgen.plan(csdfgen.load(model), rows=rows, fuse=level, image=image, backend="numpy")
     check_plan(plan)
     got, measured = runtime.compile(plan).measure(feeds(model))
     for name, want in expected.items():

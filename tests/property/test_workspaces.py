@@ -10,6 +10,7 @@ from csdfgen.kernels.steps import Scratchpad, Step, View
 from csdfgen.model.formats import FLOAT32
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import CountingScratch, Scratch, phases
+from tests.lowered import run_step
 from tests.op_harness import Sample, _in_storage, _slabs, heights, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.scattered import Layout, declared, run_scattered
@@ -99,8 +100,6 @@ def test_a_workspace_may_lie_between_rows_that_are_evenly_spaced() -> None:
     step = Step(
         0, "c", layer, phase, (source, None, None), (target,), (), Scratchpad("m", 256, 4096)
     )
-    calls = NUMPY.bind(step, memory)
-    for function, arguments in calls:
-        function(*arguments)
+    run_step(NUMPY, step, memory)
     found = memory["m"][60000:60480].view(np.float32).reshape(6, 5, 1, 4)
     np.testing.assert_allclose(layer.output.to_onnx(found), run(layer, x, 6), rtol=1e-5, atol=1e-5)

@@ -24,9 +24,9 @@ from csdfgen.emission.macros import even, shortened, written
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
 from csdfgen.errors import InputError, PlanError
+from csdfgen.kernels.instructions import Constants
 from csdfgen.model.network import Network
 from csdfgen.native.build import find_compiler
-from csdfgen.native.strided import address_of
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
@@ -224,14 +224,15 @@ def test_a_table_that_is_there_is_not_stored_again() -> None:
 
 def test_equal_constants_are_stored_once() -> None:
     arrays = [np.arange(32, dtype=np.float32), np.arange(32, dtype=np.float32), np.ones(2)]
-    blob = Blob((address_of(a), address_of(a) + a.nbytes) for a in arrays)
-    first, second, third = (blob.find(address_of(a)) for a in arrays)
+    constants = Constants()
+    places = [constants.array(a).offset for a in arrays]
+    blob = Blob(constants)
+    first, second, third = map(blob.find, places)
     assert first == second != third
-    assert blob.find(address_of(arrays[1]) + 8) == (second or 0) + 8
-    assert blob.find(address_of(arrays[2]) + arrays[2].nbytes) is None
+    assert blob.find(places[1] + 8) == second + 8
     data = b"".join(bytes(part) for part in blob.parts())
     assert len(data) == blob.size and data.count(arrays[0].tobytes()) == 1
-    assert data[third or 0 :].startswith(arrays[2].tobytes())
+    assert data[third:].startswith(arrays[2].tobytes())
 
 
 def test_firings_that_are_alike_share_a_macro() -> None:

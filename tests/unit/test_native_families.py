@@ -13,20 +13,24 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
+from csdfgen.kernels.arrays import HostMemory
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import KernelSet, Move, Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families import family_of, variants_of
 from csdfgen.native.families.convolution import Filter
 from csdfgen.native.families.winograd import row_bytes, tile_bytes
 from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import NONE, load
+from csdfgen.native.library import load
 from csdfgen.native.packing import aligned
-from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.records import NONE
+from csdfgen.native.strided import Loop, joined, translated
 from csdfgen.native.ways import CONV, ROWS, TILES, Variant, Ways, written
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from runtime.executor import Executable
 from tests.builder import Graph, reference
+from tests.lowered import Lowered, prepared
 from tests.native_steps import Convolution, Map, compiler_missing, layer_of, run, step_of
 from tests.op_harness import Arg, Sample, heights
 from tests.scattered import Layout, declared, run_scattered
@@ -43,10 +47,10 @@ class Recorded(NativeKernels):
         super().__init__(load(), **settings)
         self.bound: set[str] = set()
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        calls = super().bind(step, memory)
-        self.bound |= {function.kernel for function, _ in calls if isinstance(function, Native)}
-        return calls
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        made = super().lower(step, constants)
+        self.bound |= {one.kernel for one in made}
+        return made
 
 
 def followed(layer: Layer, *others: tuple[str, dict[str, Any]]) -> Layer:
@@ -464,11 +468,10 @@ def test_families_are_asked_once_a_layer() -> None:
 # Copies that continue each other -----------------------------------------------------------------
 
 
-def _run(kernels: list[Native]) -> None:
-    library = load()
-    for kernel in kernels:
-        kernel.bound_to(library)
-        kernel()
+def _run(loops: list[Loop], constants: Constants) -> None:
+    """Loops over arrays of the test's, which are constants to them."""
+    made = Lowered({}, [loop.lower(constants) for loop in loops], constants)
+    prepared(NativeKernels(load()), made, HostMemory())()
 
 
 @pytest.mark.parametrize("many", [2, 3, 4, 5])
@@ -477,9 +480,10 @@ def test_copies_that_shuffle_channels_are_one(many: int, dtype: str) -> None:
     source = np.arange(6 * many * 7).astype(dtype).reshape(6, many, 7)
     out = np.zeros((6, 7, many), dtype)
     calls = [(np.copyto, (out[..., k], source[:, k])) for k in range(many)]
-    kernels = [kernel for call in calls for kernel in translated(call)]
-    (one,) = joined(kernels)
-    _run([one])
+    constants = Constants()
+    loops = [loop for call in calls for loop in translated(call, constants)]
+    (one,) = joined(loops)
+    _run([one], constants)
     assert np.array_equal(out, source.swapaxes(1, 2))
 
 
@@ -490,19 +494,21 @@ def test_copies_from_what_was_copied_stay_in_order() -> None:
     for function, arguments in calls:
         function(*(a.copy() if k else a for k, a in enumerate(arguments)))
     done, values[:] = values.copy(), want
-    kernels = [kernel for call in calls for kernel in translated(call)]
-    assert len(joined(kernels)) == 3
-    _run(joined(kernels))
+    constants = Constants()
+    loops = [loop for call in calls for loop in translated(call, constants)]
+    assert len(joined(loops)) == 3
+    _run(joined(loops), constants)
     assert np.array_equal(values, done)
 
 
 def test_copies_of_uneven_distance_stay_apart() -> None:
     source, out = np.arange(40.0), np.zeros(40)
     calls = [(np.copyto, (out[k : k + 4], source[k : k + 4])) for k in (0, 4, 12, 24)]
-    kernels = [kernel for call in calls for kernel in translated(call)]
-    found = joined(kernels)
+    constants = Constants()
+    loops = [loop for call in calls for loop in translated(call, constants)]
+    found = joined(loops)
     assert len(found) == 2
-    _run(found)
+    _run(found, constants)
     assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
 
 

@@ -14,7 +14,9 @@ import pytest
 
 from csdfgen.native import packing
 from csdfgen.native.build import FLAGS
-from csdfgen.native.library import CLIP, LEAKY, NONE, Activation, GemmStep, Library, load
+from csdfgen.native.library import Library, load
+from csdfgen.native.records import CLIP, LEAKY, NONE
+from csdfgen.native.structures import ctype
 from tests.native_steps import (
     Convolution,
     Map,
@@ -25,6 +27,8 @@ from tests.native_steps import (
     run,
     step_of,
 )
+
+Activation, GemmStep = ctype("csdf_activation"), ctype("csdf_gemm_step")
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 

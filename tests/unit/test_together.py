@@ -13,12 +13,12 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.kernels.instructions import Constants, Instruction
 from csdfgen.kernels.numpy_set import NUMPY, NumpyKernels
-from csdfgen.kernels.steps import Call, KernelSet, Memory, Step
+from csdfgen.kernels.steps import Call, KernelSet, Memory, Move, Step
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import load
-from csdfgen.native.strided import Native
 from csdfgen.native.ways import Ways
 from csdfgen.ops.linear import flattened_gemm
 from csdfgen.rewriting.fuse import fuse
@@ -39,10 +39,10 @@ class Counting(NativeKernels):
         super().__init__(load(), **settings)
         self.bound: list[str] = []
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        calls = super().bind(step, memory)
-        self.bound += [function.kernel for function, _ in calls if isinstance(function, Native)]
-        return calls
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        made = super().lower(step, constants)
+        self.bound += [one.kernel for one in made if isinstance(step, Step)]
+        return made
 
 
 @pytest.fixture(params=["numpy", "native"])
@@ -61,8 +61,8 @@ class Called(NumpyKernels):
         super().__init__()
         self.calls: list[Call] = []
 
-    def bind(self, step: Step, memory: Memory) -> list[Call]:
-        found = super().bind(step, memory)
+    def calls_of(self, step: Step, memory: Memory) -> list[Call]:
+        found = super().calls_of(step, memory)
         self.calls += found
         return found
 

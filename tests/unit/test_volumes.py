@@ -13,10 +13,9 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.native.strided import Native
-from csdfgen.native.threads import shared_out
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph, reference
+from tests.lowered import shared_kernels
 from tests.native_steps import compiler_missing
 from tests.quantized_models import FORMS, feeds_of, onnxruntime_outputs, quantized
 
@@ -133,12 +132,7 @@ def test_threads_share_frames() -> None:
     (want,) = runtime.compile(plan)(feeds).values()
     for threads in (2, 3):
         together = runtime.compile(plan, threads=threads)
-        shared = {
-            kernel.kernel
-            for firing in together._firings
-            for kernel, *_ in firing.calls
-            if isinstance(kernel, Native) and len(shared_out(kernel, threads)) > 1
-        }
+        shared = shared_kernels(together._program, threads)
         assert "pool_of" in shared and shared & {"conv_of", "winograd_of", "winograd_row_of"}
         (got,) = together(feeds).values()
         np.testing.assert_array_equal(got, want)

@@ -6,18 +6,18 @@ Operands lie as those of the float maps do (`maps`).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.kernels.steps import Memory, Step
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer
 from csdfgen.native import packing
-from csdfgen.native.families.common import Family, once, pointers
+from csdfgen.native.families.common import Family, once
 from csdfgen.native.families.maps import Operand, Place, place, stretches
-from csdfgen.native.library import (
+from csdfgen.native.records import (
     ADD_BYTES,
     DEQUANTIZE,
     MULTIPLY_BYTES,
@@ -25,8 +25,8 @@ from csdfgen.native.library import (
     TABLE,
     ByteMapStep,
     ByteSource,
+    instruction,
 )
-from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import OPERATORS
 from csdfgen.ops._integers import BYTES, factor_of, limits, zero_of
 from csdfgen.ops.quantized_maps import Addends, function_table
@@ -64,38 +64,39 @@ class _ByteMaps:
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         return [
-            self._stretch(step, memory, columns, low, high)
+            self._stretch(step, constants, columns, low, high)
             for columns, low, high in stretches(step, self.operands) or ()
         ]
 
-    def _stretch(self, step: Step, memory: Memory, columns: int, low: int, high: int) -> Native:
+    def _stretch(
+        self, step: Step, constants: Constants, columns: int, low: int, high: int
+    ) -> Instruction:
         """Channels [low, high) of the output's rows."""
         channels, out = high - low, step.outputs[0]
-        target = place(out, columns, low, high, out.count, memory)
-        places, sizes, kept = [], [], []
+        target = place(out, columns, low, high, out.count)
+        places, sizes = [], []
         for one in self.operands:
             if isinstance(one, int):
                 view = step.inputs[one]
                 assert view is not None
-                places.append(place(view, columns, low, high, len(target.rows), memory))
+                places.append(place(view, columns, low, high, len(target.rows)))
                 sizes.append(view.format.itemsize)
         dense = all(p.each and p.stride == channels for p in (*places, target))
-        constants = [one for one in self.operands if not isinstance(one, int)]
-        whole = dense and (not constants or all(one.size == 1 for one in constants))
+        given = [one for one in self.operands if not isinstance(one, int)]
+        whole = dense and all(one.size == 1 for one in given)
         for number, one in enumerate(self.operands):
             if isinstance(one, int):
                 continue
-            values = one if one.size == 1 else one[low:high]
-            kept.append(values)
-            at = (address_of(values),) * len(target.rows)
-            places.insert(number, Place(at, 0, values.size > 1))
+            at, first = constants.array(one), 0 if one.size == 1 else low
+            rows = (at.offset + first * one.itemsize,) * len(target.rows)
+            places.insert(number, Place(at.pool, rows, 0, one.size > 1 and high - low > 1))
             sizes.insert(number, 1)
         if whole:
             columns, channels = 1, columns * channels
         return _made(
-            self.work(), places, sizes, target, out.format.itemsize, columns, channels, kept
+            self.work(), places, sizes, target, out.format.itemsize, columns, channels, constants
         )
 
 
@@ -107,33 +108,30 @@ def _made(
     written: int,
     columns: int,
     channels: int,
-    kept: list[np.ndarray],
-) -> Native:
+    constants: Constants,
+) -> Instruction:
     """The kernel over rows of `columns` pixels. sizes: bytes of an element of the operands; written: of the
     output.
     """
-    tables = [pointers(one.rows) for one in places]
     sources = [
-        ByteSource(ctypes.addressof(table), one.stride * size, int(one.each))
-        for table, one, size in zip(tables, places, sizes, strict=True)
+        ByteSource(constants.rows(one.pool, one.rows), one.stride * size, int(one.each))
+        for one, size in zip(places, sizes, strict=True)
     ]
-    out = pointers(target.rows)
-    table = work.table
     made = ByteMapStep(
         work.operation,
         len(target.rows),
         columns,
         channels,
         *work.bounds,
-        (ctypes.c_int32 * 2)(*work.flips),
-        (ctypes.c_int32 * 2)(*work.zeros),
-        (ctypes.c_float * 3)(*work.settings),
-        None if table is None else address_of(table),
-        (ByteSource * 2)(*sources),
-        ctypes.addressof(out),
+        work.flips,
+        work.zeros,
+        work.settings,
+        None if work.table is None else constants.array(work.table),
+        tuple(sources),
+        constants.rows(target.pool, target.rows),
         target.stride * written,
     )
-    return Native("map_bytes_of", made, tables, out, kept, [] if table is None else [table])
+    return instruction("map_bytes_of", made)
 
 
 def _flip(dtype: str) -> int:

@@ -4,26 +4,29 @@ the average of whole maps, QLinearGlobalAveragePool.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from csdfgen.kernels.steps import Memory, Step
+from csdfgen.kernels.instructions import Constants, Instruction, Ref
+from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
 from csdfgen.native.families.common import (
     Family,
-    addresses,
     is_dense,
     is_map,
     is_volume,
     lines,
     pixel,
-    pointers,
 )
 from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
-from csdfgen.native.library import ByteAverageStep, BytePoolStep, ByteSource, ByteSumStep
-from csdfgen.native.strided import Native
+from csdfgen.native.records import (
+    ByteAverageStep,
+    BytePoolStep,
+    ByteSource,
+    ByteSumStep,
+    instruction,
+)
 from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
 from csdfgen.ops.pooling import counted
 from csdfgen.ops.quantized_pools import averaged
@@ -51,12 +54,12 @@ class _Greatest(_Without):
     def takes(self, step: Step) -> bool:
         return slides_over(step)
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
         assert x is not None
         windows = PoolWindows.of(layer, step)
         found = []
-        for piece, table, there in windows.parts(step, memory):
+        for piece, table, there in windows.parts(step, constants):
             made = BytePoolStep(
                 128 if x.dtype == "uint8" else 0,
                 *windows.fields,
@@ -64,10 +67,10 @@ class _Greatest(_Without):
                 windows.made,
                 windows.columns,
                 pixel(step.outputs[0]),
-                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
-                ctypes.addressof(there),
+                ByteSource(table, pixel(piece), piece.shape[-1]),
+                there,
             )
-            found.append(Native("pool_bytes_of", made, table, there))
+            found.append(instruction("pool_bytes_of", made))
         return found
 
 
@@ -83,14 +86,16 @@ class _Windows(_Without):
     def takes(self, step: Step) -> bool:
         return slides_over(step)
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, x = self.layer, self.layer.inputs[0]
         assert x is not None
         windows = PoolWindows.of(layer, step)
         down, along = _seen(layer, windows.out)
-        seen, seen_across = _integers((*down,) * step.phase.images), _integers(along)
+        seen = [
+            constants.table("int32_t", values) for values in ((*down,) * step.phase.images, along)
+        ]
         found = []
-        for piece, table, there in windows.parts(step, memory):
+        for piece, table, there in windows.parts(step, constants):
             made = ByteAverageStep(
                 128 if x.dtype == "uint8" else 0,
                 *windows.fields,
@@ -102,10 +107,11 @@ class _Windows(_Without):
                 *limits(layer.output.dtype),
                 float(scale_of(layer, "x")),
                 float(scale_of(layer, "y")),
-                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
-                *(ctypes.addressof(one) for one in (there, seen, seen_across)),
+                ByteSource(table, pixel(piece), piece.shape[-1]),
+                there,
+                *seen,
             )
-            found.append(Native("average_bytes_of", made, table, there, seen, seen_across))
+            found.append(instruction("average_bytes_of", made))
         return found
 
 
@@ -119,10 +125,6 @@ def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
             (window.kernel,) * len(at) if whole else counted(window, at, size, include_pad=False)
         ),
     )
-
-
-def _integers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int32]:
-    return (ctypes.c_int32 * len(values))(*values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,17 +147,16 @@ class _Average(_Without):
             )
         )
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase, view = step.layer, step.phase, step.inputs[0]
         assert view is not None
         into, rest = averaged(layer)
-        (state,), (written,) = (addresses(one, memory) for one in (step.states[0], step.outputs[0]))
+        state, written = step.states[0], step.outputs[0]
         found, low = [], 0
         for piece in view.pieces or (view,):
-            rows = addresses(piece, memory)
+            rows = list(piece.rows)
             if is_volume(piece):
                 rows = [at for frame in rows for at in lines(frame, piece, 0, piece.shape[0])]
-            table = pointers(rows)
             made = ByteSumStep(
                 128 if layer.attributes["x"].dtype == "uint8" else 0,
                 int(phase.first),
@@ -167,11 +168,11 @@ class _Average(_Without):
                 into.low,
                 into.high,
                 float(into.factor.values),
-                ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
-                state + 4 * low,
-                written + low,
+                ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
+                Ref(state.pool, state.rows[0] + 4 * low),
+                Ref(written.pool, written.rows[0] + low),
             )
-            found.append(Native("sum_bytes_of", made, table))
+            found.append(instruction("sum_bytes_of", made))
             low += piece.shape[-1]
         return found
 

@@ -8,27 +8,26 @@ in the bias (`Operands`).
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import Memory, Step
+from csdfgen.kernels.instructions import Constants, Instruction, Ref
+from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
-    addresses,
     is_dense,
     once,
     pixel,
-    pointers,
 )
 from csdfgen.native.families.layouts import Layout, Part, laid_out, tables_read, windows_along
 from csdfgen.native.families.product import every, rows_of_a_matrix
-from csdfgen.native.library import (
+from csdfgen.native.records import (
     TO_BYTES,
     TO_INTEGERS,
     TO_VALUES,
@@ -37,8 +36,8 @@ from csdfgen.native.library import (
     ByteSource,
     ByteTarget,
     Rescaling,
+    instruction,
 )
-from csdfgen.native.strided import Native, address_of
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
 from csdfgen.ops.base import LEAST, Mode
@@ -111,7 +110,7 @@ class _Convolution:
     layout: Layout
     part: Callable[[Rows], Part]
     rows: Window
-    packed: Callable[[], ByteLayer]
+    packed: Callable[[], _Packed]
     terms: int
     joins = True
 
@@ -124,58 +123,50 @@ class _Convolution:
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         part, layout, target = self.part(step.phase.out), self.layout, step.outputs[0]
         images, each = step.phase.images, len(step.phase.out)
-        tables, reach = tables_read(layout, part, self.rows, step, memory)
+        tables, reach = tables_read(layout, part, self.rows, step)
         sources = [
-            ByteSource(ctypes.addressof(table), pixel(piece), piece.shape[-1])
+            ByteSource(constants.rows(piece.pool, table), pixel(piece), piece.shape[-1])
             for table, piece in tables
         ]
-        there = addresses(target, memory)
-        written = pointers(
-            [
-                at
-                for first in range(0, images * each, each)
-                for at in layout.written(part, there[first : first + each], target)
-            ]
-        )
-        apart, width = pixel(target) * target.format.itemsize, layout.width
-        room = ByteTarget(
-            ctypes.addressof(written), apart, len(written), 0, part.columns, 0, target.shape[-1]
-        )
-        kept = [table for table, _ in tables]
+        written = [
+            at
+            for first in range(0, images * each, each)
+            for at in layout.written(part, target.rows[first : first + each], target)
+        ]
+        apart, rows = pixel(target) * target.format.itemsize, constants.rows(target.pool, written)
+        into = ByteTarget(rows, apart, len(written), 0, part.columns, 0, target.shape[-1])
+        turns = (part.rows, reach) if images > 1 else (0, 0)
         packed = self.packed()
-        made = _native(self.kernel, packed, sources, width, room, step, memory, kept, written)
-        if images > 1:
-            made.step.each, made.step.apart = part.rows, reach
-        return [made]
+        return [_made(self.kernel, packed, sources, layout.width, into, step, constants, turns)]
 
 
-def _native(
+def _made(
     kernel: str,
-    packed: ByteLayer,
-    sources: list[ByteSource],
+    packed: _Packed,
+    sources: list[Any],
     width: int,
-    target: ByteTarget,
+    target: Any,
     step: Step,
-    memory: Memory,
-    *kept: object,
-) -> Native:
-    """The kernel on a step. width: columns of the map that is read. kept: what the others point to."""
-    pieces = (ByteSource * len(sources))(*sources)
+    constants: Constants,
+    turns: tuple[int, int] = (0, 0),
+) -> Instruction:
+    """The kernel on a step. width: columns of the map that is read. turns: of several images, see `csdf_conv_step`."""
+    pad = step.workspace
+    room = pad.size > 0 and kernel != DEPTHWISE
     made = ByteConvStep(
-        ctypes.pointer(packed),
-        ctypes.cast(pieces, ctypes.POINTER(ByteSource)),
+        packed.placed(constants),
+        constants.table("csdf_byte_source", sources),
         len(sources),
         width,
         target,
+        Ref(pad.pool, pad.offset) if room else None,
+        pad.size if room else 0,
+        *turns,
     )
-    pad = step.workspace
-    if pad.size and kernel != DEPTHWISE:
-        made.workspace = address_of(memory[pad.pool]) + pad.offset
-        made.workspace_bytes = pad.size
-    return Native(f"{kernel}_of", made, packed, pieces, *kept, packed=packed.kept)
+    return instruction(f"{kernel}_of", made)
 
 
 def _gathered(terms: int, limit: int | None) -> int:
@@ -187,18 +178,37 @@ def _gathered(terms: int, limit: int | None) -> int:
     return wanted if wanted > LEAST and (limit is None or wanted <= limit) else 0
 
 
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """A layer as a kernel wants it: its record without places, and its arrays; None for those that it does without."""
+
+    layer: Any
+    weights: np.ndarray
+    bias: np.ndarray
+    zeros: np.ndarray | None
+    factors: np.ndarray | None
+
+    def placed(self, constants: Constants) -> Ref:
+        """The place of its record."""
+        arrays = (self.weights, self.bias, self.zeros, self.factors)
+        weights, bias, zeros, factors = (a if a is None else constants.weights(a) for a in arrays)
+        into = self.layer.into._replace(factors=factors)
+        record = self.layer._replace(into=into, weights=weights, bias=bias, zeros=zeros)
+        return constants.table("csdf_byte_layer", [record])
+
+
 def _rescaling(
     layer: Layer, outputs: int, groups: int, alpha: float = 1.0
-) -> tuple[Rescaling, list[np.ndarray]]:
-    """What becomes of the sums of a layer, and the arrays that it points to."""
+) -> tuple[Any, np.ndarray | None]:
+    """What becomes of the sums of a layer, and the factors of its outputs."""
     if layer.output.dtype == "int32":
-        return Rescaling(TO_INTEGERS), []
+        return Rescaling(TO_INTEGERS), None
     factors = np.broadcast_to(factor_of(layer, alpha), outputs)
     kept = packing.byte_panels(factors, groups, "float32")
     if "y" not in layer.attributes:
-        return Rescaling(TO_VALUES, 0, 0, 0, address_of(kept)), [kept]
+        return Rescaling(TO_VALUES), kept
     into = Rescaled.of(layer, alpha)
-    return Rescaling(TO_BYTES, into.zero, into.low, into.high, address_of(kept)), [kept]
+    return Rescaling(TO_BYTES, into.zero, into.low, into.high), kept
 
 
 def _packed(
@@ -209,19 +219,18 @@ def _packed(
     rows: Window,
     across: Window,
     alpha: float = 1.0,
-) -> ByteLayer:
+) -> _Packed:
     outs, ins, high, wide = operands.weights.shape
     zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
     # a channel a group has no panels of its own
     panels = 1 if kernel == DEPTHWISE else groups
-    arrays = [
+    weights = (
         packing.depthwise_byte_weights(operands.weights)
         if kernel == DEPTHWISE
-        else packing.byte_weights(operands.weights, groups),
-        packing.byte_panels(operands.bias, panels),
-    ]
-    if operands.zeros is not None:
-        arrays.append(packing.byte_panels(operands.zeros, panels))
+        else packing.byte_weights(operands.weights, groups)
+    )
+    bias = packing.byte_panels(operands.bias, panels)
+    zeros = None if operands.zeros is None else packing.byte_panels(operands.zeros, panels)
     into, factors = _rescaling(layer, outs, panels, alpha)
     made = ByteLayer(
         ins * groups,
@@ -238,10 +247,8 @@ def _packed(
         zero - _MOVED if unsigned else zero,
         packing.pace_of(ins, high * wide),
         into,
-        *map(address_of, arrays),
     )
-    made.kept = tuple(arrays + factors)
-    return made
+    return _Packed(made, weights, bias, zeros, factors)
 
 
 def convolution(layer: Layer) -> Family | None:
@@ -284,7 +291,7 @@ class _Product:
 
     inputs: int
     outputs: int
-    packed: Callable[[], ByteLayer]
+    packed: Callable[[], _Packed]
     joins = True
 
     def takes(self, step: Step) -> bool:
@@ -298,15 +305,15 @@ class _Product:
     def workspace(self, step: Step, limit: int | None) -> int:
         return _gathered(self.inputs, limit)
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
-        read = pointers(every(view, self.inputs, memory))
-        written = pointers(every(target, self.outputs, memory))
-        source = ByteSource(ctypes.addressof(read), self.inputs, self.inputs)
-        apart = self.outputs * target.format.itemsize
-        room = ByteTarget(ctypes.addressof(written), apart, len(written), 0, 1, 0, self.outputs)
-        return [_native(CONV, self.packed(), [source], 1, room, step, memory, read, written)]
+        read = constants.rows(view.pool, every(view, self.inputs))
+        written = every(target, self.outputs)
+        rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize
+        into = ByteTarget(rows, apart, len(written), 0, 1, 0, self.outputs)
+        source = ByteSource(read, self.inputs, self.inputs)
+        return [_made(CONV, self.packed(), [source], 1, into, step, constants)]
 
 
 def product(layer: Layer) -> Family | None:

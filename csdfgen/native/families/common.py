@@ -1,18 +1,17 @@
-"""What do families have in common? What a family is, rows as tables of addresses, activations."""
+"""What do families have in common? What a family is, rows as tables of offsets, activations."""
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import inf, prod
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.kernels.instructions import PADDING, Constants, Instruction
+from csdfgen.kernels.steps import Step, View
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
-from csdfgen.native.library import CLIP, HARD_SIGMOID, HARD_SWISH, LEAKY, NONE, SIGMOID, SWISH
-from csdfgen.native.strided import Native, address_of
+from csdfgen.native.records import CLIP, HARD_SIGMOID, HARD_SWISH, LEAKY, NONE, SIGMOID, SWISH
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 
@@ -22,7 +21,6 @@ __all__ = [
     "Taps",
     "activated",
     "activation",
-    "addresses",
     "followed",
     "is_dense",
     "is_map",
@@ -30,7 +28,6 @@ __all__ = [
     "lines",
     "once",
     "pixel",
-    "pointers",
     "reads_a_map",
     "reads_a_volume",
     "rows_held",
@@ -59,8 +56,8 @@ class Family(Protocol):
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes that the kernel takes."""
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        """The step, with what it computes on the way."""
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        """The step, with what it computes on the way. constants: pools of tables and weights."""
 
 
 # What follows in the slab ------------------------------------------------------------------------
@@ -102,17 +99,6 @@ def activated(layer: Layer) -> tuple[int, float, float]:
 
 
 # Rows --------------------------------------------------------------------------------------------
-
-
-def addresses(view: View, memory: Memory) -> list[int]:
-    """Of every row of a view without pieces."""
-    base = address_of(memory[view.pool])
-    return [base + row for row in view.rows]
-
-
-def pointers(addresses: Sequence[int]) -> ctypes.Array[ctypes.c_void_p]:
-    """A table of them; 0 is NULL."""
-    return (ctypes.c_void_p * len(addresses))(*addresses)
 
 
 def is_map(view: View) -> bool:
@@ -162,11 +148,11 @@ def pixel(view: View) -> int:
 
 
 def lines(frame: int, view: View, first: int, count: int, step: int = 1) -> list[int]:
-    """Addresses of `count` lines of a frame that is one of a view's rows, from `first` on, so many lines
-    apart; 0 for those beside it: padding.
+    """Offsets of `count` lines of a frame that is one of a view's rows, from `first` on, so many lines
+    apart; those beside it are padding.
     """
     wanted = range(first, first + count * step, step)
-    return [frame + at * view.strides[0] if 0 <= at < view.shape[0] else 0 for at in wanted]
+    return [frame + at * view.strides[0] if 0 <= at < view.shape[0] else PADDING for at in wanted]
 
 
 def is_dense(view: View) -> bool:
@@ -197,16 +183,14 @@ def rows_held(step: Step) -> Rows:
     return held if step.phase.images == 1 else Rows(0, x.rows)
 
 
-def rows_read(
-    there: Sequence[int], held: Rows, rows: Sequence[int], images: int = 1
-) -> ctypes.Array[Any]:
-    """Addresses of these rows, 0 where the step does not hold one: padding. Those of one image behind those
-    of the other; `there` has the held ones of all.
+def rows_read(there: Sequence[int], held: Rows, rows: Sequence[int], images: int = 1) -> list[int]:
+    """Offsets of these rows; one that the step does not hold is padding. Those of one image behind those of the other;
+    `there` has the held ones of all.
     """
     bases = [image * len(held) - held.start for image in range(images)]
-    return pointers(
-        [there[base + r] if held.start <= r < held.stop else 0 for base in bases for r in rows]
-    )
+    return [
+        there[base + r] if held.start <= r < held.stop else PADDING for base in bases for r in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -237,7 +221,6 @@ class Taps:
         taps = range(0, window.extent, window.dilation)
         return cls(window.kernel, window.kernel, 1, [top + tap for top in tops for tap in taps])
 
-    def table(self, step: Step, piece: View, memory: Memory) -> ctypes.Array[Any]:
-        """Their addresses in all images, of a piece of what the step reads."""
-        there = addresses(piece, memory)
-        return rows_read(there, rows_held(step), self.rows, step.phase.images)
+    def table(self, step: Step, piece: View) -> list[int]:
+        """Their offsets in all images, of a piece of what the step reads."""
+        return rows_read(piece.rows, rows_held(step), self.rows, step.phase.images)

@@ -11,15 +11,17 @@ Four kernels compute the same: `csdf_depthwise` where every channel is a group; 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import product
 from math import gcd, prod
+from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import Memory, Step
+from csdfgen.kernels.instructions import Constants, Instruction, Ref
+from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.native import packing
@@ -27,10 +29,8 @@ from csdfgen.native.families.common import (
     FLOAT,
     Family,
     activated,
-    addresses,
     followed,
     pixel,
-    pointers,
     rows_held,
 )
 from csdfgen.native.families.layouts import (
@@ -42,9 +42,15 @@ from csdfgen.native.families.layouts import (
     windows_along,
 )
 from csdfgen.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
-from csdfgen.native.library import NONE, Activation, ConvStep, Source, Target
-from csdfgen.native.library import Layer as PackedLayer
-from csdfgen.native.strided import Native, address_of
+from csdfgen.native.records import (
+    NONE,
+    Activation,
+    ConvStep,
+    PackedLayer,
+    Source,
+    Target,
+    instruction,
+)
 from csdfgen.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
@@ -75,6 +81,26 @@ PASSES = (640, 2560)
 
 BLOCKS = (65536,)
 """Bytes of workspace that are variants of `PREFERRED`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A layer as a kernel wants it: its record without places, and its arrays."""
+
+    layer: Any
+    weights: np.ndarray
+    bias: np.ndarray
+
+    @cached_property
+    def no_bias(self) -> np.ndarray:
+        """Zeros in its place."""
+        return packing.aligned(np.zeros_like(self.bias))
+
+    def placed(self, constants: Constants) -> Ref:
+        """The place of its record."""
+        arrays = constants.weights(self.weights), constants.weights(self.bias)
+        record = self.layer._replace(weights=arrays[0], bias=arrays[1])
+        return constants.table("csdf_layer", [record])
 
 
 @dataclass(frozen=True)
@@ -179,8 +205,8 @@ class Filter:
                     found.append(variant)
         return tuple(found)
 
-    def pack(self, way: Way) -> PackedLayer:
-        """The layer as a kernel wants it."""
+    def pack(self, way: Way) -> Packed:
+        """The layer as a kernel wants it, without the places of its arrays."""
         outs, ins, high, wide = self.shape
         make, bias = {
             "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
@@ -208,10 +234,8 @@ class Filter:
             *self.dilation,
             self.left,
             Activation(*self.activation),
-            *map(address_of, arrays),
         )
-        made.kept = arrays
-        return made
+        return Packed(made, *arrays)
 
 
 # Steps -------------------------------------------------------------------------------------------
@@ -225,7 +249,7 @@ class Convolution:
 
     filters: tuple[Filter, ...]
     layout: Layout
-    packed: Callable[[int, Way], PackedLayer]
+    packed: Callable[[int, Way], Packed]
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
     joins = True
@@ -262,14 +286,14 @@ class Convolution:
         parts = self.parts(step.phase.out)
         return max((self._way(part, step, limit).workspace for part in parts), default=0)
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
         assert view is not None
         images, each = phase.images, len(phase.out)
         sums = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
-        there = [(addresses(one, memory), one) for one in view.pieces or (view,)]
+        there = [(one.rows, one) for one in view.pieces or (view,)]
         read = self.layout.reader(rows_held(step), there, images)
-        written, apart = addresses(target, memory), pixel(target)
+        written, apart = target.rows, pixel(target)
         found = []
         for part in self.parts(phase.out):
             own = self.filters[part.number]
@@ -277,7 +301,11 @@ class Convolution:
             reach = (part.rows - 1) * own.stride[0] + (own.shape[2] - 1) * own.dilation[0] + 1
             tables = read(part, reach)
             sources = [
-                Source(table and ctypes.addressof(table), pixel(piece), piece.shape[-1])
+                Source(
+                    None if table is None else constants.rows(piece.pool, table),
+                    pixel(piece),
+                    piece.shape[-1],
+                )
                 for table, piece in tables
             ]
             skipped = FLOAT * part.first[1] * apart
@@ -286,53 +314,41 @@ class Convolution:
                 for first in range(0, images * each, each)
                 for at in self.layout.written(part, written[first : first + each], target)
             ]
-            out = pointers(mine)
-            pieces = (Source * len(sources))(*sources)
+            out = constants.rows(target.pool, mine)
             packed = self.packed(part.number, way)
             if sums:
                 packed = _in_turn(packed, phase)
+            before = Source(out, apart, own.shape[0])
+            pad_at = Ref(pad.pool, pad.offset) if way.workspace else None
             made = ConvStep(
-                ctypes.pointer(packed),
-                ctypes.cast(pieces, ctypes.POINTER(Source)),
+                packed.placed(constants),
+                constants.table("csdf_source", sources),
                 len(sources),
                 self.layout.width,
-                Target(
-                    ctypes.addressof(out),
-                    apart * part.stride[1],
-                    len(mine),
-                    0,
-                    part.columns,
-                    0,
-                    own.shape[0],
-                ),
+                Target(out, apart * part.stride[1], len(mine), 0, part.columns, 0, own.shape[0]),
+                constants.table("csdf_source", [before]) if sums and not phase.first else None,
+                pad_at,
+                pad.size if way.workspace else 0,
+                way.tile,
+                way.some,
+                part.rows if images > 1 else 0,
+                reach if images > 1 else 0,
             )
-            before = Source(ctypes.addressof(out), apart, own.shape[0])
-            if sums and not phase.first:
-                made.residual = ctypes.pointer(before)
-            if way.workspace:
-                made.workspace = address_of(memory[pad.pool]) + pad.offset
-                made.workspace_bytes = pad.size
-            made.tile, made.some = way.tile, way.some
-            if images > 1:
-                made.each, made.apart = part.rows, reach
-            kept = packed, pieces, [table for table, _ in tables], out, before
-            found.append(Native(f"{way.kernel}_of", made, *kept, packed=packed.kept))
+            found.append(instruction(f"{way.kernel}_of", made))
         return found
 
 
-def _in_turn(whole: PackedLayer, phase: Phase) -> PackedLayer:
+def _in_turn(whole: Packed, phase: Phase) -> Packed:
     """A layer whose sums are made over phases: the first adds the bias, the last is what the activation
     follows.
     """
-    made = PackedLayer.from_buffer_copy(whole)
-    weights, bias = whole.kept
+    found = whole
     if not phase.first:
-        bias = packing.aligned(np.zeros_like(bias))
-        made.bias = address_of(bias)
+        found = replace(found, bias=found.no_bias)
     if not phase.last:
-        made.activation = Activation(NONE, 0.0, 0.0)
-    made.kept = weights, bias
-    return made
+        layer = found.layer._replace(activation=Activation(NONE, 0.0, 0.0))
+        found = replace(found, layer=layer)
+    return found
 
 
 def usable(layer: Layer) -> Tensor | None:
@@ -349,9 +365,9 @@ def family(
     filters: Sequence[Filter], layout: Layout, parts: Callable[[Rows], list[Part]]
 ) -> Family:
     """That of a layer with these filters; weights are packed once."""
-    packed: dict[tuple[int, str, int], PackedLayer] = {}
+    packed: dict[tuple[int, str, int], Packed] = {}
 
-    def pack(number: int, way: Way) -> PackedLayer:
+    def pack(number: int, way: Way) -> Packed:
         key = number, way.kernel, way.tile
         if key not in packed:
             packed[key] = filters[number].pack(way)

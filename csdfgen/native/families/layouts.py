@@ -13,19 +13,17 @@ axes a row is a frame, and kernels go along its lines, in one of two ways:
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any, Protocol
+from typing import Protocol
 
-from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.kernels.instructions import PADDING
+from csdfgen.kernels.steps import Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.native.families.common import (
-    addresses,
     lines,
-    pointers,
     reads_a_map,
     reads_a_volume,
     rows_held,
@@ -69,11 +67,12 @@ class Part:
 
 
 Pieces = Sequence[tuple[Sequence[int], View]]
-"""Addresses of the rows that a step holds, those of one image behind those of the other, and the view, of
+"""Offsets of the rows that a step holds, those of one image behind those of the other, and the view, of
 each piece of its input.
 """
 
-Table = ctypes.Array[Any]
+Table = Sequence[int]
+"""Offsets of rows."""
 
 Reader = Callable[[Part, int], list[tuple[Table | None, View]]]
 """(part, rows of the layout that its taps span) -> tables of the rows that it reads, so many of each image,
@@ -95,7 +94,7 @@ class Layout(Protocol):
         """What parts of a step read that holds these rows of each of its images."""
 
     def written(self, part: Part, there: Sequence[int], view: View) -> list[int]:
-        """Addresses of the rows that a part writes of an image. there: of the step's."""
+        """Offsets of the rows that a part writes of an image. there: of the step's."""
 
 
 @dataclass(frozen=True)
@@ -137,13 +136,11 @@ class Frames:
                 return None
             if (frame, number) not in known:
                 rows, piece = there[number]
-                known[frame, number] = pointers(
-                    [
-                        at
-                        for one in rows[frame - held.start :: len(held)]
-                        for at in lines(one, piece, -self.down.pad_top, reach)
-                    ]
-                )
+                known[frame, number] = [
+                    at
+                    for one in rows[frame - held.start :: len(held)]
+                    for at in lines(one, piece, -self.down.pad_top, reach)
+                ]
             return known[frame, number]
 
         def read(part: Part, reach: int) -> list[tuple[Table | None, View]]:
@@ -155,7 +152,7 @@ class Frames:
                 for number, (_, piece) in enumerate(there)
             ]
             if all(one is None for one, _ in found):
-                found[0] = pointers([0] * reach * images), found[0][1]
+                found[0] = [PADDING] * reach * images, found[0][1]
             return found
 
         return read
@@ -205,21 +202,22 @@ def lines_read(
     down: Window,
     images: int,
 ) -> Table:
-    """Addresses of the lines that each of the `high` lines of every output frame reads: of all frames that
+    """Offsets of the lines that each of the `high` lines of every output frame reads: of all frames that
     this one reads, one after the other. there: of the frames that a step holds, others are padding; of all
     images.
     """
     found: list[int] = []
     bases = [image * len(held) - held.start for image in range(images)]
     for base, read in product(bases, frames):
-        seen = [there[base + k] if held.start <= k < held.stop else 0 for k in read]
+        seen = [there[base + k] if held.start <= k < held.stop else PADDING for k in read]
         for line in range(high):
             top = line * down.stride - down.pad_top
             for at in seen:
+                padded = [PADDING] * down.kernel
                 found += (
-                    lines(at, view, top, down.kernel, down.dilation) if at else [0] * down.kernel
+                    padded if at == PADDING else lines(at, view, top, down.kernel, down.dilation)
                 )
-    return pointers(found)
+    return found
 
 
 def sizes_of(tensor: Tensor) -> tuple[int, ...]:
@@ -259,13 +257,13 @@ def laid_out(
 
 
 def tables_read(
-    layout: Layout, part: Part, rows: Window, step: Step, memory: Memory
+    layout: Layout, part: Part, rows: Window, step: Step
 ) -> tuple[list[tuple[Table, View]], int]:
     """Of each piece of what a step reads the rows that a part of it reads, and the piece; and how many rows
     these are of an image. rows: see `laid_out`.
     """
     view, reach = step.inputs[0], (part.rows - 1) * rows.stride + rows.extent
     assert view is not None
-    there = [(addresses(piece, memory), piece) for piece in view.pieces or (view,)]
+    there = [(piece.rows, piece) for piece in view.pieces or (view,)]
     found = layout.reader(rows_held(step), there, step.phase.images)(part, reach)
     return [(table, piece) for table, piece in found if table is not None], reach

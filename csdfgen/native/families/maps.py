@@ -8,7 +8,6 @@ operands are one long pixel.
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -16,19 +15,18 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import Step, View
 from csdfgen.model.network import Layer
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
     activation,
-    addresses,
     is_dense,
     is_map,
     pixel,
-    pointers,
 )
-from csdfgen.native.library import (
+from csdfgen.native.records import (
     ADD,
     COPY,
     DIVIDE,
@@ -40,8 +38,8 @@ from csdfgen.native.library import (
     Activation,
     MapStep,
     Source,
+    instruction,
 )
-from csdfgen.native.strided import Native, address_of
 
 __all__ = ["FEW", "MAPS", "Operand", "Place", "place", "stretches"]
 
@@ -54,10 +52,11 @@ Operand = int | np.ndarray
 
 @dataclass(frozen=True)
 class Place:
-    """An operand, or the output, in one stretch of channels: addresses by row, elements from a pixel to
+    """An operand, or the output, in one stretch of channels: a pool, offsets in it by row, elements from a pixel to
     the next, 0 for one pixel that all meet; each: whether a pixel has a value a channel.
     """
 
+    pool: str
     rows: tuple[int, ...]
     stride: int
     each: bool
@@ -88,15 +87,15 @@ class _Maps:
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
-        found: list[Native] = []
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        found: list[Instruction] = []
         for columns, low, high in stretches(step, self.operands) or ():
-            found += self._stretch(step, memory, columns, low, high)
+            found += self._stretch(step, constants, columns, low, high)
         return found
 
     def _stretch(
-        self, step: Step, memory: Memory, columns: int, low: int, high: int
-    ) -> list[Native]:
+        self, step: Step, constants: Constants, columns: int, low: int, high: int
+    ) -> list[Instruction]:
         """Channels [low, high) of the output's rows."""
         after = (NONE, 0.0, 0.0)
         if self.own is not None:
@@ -104,48 +103,43 @@ class _Maps:
         elif self.follows(step.layer):
             after = activation(step.layer.epilogue[0]) or after
         channels = high - low
-        target = place(step.outputs[0], columns, low, high, step.outputs[0].count, memory)
+        target = place(step.outputs[0], columns, low, high, step.outputs[0].count)
         views = [step.inputs[one] for one in self.operands if isinstance(one, int)]
-        places = [
-            place(v, columns, low, high, len(target.rows), memory) for v in views if v is not None
-        ]
+        places = [place(v, columns, low, high, len(target.rows)) for v in views if v is not None]
         dense = all(p.each and p.stride == channels for p in (*places, target))
-        constants = [one for one in self.operands if not isinstance(one, int)]
-        whole = dense and (channels < FEW or all(one.size == 1 for one in constants))
-        kept = []
-        for k, one in enumerate(constants):
+        given = [one for one in self.operands if not isinstance(one, int)]
+        whole = dense and (channels < FEW or all(one.size == 1 for one in given))
+        for k, one in enumerate(given):
             values = self._constant(k, one, low, high, columns if whole else 1)
-            kept.append(values)
-            at = (address_of(values),) * len(target.rows)
-            places.append(Place(at, 0, values.size > 1))
+            at = constants.array(values)
+            rows = (at.offset,) * len(target.rows)
+            places.append(Place(at.pool, rows, 0, values.size > 1))
         if whole:
             columns, channels = 1, columns * channels
         # one that lies where the output does is read before that is written
         if self.operation == ADD and len(places) > 2:
-            places.sort(key=lambda place: place.rows != target.rows)
+            places.sort(key=lambda place: (place.pool, place.rows) != (target.pool, target.rows))
         operation, first, rest = self.operation, places[: 3 if self.operation == SCALE else 2], []
         if self.operation == ADD:
             rest = places[2:]
         found = []
         for number in range(1 + len(rest)):
             used = first if number == 0 else [target, rest[number - 1]]
-            tables = [pointers(place.rows) for place in used]
             sources = [
-                Source(ctypes.addressof(table), place.stride, int(place.each))
-                for table, place in zip(tables, used, strict=True)
+                Source(constants.rows(place.pool, place.rows), place.stride, int(place.each))
+                for place in used
             ]
-            out = pointers(target.rows)
             made = MapStep(
                 operation,
                 len(target.rows),
                 columns,
                 channels,
-                (Source * 3)(*sources),
-                ctypes.addressof(out),
+                tuple(sources),
+                constants.rows(target.pool, target.rows),
                 target.stride,
                 Activation(*(after if number == len(rest) else (NONE, 0.0, 0.0))),
             )
-            found.append(Native("map_of", made, tables, out, kept))
+            found.append(instruction("map_of", made))
         return found
 
     def _constant(
@@ -162,7 +156,7 @@ class _Maps:
         return self.repeated[key]
 
 
-def place(view: View, columns: int, low: int, high: int, count: int, memory: Memory) -> Place:
+def place(view: View, columns: int, low: int, high: int, count: int) -> Place:
     """Where channels [low, high) of `count` rows lie, all in one piece."""
     start = 0
     for piece in view.pieces or (view,):
@@ -174,15 +168,15 @@ def place(view: View, columns: int, low: int, high: int, count: int, memory: Mem
     else:
         raise AssertionError("channels outside the view")
     shift = 0 if size == 1 else piece.format.itemsize * (low - start)
-    rows = [at + shift for at in addresses(piece, memory)]
+    rows, pool = [at + shift for at in piece.rows], piece.pool
     if not is_row_of_pixels(piece):
-        return Place(tuple(rows), size, True)
+        return Place(pool, tuple(rows), size, True)
     rows = [at for at in rows for _ in range(count // len(rows))]
     wide = piece.shape[0] if len(piece.shape) == 3 else 1
     each = size > 1 or high - low == 1
     if wide == 1:
-        return Place(tuple(rows), 0 if columns > 1 or not each else high - low, each)
-    return Place(tuple(rows), pixel(piece), each)
+        return Place(pool, tuple(rows), 0 if columns > 1 or not each else high - low, each)
+    return Place(pool, tuple(rows), pixel(piece), each)
 
 
 def is_row_of_pixels(view: View) -> bool:

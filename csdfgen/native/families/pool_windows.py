@@ -6,21 +6,18 @@ output is what it goes on from. Of frames every line of the output has a window 
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
-from typing import Any
 
-from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.kernels.instructions import Constants, Ref
+from csdfgen.kernels.steps import Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.native.families.common import (
     Taps,
-    addresses,
     lines,
-    pointers,
     reads_a_map,
     reads_a_volume,
     rows_held,
@@ -104,26 +101,25 @@ class PoolWindows:
             self.width,
         )
 
-    def parts(
-        self, step: Step, memory: Memory
-    ) -> Iterator[tuple[View, ctypes.Array[Any], ctypes.Array[Any]]]:
+    def parts(self, step: Step, constants: Constants) -> Iterator[tuple[View, Ref, Ref]]:
         """For every piece of what is read, which has some of the channels: the piece, its rows, and where the
         step's rows of these channels are written.
         """
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
-        written, low = addresses(target, memory), 0
+        written, low = list(target.rows), 0
         if self.down:
             written = [at for frame in written for at in lines(frame, target, 0, self.high)]
         for piece in view.pieces or (view,):
-            rows = self._table(step, piece, memory)
-            yield piece, rows, pointers([at + target.format.itemsize * low for at in written])
+            rows = constants.rows(piece.pool, self._table(step, piece))
+            into = [at + target.format.itemsize * low for at in written]
+            yield piece, rows, constants.rows(target.pool, into)
             low += piece.shape[-1]
 
-    def _table(self, step: Step, piece: View, memory: Memory) -> ctypes.Array[Any]:
+    def _table(self, step: Step, piece: View) -> Sequence[int]:
         if self.down is None:
-            return self.taps.table(step, piece, memory)
+            return self.taps.table(step, piece)
         seen, count = self.taps.rows, self.taps.kernel
         frames = [seen[start : start + count] for start in range(0, len(seen), count)]
-        there, held, images = addresses(piece, memory), rows_held(step), step.phase.images
-        return lines_read(there, piece, held, frames, self.high, self.down, images)
+        held, images = rows_held(step), step.phase.images
+        return lines_read(piece.rows, piece, held, frames, self.high, self.down, images)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import ctypes
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from csdfgen.kernels.steps import Memory, Step
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families.common import Family, activated, followed, pixel
 from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
-from csdfgen.native.library import Activation, PoolStep, Source
-from csdfgen.native.strided import Native
+from csdfgen.native.records import Activation, PoolStep, Source, instruction
 from csdfgen.ops.pooling import counted
 
 __all__ = ["POOLS"]
@@ -33,15 +31,18 @@ class _Pool:
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase = step.layer, step.phase
         windows, padded = PoolWindows.of(layer, step), layer.attributes["count_include_pad"]
         down, along = values_seen(
             layer, windows.out, lambda window, out, size: counted(window, out, size, padded)
         )
-        seen, seen_across = _integers(down * phase.images), _integers(along)
+        seen = [
+            constants.table("int32_t", [max(1, value) for value in values])
+            for values in (down * phase.images, along)
+        ]  # at least one each: windows that see nothing have a sum of nothing
         found = []
-        for piece, table, there in windows.parts(step, memory):
+        for piece, table, there in windows.parts(step, constants):
             made = PoolStep(
                 int(self.average),
                 *windows.fields,
@@ -50,17 +51,13 @@ class _Pool:
                 windows.made,
                 windows.columns,
                 pixel(step.outputs[0]),
-                Source(ctypes.addressof(table), pixel(piece), piece.shape[-1]),
-                *(ctypes.addressof(one) for one in (there, seen, seen_across)),
+                Source(table, pixel(piece), piece.shape[-1]),
+                there,
+                *seen,
                 Activation(*activated(layer)),
             )
-            found.append(Native("pool_of", made, table, there, seen, seen_across))
+            found.append(instruction("pool_of", made))
         return found
-
-
-def _integers(values: Sequence[int]) -> ctypes.Array[ctypes.c_int32]:
-    """At least one each: windows that see nothing have a sum of nothing."""
-    return (ctypes.c_int32 * len(values))(*(max(1, value) for value in values))
 
 
 def _pool(layer: Layer) -> Family | None:

@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from csdfgen.kernels.steps import Memory, Step, View
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import Step, View
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.native import packing
 from csdfgen.native.families.common import (
     Family,
     activated,
-    addresses,
     followed,
     is_dense,
     once,
-    pointers,
 )
-from csdfgen.native.library import Activation, GemmStep
-from csdfgen.native.strided import Native, address_of
+from csdfgen.native.records import Activation, GemmStep, instruction
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 
@@ -58,24 +55,22 @@ class _Product:
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target = step.phase, step.inputs[0], step.outputs[0]
         held = phase.ins[0]
         assert view is not None and held is not None
         accumulates = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
         elements = prod(view.shape)
         if accumulates:
-            there, parts = addresses(view, memory), view.count // phase.images
+            there, parts = view.rows, view.count // phase.images
             # a part of the sum is a row of the map, in all images
             table = [at for row in range(parts) for at in there[row::parts]]
             first, size = held.start * elements, elements
         else:
-            table = every(view, self.inputs, memory)
+            table = every(view, self.inputs)
             first, parts, size = 0, 1, self.inputs
-        written = every(target, self.outputs, memory)
+        written = every(target, self.outputs)
         weights, bias = self.packed()
-        sizes = (ctypes.c_int32 * parts)(*[size] * parts)
-        rows, out = pointers(table), pointers(written)
         made = GemmStep(
             self.inputs,
             self.outputs,
@@ -87,19 +82,19 @@ class _Product:
             int(phase.first or not accumulates),
             int(phase.last or not accumulates),
             Activation(*activated(step.layer)),
-            address_of(weights),
-            address_of(bias),
-            *(ctypes.addressof(one) for one in (sizes, rows, out)),
+            constants.weights(weights),
+            constants.weights(bias),
+            constants.table("int32_t", [size] * parts),
+            constants.rows(view.pool, table),
+            constants.rows(target.pool, written),
         )
-        return [Native("gemm_of", made, sizes, rows, out, packed=(weights, bias))]
+        return [instruction("gemm_of", made)]
 
 
-def every(view: View, size: int, memory: Memory) -> list[int]:
-    """Addresses of every `size` elements of all rows."""
+def every(view: View, size: int) -> list[int]:
+    """Offsets of every `size` elements of all rows."""
     count = prod(view.shape) // size
-    return [
-        at + view.format.itemsize * size * k for at in addresses(view, memory) for k in range(count)
-    ]
+    return [at + view.format.itemsize * size * k for at in view.rows for k in range(count)]
 
 
 def product(layer: Layer) -> Family | None:

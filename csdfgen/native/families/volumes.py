@@ -11,7 +11,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.native.families.common import Family, activated
 from csdfgen.native.families.convolution import Filter, bias_of, family, usable
 from csdfgen.native.families.layouts import Frames, Part
-from csdfgen.native.library import PANEL
+from csdfgen.native.records import PANEL
 from csdfgen.ops._windows import windows_of
 
 __all__ = ["frame_by_frame"]

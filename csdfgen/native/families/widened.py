@@ -13,12 +13,13 @@ from math import prod
 import numpy as np
 
 from csdfgen.kernels.arrays import matched
+from csdfgen.kernels.instructions import Constants, Instruction
 from csdfgen.kernels.parts import halves
 from csdfgen.kernels.steps import Call, Memory, Scratchpad, Step, View
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer
 from csdfgen.native.families.common import FLOAT, Family
-from csdfgen.native.strided import Native, joined, translated
+from csdfgen.native.strided import joined, translated
 from csdfgen.ops.base import PREFERRED, aligned_size
 from csdfgen.ops.widened import narrowing, widening
 
@@ -50,15 +51,16 @@ class Widened:
             needed = min(needed, max(parts, default=needed))
         return needed
 
-    def kernels(self, step: Step, memory: Memory) -> list[Native]:
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, or its halves one after the other if it takes more than there is."""
         inner, held = self._inner(step)
         if self._needed(inner, held, step.workspace.size) > step.workspace.size:
             parts = halves(step)
             if parts:
-                return [kernel for part in parts for kernel in self.kernels(part, memory)]
+                return [made for part in parts for made in self.lower(part, constants)]
         stored = step.layer.stored
         assert stored is not None
+        memory = constants.memory
         before: list[Call] = []
         for position, (view, values) in enumerate(zip(step.inputs, inner.inputs, strict=True)):
             form = stored.read(position)
@@ -73,7 +75,11 @@ class Widened:
                 after += narrowing(array, form)
                 pairs = matched(array, view, memory)
                 after += [(np.copyto, (rows, made, "unsafe")) for made, rows in pairs]
-        return [*_loops(before), *self.family.kernels(inner, memory), *_loops(after)]
+        return [
+            *_loops(before, constants),
+            *self.family.lower(inner, constants),
+            *_loops(after, constants),
+        ]
 
     def _needed(self, inner: Step, held: int, room: int) -> int:
         """Bytes of the values, and of the kernel behind them, which is to do with what is left of the room."""
@@ -114,5 +120,6 @@ def _array(view: View, memory: Memory) -> np.ndarray:
     return np.ndarray((view.count, *view.shape), np.float32, memory[view.pool], offset)
 
 
-def _loops(calls: Sequence[Call]) -> list[Native]:
-    return joined([kernel for call in calls for kernel in translated(call)])
+def _loops(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
+    loops = joined([loop for call in calls for loop in translated(call, constants)])
+    return [loop.lower(constants) for loop in loops]

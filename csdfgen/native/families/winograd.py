@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 
 from csdfgen.native.families.common import FLOAT
-from csdfgen.native.library import PANEL
+from csdfgen.native.records import PANEL
 from csdfgen.native.ways import CONV, ROWS, TILES
 
 __all__ = [

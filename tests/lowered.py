@@ -1,0 +1,58 @@
+"""A step, or prepared calls of numpy, as a program of its own, run in memory of the test's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.kernels.arrays import HostMemory
+from csdfgen.kernels.instructions import Constants, Instruction
+from csdfgen.kernels.steps import Code, KernelSet, Port, Step
+from csdfgen.native.threads import shared_out
+
+__all__ = ["Lowered", "bound_step", "lowered", "prepared", "run_step", "shared_kernels"]
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """Instructions with what they refer to; see `Code`."""
+
+    pools: Mapping[str, int]
+    instructions: Sequence[Instruction]
+    constants: Constants
+    ports: Sequence[Port] = ()
+
+
+def lowered(kernels: KernelSet, step: Step, sizes: Mapping[str, int]) -> Lowered:
+    """The instructions of a step in pools of these sizes."""
+    constants = Constants(sizes)
+    return Lowered(sizes, tuple(kernels.lower(step, constants)), constants)
+
+
+def run_step(kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]) -> None:
+    """Compute a step in this memory."""
+    bound_step(kernels, step, memory)()
+
+
+def bound_step(
+    kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]
+) -> Callable[[], None]:
+    """What computes a step in this memory."""
+    made = lowered(kernels, step, {name: array.size for name, array in memory.items()})
+    storage = HostMemory()
+    storage.update(memory)
+    return prepared(kernels, made, storage)
+
+
+def prepared(kernels: KernelSet, made: Lowered, storage: HostMemory) -> Callable[[], None]:
+    """What runs all instructions, in their order."""
+    return kernels.bind(made, storage).prepared(range(len(made.instructions)))
+
+
+def shared_kernels(program: Code, threads: int) -> set[str]:
+    """Kernels of instructions that so many threads share."""
+    constants = program.constants.copy()
+    made = program.instructions
+    return {one.kernel for one in made if len(shared_out(one, threads, constants)) > 1}
