@@ -20,7 +20,7 @@
 #   make bench-requests  requests of several images of six networks in one memory, by every way, beside rows alone and onnxruntime; rewrites tables of docs/requests.md; an hour
 #   make bench-quality   what int8, mixed, int16 and float16 do to trained networks that you have: ARGS="--recogniser F --detector F --classifier F --write"; half an hour
 #   make bench-sweep     200 points, killed and started again, and on one and two Dask workers; rewrites a table of docs/sweeps.md; ten minutes
-#   make docs            rewrites docs/operators.md from the table of operators, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, docs/method.svg, docs/arena.svg, and README.md with the real output of its commands
+#   make docs            executes the commands and examples of README.md and of the guide in docs/ and writes their output; rewrites docs/operators.md, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, and the pictures of the guide
 #   make clean           removes .venv, out and caches
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
@@ -121,7 +121,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m csdfgen sweep docs/sweep.toml -o out/sweep.csv
 	@cp out/sweep.svg docs/sweep.svg
 	@$(PY) -m tests.sdf3_page
-	@$(PY) -m tests.readme
+	@$(PY) -m tests.documents
 
 clean:
 	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis

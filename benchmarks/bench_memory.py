@@ -308,8 +308,8 @@ def summary(frames: Sequence[Frame]) -> list[str]:
         ratios = sorted(frame.ratio for frame in frames if frame.goal == goal)
         mean = mean_ratio([frame for frame in frames if frame.goal == goal])
         lines.append(
-            f"- Goal {goal}: **{mean:.1f} times less** than onnxruntime without its arena, in the geometric mean of "
-            f"{len(ratios)} networks; {ratios[0]:.1f} to {ratios[-1]:.1f} times."
+            f"- `--goal {goal}`: **{mean:.1f} times less** memory than onnxruntime without its arena (geometric mean "
+            f"of {len(ratios)} networks; {ratios[0]:.1f} to {ratios[-1]:.1f} times less)."
         )
     return lines
 

@@ -10,9 +10,9 @@ from functools import cache
 from csdfgen.paper.batches.modelled import Point, batches_along
 from csdfgen.paper.batches.reproduction import Reproduction, reproduce
 from csdfgen.paper.cells import Cell
+from tests.documents import ROOT
 from tests.paper003_page import grid, shown, table
 from tests.paper_page import filled
-from tests.readme import ROOT
 
 PAGE = ROOT / "docs" / "batches.md"
 

@@ -12,8 +12,8 @@ from csdfgen.paper.formats.memory import IMAGE, networks
 from csdfgen.paper.formats.reproduction import Reproduction, reproduce
 from csdfgen.planning.planner import plan
 from csdfgen.reading.loader import load
+from tests.documents import ROOT
 from tests.paper_page import filled
-from tests.readme import ROOT
 from zoo_models import ZOO
 
 PAGE = ROOT / "docs" / "paper003.md"

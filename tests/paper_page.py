@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from csdfgen.paper.findings import findings, readings
 from csdfgen.paper.printed import COLUMNS, TABLE_3
 from csdfgen.paper.table3 import COUNTINGS, reproduce_table3
-from tests.readme import ROOT
+from tests.documents import ROOT
 
 PAGE = ROOT / "docs" / "paper.md"
 BLOCK = re.compile(r"(<!-- (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)

@@ -1,4 +1,4 @@
-"""The tables, outputs and pictures of docs/sdf3.md. `python -m tests.sdf3_page` makes them anew and
+"""The tables of docs/sdf3.md, and the pictures of docs/analysis.md. `python -m tests.sdf3_page` makes and
 writes them.
 
 The tables come from the values that were recorded from SDF3 and Kiter; where these are not beside
@@ -18,8 +18,8 @@ from sdf3_bridge.sdf3read import read
 from tests.conformance.comparison import NOT_COMPARED, QUESTIONS, Compared, compared, value
 from tests.conformance.differences import DIFFERENCES, NO_ANSWER, REASONS, path_of, proof
 from tests.conformance.recorded import graph_of, rows
+from tests.documents import ROOT
 from tests.graphs import SDF3_DATA
-from tests.readme import ROOT, executed
 
 PAGE = ROOT / "docs" / "sdf3.md"
 EXAMPLES = ROOT / "docs" / "examples"
@@ -154,7 +154,7 @@ def pictures() -> dict[str, bytes]:
 def main() -> None:
     for name, picture in pictures().items():
         write_bytes(PAGE.parent / name, picture)
-    text = executed(PAGE.read_text(), EXAMPLES)
+    text = PAGE.read_text()
     if SDF3_DATA.exists():
         text = with_tables(text)
     else:

@@ -1,9 +1,10 @@
-"""What documents say is still true: README's commands and examples, the list of operators, links,
-tables of benchmarks.
+"""What documents say is still true: commands and examples of README and the guide, the list of operators,
+links, tables of benchmarks, JSON keys and Python names.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import numpy as np
 import pytest
 
 import csdfgen
+import runtime
 from benchmarks.bench_speed import MARKER
 from benchmarks.bench_speed import PAGE as SPEED
 from benchmarks.pages import between
+from csdfgen.cli import main
 from csdfgen.demo import method
 from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
@@ -22,31 +25,35 @@ from csdfgen.native.families import KERNELS
 from csdfgen.ops.base import Operator, phases, run_slab
 from csdfgen.ops.page import page
 from csdfgen.planning.plan import FIGURES
-from tests import readme
+from sdf3_bridge.tools import find_kiter, find_sdf3
+from tests import documents
 from tests.operators_page import HEADING, PAGE
 
-DOCUMENTS = [
-    readme.ROOT / "README.md",
-    readme.ROOT / "CHANGELOG.md",
-    *sorted((readme.ROOT / "docs").glob("*.md")),
-]
+GUIDE = documents.ROOT / "docs"
+NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
 
 
-def test_readmes_commands_print_what_it_shows() -> None:
-    try:
-        model_file()
-    except InputError as error:
-        pytest.skip(str(error))
-    text = readme.README.read_text()
-    assert readme.masked(readme.executed(text)) == readme.masked(text), (
-        "the output has changed; make docs writes the new one"
+@pytest.mark.parametrize(
+    "page", [*filter(documents.has_commands, documents.PAGES)], ids=lambda path: path.name
+)
+def test_commands_print_what_the_page_shows(page: Path) -> None:
+    text = page.read_text()
+    if "make demo\n" in text:
+        try:
+            model_file()
+        except InputError as error:
+            pytest.skip(str(error))
+    if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
+        pytest.skip("the page shows a machine without SDF3 and Kiter")
+    assert documents.masked(documents.executed(text)) == documents.masked(text), (
+        f"the output has changed; python -m tests.documents {page.relative_to(documents.ROOT)} writes the new one"
     )
 
 
-def test_readmes_operator_computes_what_onnx_says() -> None:
+def test_the_guides_operator_computes_what_onnx_says() -> None:
     (example,) = (
         block[2]
-        for block in readme.BLOCK.finditer(readme.README.read_text())
+        for block in documents.BLOCK.finditer((GUIDE / "contributing.md").read_text())
         if "SHRINK" in block[2]
     )
     names: dict[str, Operator] = {}
@@ -63,37 +70,78 @@ def test_readmes_operator_computes_what_onnx_says() -> None:
     )
 
 
-def test_readme_begins_with_the_figures_that_it_shows() -> None:
-    """The memory in the first paragraph is that of the demo's table."""
-    text = readme.README.read_text()
-    begin = text.partition("\n## ")[0]
+def test_every_number_of_readmes_introduction_is_in_an_output() -> None:
+    """As it is printed there, or rounded."""
+    text = documents.README.read_text()
+    introduction = text.partition("\n## ")[0].partition("csdfgen turns an ONNX model")[0]
+    claims = re.sub(r"!\[.*?\)|\]\(.*?\)|\[use \d\]", "", introduction, flags=re.DOTALL)
+    shown = "".join(documents.CONSOLE.findall(text)) + between(documents.README, MARKER)
+    networks = re.findall(r"^\| \w.*\|$", between(documents.README, MARKER), re.MULTILINE)[1:]
+    printed = [value.replace(",", "") for value in re.findall(NUMBER, shown)] + [str(len(networks))]
 
-    def demo(row: str) -> float:
-        (found,) = re.findall(rf"│ +{row} +│ \w+ +│ +[\d.]+ MiB │ +([\d.]+) MiB │", text)
-        return float(found)
+    def reproduced(claim: str) -> bool:
+        digits = len(claim.partition(".")[2])
+        return any(claim == value or claim == f"{float(value):.{digits}f}" for value in printed)
 
-    whole = demo("whole layers, dead tensors freed")
-    rows = demo("csdfgen, the arena") + demo("csdfgen, outputs beside it")
-    assert f"{whole:.0f} MiB for a face detector" in begin
-    assert f"takes {rows:.0f} MiB." in begin
-    assert f"in {rows:.0f} MiB instead of {whole:.0f}]" in text
+    claimed = [value.replace(",", "") for value in re.findall(NUMBER, claims)]
+    assert len(claimed) > 10
+    assert [value for value in claimed if not reproduced(value)] == []
 
 
-def test_readmes_picture_is_told_to_those_who_do_not_see_it() -> None:
+def test_readme_is_short() -> None:
+    assert len(documents.README.read_text().splitlines()) <= 250
+
+
+def test_every_page_is_in_the_index_and_begins_with_what_it_is_for() -> None:
+    index = (GUIDE / "index.md").read_text()
+    missing = [path.name for path in GUIDE.glob("*.md") if f"]({path.name})" not in index]
+    assert missing == ["index.md"]
+    for name in re.findall(
+        r"^\| \[[^]]*\]\(([\w-]+\.md)\)", index.partition("## Appendices")[0], re.M
+    ):
+        opening = (GUIDE / name).read_text().split("\n\n")[1]
+        assert opening.startswith(("After this page you can ", "On this page you can ")), name
+
+
+def test_the_reference_has_every_public_name() -> None:
+    text = (GUIDE / "reference.md").read_text()
+    names = [
+        *(f"csdfgen.{name}(" for name in csdfgen.__all__ if not name.startswith("__")),
+        *(f"runtime.{name}(" for name in runtime.__all__),
+    ]
+    assert [name for name in names if f"`{name}" not in text] == []
+
+
+@pytest.mark.parametrize("command", ["schedule", "run"])
+def test_the_reference_has_every_key_of_json(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main([command, "zoo:lenet5", "--json"])
+    keys = set(json.loads(capsys.readouterr().out))
+    table = (GUIDE / "reference.md").read_text().partition(f"| key of `{command}` |")[2]
+    rows = re.findall(r"^\| (`.*?) \|", table.partition("\n\n")[0], re.MULTILINE)
+    assert {key for row in rows for key in re.findall(r"`(\w+)`", row)} == keys
+
+
+def test_readmes_picture_has_its_figures_in_words() -> None:
     network = csdfgen.load(method.three_layers())
     found, whole = (
         method.moments(csdfgen.plan(network, rows=rows, result="stored")) for rows in (1, "whole")
     )
     figures = method.memory(found, whole)
-    (told,) = re.findall(r"!\[([^]]*)\]\(docs/method.svg\)", readme.README.read_text())
-    assert told.endswith(f"{figures.buffers:,} bytes instead of {figures.whole:,}")
+    (words,) = re.findall(r"!\[([^]]*)\]\(docs/method.svg\)", documents.README.read_text())
+    assert words.endswith(f"{figures.buffers:,} bytes instead of {figures.whole:,}")
 
 
 def test_readmes_range_of_gains_is_that_of_its_table() -> None:
-    rows = re.findall(r"^\| [^*].*\| (\d+\.\d) \|$", between(readme.README, MARKER), re.MULTILINE)
+    rows = re.findall(
+        r"^\| [^*].*\| (\d+\.\d) \|$", between(documents.README, MARKER), re.MULTILINE
+    )
     gains = sorted(map(float, rows))
     said = f"{gains[0]} to {gains[-1]} times less memory"
-    assert said in readme.README.read_text().replace("\n", " "), "the text above the table is old"
+    assert said in documents.README.read_text().replace("\n", " "), (
+        "the text above the table is old"
+    )
 
 
 def test_the_list_of_operators_is_current() -> None:
@@ -102,27 +150,32 @@ def test_the_list_of_operators_is_current() -> None:
     assert listed == page(KERNELS), "make docs brings it up to date"
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
-def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"\]\((?!https?:)([^)#]+)", document.read_text()):
-        assert (document.parent / target).exists(), target
+def anchors(page: Path) -> set[str]:
+    """The targets of links into a page, as GitHub makes them of its headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {
+        re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
+    }
 
 
-@pytest.mark.parametrize(
-    "document",
-    [readme.ROOT / "README.md", readme.ROOT / "docs" / "model.md"],
-    ids=lambda path: path.name,
-)
-def test_every_memory_figure_is_explained(document: Path) -> None:
-    text = document.read_text()
+@pytest.mark.parametrize("page", documents.PAGES, ids=lambda path: path.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for name, anchor in re.findall(r"\]\((?!https?:)([^)#]*)#?([^)]*)\)", page.read_text()):
+        target = page.parent / name if name else page
+        assert target.exists(), name
+        assert not anchor or anchor in anchors(target), f"{name}#{anchor}"
+
+
+def test_every_memory_figure_is_explained() -> None:
+    text = (GUIDE / "plan.md").read_text()
     assert [name for name in FIGURES if f"| `{name}` |" not in text] == []
 
 
 def test_times_are_the_same_on_both_pages() -> None:
-    """README's summary is of the run that docs/performance.md tells of."""
-    short, whole = (between(path, MARKER) for path in (readme.README, SPEED))
+    """README's table has the networks and the mean of docs/performance.md."""
+    short, whole = (between(path, MARKER) for path in (documents.README, SPEED))
     names = [re.findall(r"^\| ([^*|-][^|]*) \|", text, re.MULTILINE) for text in (short, whole)]
     assert names[0] == names[1]
     (mean,) = re.findall(r"native / onnxruntime (\d+\.\d\d)", whole)
     assert f"**{mean}**" in short
-    assert f"{mean} of onnxruntime's time in the mean" in readme.README.read_text()
+    assert f"takes {mean} of onnxruntime's time" in documents.README.read_text()

@@ -10,7 +10,7 @@ import csdfgen
 from csdfgen.charts.method import Moment
 from csdfgen.demo.method import FILE, SHOWN, fired, memory, moments, picture, three_layers
 from csdfgen.model.network import Network
-from tests.readme import ROOT
+from tests.documents import ROOT
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,9 @@
-"""README's commands and examples, run. `python -m tests.readme` writes their real output back into
-it.
+"""The commands and examples of README and of the guide in docs/, executed. `python -m tests.documents`
+writes their real output into the pages; `python -m tests.documents README.md docs/plan.md` into these.
 
-In a `console` block every line that starts with `$ ` is a command, what follows is its output. A
-`python` block runs as a program; its output stands in the `text` block behind it.
+In a `console` block every line that starts with `$ ` is a command, and what follows is its output. A
+`python` block runs as a program; the `text` block behind it holds its output. The blocks of one page
+run one after another in the same empty folder, in which `docs` is the folder of the repository.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 README = ROOT / "README.md"
+PAGES = (README, ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").glob("*.md")))
 
 BLOCK = re.compile(r"^```(console|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+CONSOLE = re.compile(r"^```console\n.*?^```$", re.MULTILINE | re.DOTALL)
 
 PROGRAMS = {
     "csdfgen": 'exec {python} -m csdfgen "$@"',
     "python": 'exec {python} "$@"',
     "make": 'test "$1" = demo && exec {python} -m csdfgen.demo --out out',
 }
-"""Commands of the README -> what is run here, without a second environment."""
+"""Commands of the pages -> what is run here, without a second environment."""
 
 MASKS = (
     (r"\d[\d.]* ms", "# ms"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
-    (r"kernels for \w+", "kernels for #"),
+    (r"kernels for \w+, weights packed into [\d,]+", "kernels for #"),
+    (r"-?\d+\.\d dB( \(predicted -?\d+\.\d\))?", "# dB"),
     (r"median of the largest fit error of each [\d.]+ %", "#"),
     (r"\d(\.\d+)?e[-+]\d+", "#"),
     (r"[\d,]+ bytes allocated by Python .*, outputs", "# bytes allocated, outputs"),
@@ -50,17 +54,18 @@ def masked(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def executed(text: str, beside: Path | None = None) -> str:
-    """The text with the real output of every command and program in it; `beside` is a folder that
-    they find by its name.
-    """
+def has_commands(page: Path) -> bool:
+    """Whether a page has commands or programs to execute."""
+    return any(block[1] != "text" for block in BLOCK.finditer(page.read_text()))
+
+
+def executed(text: str) -> str:
+    """The text with the real output of every command and program in it."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         programs = place / "programs"
         programs.mkdir()
         (place / "docs").symlink_to(ROOT / "docs", target_is_directory=True)
-        if beside is not None:
-            (place / beside.name).symlink_to(beside, target_is_directory=True)
         for name, command in PROGRAMS.items():
             script = programs / name
             script.write_text(f"#!/bin/sh\n{command.format(python=shlex.quote(sys.executable))}\n")
@@ -109,4 +114,5 @@ def output(command: str, folder: Path, environment: dict[str, str]) -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(executed(README.read_text()))
+    for page in map(Path, sys.argv[1:]) if sys.argv[1:] else filter(has_commands, PAGES):
+        page.write_text(executed(page.read_text()))
