@@ -36,7 +36,8 @@ PATTERN = 0xA7
 class Layout:
     """How rows lie. block: rows of an operand that lie together. pieces: along the last axis of
     operands. onnx: outputs in ONNX axis order. together: whether blocks happen to follow each
-    other. beside: elements of other tensors at each pixel of an operand. over: whether the first output is written over the operand that it may overwrite, pieces
+    other. beside: elements of other tensors at each pixel of an operand. over: whether the first
+    output is written over the operand that it may overwrite, pieces
     and all.
     """
 
