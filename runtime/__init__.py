@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
+    from runtime.bound import Watcher
     from runtime.choosing import TableProgram
-    from runtime.executor import Executable, OnRows, Watcher
+    from runtime.session import Executable, OnRows
 
 __all__ = ["compile", "compile_table", "run"]
 
@@ -36,14 +37,16 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
     backend: whose kernels compute: "native" (C, built once on this machine), "numpy", "auto" (native where
     it can be built), or by default those that the plan was made for. watchers: functions that see rows of
-    tensors as they are made (`executor.Watcher`).
+    tensors as they are made (`bound.Watcher`).
     Raises what the checker raises for a plan that is not sound (ScheduleError, CapacityExceededError,
     PlanError), InputError for an unknown backend, ToolError where native code cannot be built.
     """
     from csdfgen.errors import PlanError, option
     from csdfgen.native.backends import kernels_for, settled
-    from runtime.executor import Executable
+    from csdfgen.planning.plan import Plan
+    from runtime.session import Executable
 
+    _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
     kernels = kernels_for(replace(plan.options, backend=settled(backend or made_for)))
     try:
@@ -62,11 +65,23 @@ def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> T
     threads, backend: as in `compile`; the table's plans are for one backend. Raises as `compile`.
     """
     from csdfgen.native.backends import kernels_for, settled
+    from csdfgen.planning.plan_table import PlanTable
     from runtime.choosing import TableProgram
 
+    _check(table, PlanTable, "csdfgen.plan_table")
     options = table.entries[0].plan.options
     kernels = kernels_for(replace(options, backend=settled(backend or options.backend)))
     return TableProgram(table, threads, kernels)
+
+
+def _check(given: object, kind: type, maker: str) -> None:
+    """Raises InputError for what is compiled without having been planned."""
+    from csdfgen.errors import InputError
+
+    if not isinstance(given, kind):
+        raise InputError(
+            f"a {type(given).__name__} cannot be compiled; {maker} makes a {kind.__name__} of a network"
+        )
 
 
 def run(
@@ -79,7 +94,7 @@ def run(
     """One frame: x is an array or a dict by input name; the outputs come as a dict by output name.
 
     out: arrays for outputs. on_rows: gets rows of outputs as they are made, and nothing is stored
-    (`executor.OnRows`). Raises InputError where shapes or dtypes do not fit. For many frames see
+    (`session.OnRows`). Raises InputError where shapes or dtypes do not fit. For many frames see
     `compile`.
     """
     return compile(plan)(x, out=out, on_rows=on_rows)

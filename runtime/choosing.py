@@ -16,9 +16,12 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.describe import mebibytes, one_line
+from csdfgen.model.units import size_of
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
-from runtime.executor import GUARD_BYTES, Executable
+from runtime.bound import guarded
+from runtime.session import Executable
 
 __all__ = ["TableProgram"]
 
@@ -32,12 +35,16 @@ class TableProgram:
     def __init__(self, table: PlanTable, threads: int = 1, kernels: KernelSet = NUMPY) -> None:
         self.table = table
         self._turn = threading.Lock()
-        self._memory = kernels.allocate({ARENA: table.most_bytes + GUARD_BYTES}, shrinks=True)
+        self._memory = kernels.allocate(guarded({ARENA: table.most_bytes}), shrinks=True)
         self._held = 0
         self._programs = tuple(
             Executable(entry.plan, (), threads, kernels, memory=self._memory)
             for entry in table.entries
         )
+
+    def __repr__(self) -> str:
+        name = self.table.entries[0].plan.network.name
+        return one_line("TableProgram", name, **self.table.facts, held=mebibytes(self.held_bytes))
 
     @property
     def held_bytes(self) -> int:
@@ -45,24 +52,28 @@ class TableProgram:
         return self._held
 
     def __call__(
-        self, x: np.ndarray | Mapping[str, np.ndarray], memory: int | None = None
+        self, x: np.ndarray | Mapping[str, np.ndarray], memory: int | str | None = None
     ) -> dict[str, np.ndarray]:
         """Outputs of all images: those of the rounds that are predicted to be the fastest in so many bytes.
 
-        x: an array, or arrays by input name, with the images along axis 0. Raises InputError for arrays that do
-        not fit; PlanError where no plan takes so little.
+        x: an array, or arrays by input name, with the images along axis 0. memory: bytes, or "512KB" or
+        "512KiB"; any by default. Raises InputError for arrays that do not fit and what is no size; PlanError
+        where no plan takes so little.
         """
+        limit = None if memory is None else size_of(memory)
         first = self._programs[0].plan.network
         feeds = x if isinstance(x, Mapping) else {first.inputs[0].name: x}
-        counts = {len(array) for array in feeds.values() if getattr(array, "ndim", 0)}
+        feeds = {name: np.asarray(array) for name, array in feeds.items()}
+        counts = {len(array) for array in feeds.values() if array.ndim}
         if len(counts) != 1:
             raise InputError(
                 f"inputs have {sorted(counts) or 'no'} images; one number of images is needed"
             )
         images = counts.pop()
         with self._turn:
-            rounds = self.table.rounds(images, memory)
-            self._shrink(max(self.table.entries[at].plan.planned_bytes for at in rounds))
+            rounds = self.table.rounds(images, limit)
+            self._held = max(self.table.entries[at].plan.planned_bytes for at in rounds)
+            self._memory.shrink(ARENA, guarded({ARENA: self._held})[ARENA])
             outputs: dict[str, np.ndarray] = {}
             start = 0
             for at in rounds:
@@ -79,8 +90,3 @@ class TableProgram:
                     outputs[name][start : start + size] = array
                 start += size
         return outputs
-
-    def _shrink(self, needed: int) -> None:
-        """Give back the pages beyond so many bytes."""
-        self._memory.shrink(ARENA, needed + GUARD_BYTES)
-        self._held = needed

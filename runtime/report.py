@@ -77,7 +77,7 @@ class KeptWhole:
 class Report:
     """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
     check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated
-    beside it, while firing and in the whole call (see `executor.Measurement`). result: see
+    beside it, while firing and in the whole call (see `measurement.Measurement`). result: see
     `RESULTS`. parameters_packed: weights as the kernels have them, None where that is not known.
     """
 
@@ -168,6 +168,7 @@ def measure(
     times = []
     for number in range(repeat):
         what = f"frame {number + 1} of {repeat}"
+        outputs = {}  # a frame whose caller holds outputs in the arena would go on in another one
         start = time.perf_counter()
         outputs = program(feeds, progress=partial(stage, what), on_rows=on_rows)
         times.append(time.perf_counter() - start)

@@ -119,7 +119,7 @@ class _Rows:
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
 
     def compare(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-        """One slab; see `executor.OnRows`."""
+        """One slab; see `session.OnRows`."""
         theirs, axis = self._reference[name], self._axes.get(name)
         if name in self._axes and self._batch > 1:
             theirs = theirs[image : image + 1]

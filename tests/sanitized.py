@@ -32,7 +32,7 @@ from csdfgen.native.build import STANDARD, find_compiler
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import Library, load
 from csdfgen.rewriting.fuse import fuse
-from runtime.executor import Executable
+from runtime.session import Executable
 from tests import random_networks
 from tests.networks import feeds
 from tests.quantized_models import quantized

@@ -41,8 +41,8 @@ from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of, several
-from runtime.executor import Executable
 from runtime.images import random_inputs
+from runtime.session import Executable
 
 __all__ = [
     "CACHE_STATE",

@@ -2,7 +2,7 @@
 
 Outputs that lie in the arena need no array beside it, and until their rows come, others lie there. The
 caller may keep them: they then stay as they are, and the program goes on with another arena
-(`runtime.executor`). For the few scores of a classifier that is not worth it.
+(`runtime.session`). For the few scores of a classifier that is not worth it.
 """
 
 from __future__ import annotations

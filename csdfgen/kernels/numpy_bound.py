@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
 from csdfgen.kernels.arrays import HostMemory, placed
 from csdfgen.kernels.instructions import Array, Constants, Instruction
 from csdfgen.kernels.numpy_code import array_at, called
+from csdfgen.kernels.numpy_settings import BLAS, call_all
 from csdfgen.kernels.steps import Call, Code, Move
 
 __all__ = ["NumpyBound", "moves"]
@@ -27,10 +29,12 @@ def moves(move: Move) -> list[Instruction]:
 
 
 class NumpyBound:
-    """A program in arrays of this process, see `Bound`."""
+    """A program in arrays of this process, see `Bound`. threads: of BLAS libraries while it runs."""
 
-    def __init__(self, program: Code, memory: HostMemory) -> None:
+    def __init__(self, program: Code, memory: HostMemory, threads: int = 1) -> None:
+        self._threads, self._forms = threads, program.ports
         self._ports: list[np.ndarray | None] = [None] * len(program.ports)
+        BLAS.join(self)
         self._calls: list[Call] = [
             self._moved(one, memory, program.constants)
             if one.kernel in (_TAKE, _GIVE)
@@ -40,17 +44,11 @@ class NumpyBound:
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         """See `Bound.open`."""
-        self._ports[port] = array
+        self._ports[port] = None if array is None else self._forms[port].stored(array)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
-        calls = [self._calls[number] for number in numbers]
-
-        def run() -> None:
-            for function, arguments in calls:
-                function(*arguments)
-
-        return run
+        return partial(call_all, [self._calls[number] for number in numbers], self._threads)
 
     def _moved(self, made: Instruction, memory: HostMemory, constants: Constants) -> Call:
         port, starts, array = made.fields

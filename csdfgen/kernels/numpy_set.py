@@ -53,15 +53,21 @@ def _workspaces(layer: Layer) -> dict[tuple[Any, ...], int]:
 
 
 class NumpyKernels:
-    """The numpy backend. Weights are packed once for each layer, and live as long as the layer."""
+    """The numpy backend. Weights are packed once for each layer, and live as long as the layer.
+
+    threads: of BLAS libraries (`numpy_settings`); those of numpy are one.
+    """
 
     name = "numpy"
 
     code = "numpy"
 
+    def __init__(self, threads: int = 1) -> None:
+        self._threads = threads
+
     def shared(self, threads: int) -> NumpyKernels:
-        """See `KernelSet.shared`: linear algebra has threads of its own."""
-        return self
+        """See `KernelSet.shared`."""
+        return self if threads == self._threads else NumpyKernels(threads)
 
     def refusal(self, layer: Layer) -> str | None:
         """Every operator of the table has a numpy kernel."""
@@ -122,7 +128,7 @@ class NumpyKernels:
 
     def bind(self, program: Code, memory: HostMemory) -> NumpyBound:
         """See `KernelSet.bind`."""
-        return NumpyBound(program, memory)
+        return NumpyBound(program, memory, self._threads)
 
     def _fitted(self, step: Step, memory: Memory, block: np.ndarray) -> list[Call]:
         """The calls of a step, or of its halves one after the other if they take more than there is."""

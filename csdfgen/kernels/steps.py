@@ -148,21 +148,27 @@ class Step:
 
 
 Starts = tuple[int, ...]
-"""First element along each axis of an array (rows, *row shape)."""
+"""First element along each axis of an array in storage order: (rows, *row shape)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Port:
-    """An array of the caller's, one image in storage order: (rows, *row shape).
+    """An array of the caller's with one image.
 
     name: of an input or an output of the network. image: of those of an iteration. dtype: of the elements in memory;
-    the caller's array may have another, and any strides. output: whether it is written.
+    the caller's array may have another, and any strides. axes: of the array, in storage order (rows, *row shape); None:
+    all of it is one row. output: whether it is written.
     """
 
     name: str
     image: int
     dtype: str
+    axes: tuple[int, ...] | None
     output: bool
+
+    def stored(self, array: np.ndarray) -> np.ndarray:
+        """View of an array in storage order."""
+        return array[None] if self.axes is None else array.transpose(self.axes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -195,7 +201,7 @@ class Bound(Protocol):
     """A program in memory, ready to run."""
 
     def open(self, port: int, array: np.ndarray | None) -> None:
-        """The array of the frames to come, (rows, *row shape); None: nothing is moved."""
+        """The array of the frames to come, its axes in ONNX order; None: nothing is moved."""
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """What runs instructions of the program, by their numbers, one after the other, and has ended when it returns."""
@@ -231,7 +237,7 @@ class KernelSet(Protocol):
         """What its kernels are made of: an instruction set, or whose they are."""
 
     def shared(self, threads: int) -> KernelSet:
-        """The same backend, whose instructions so many threads share."""
+        """The same backend, whose instructions so many threads share. Raises InputError for too many."""
 
     def refusal(self, layer: Layer) -> str | None:
         """Why this backend cannot compute a layer; None if it can."""

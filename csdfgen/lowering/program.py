@@ -157,7 +157,9 @@ def firings_of(plan: Plan, kernels: KernelSet) -> Firings:
         conversion.frames,
         results,
         tuple(
-            Port(name, image, tensor.dtype, output)
+            Port(
+                name, image, tensor.dtype, None if tensor.row_axis is None else tensor.order, output
+            )
             for name, tensor, output in ports
             for image in range(conversion.frames)
         ),

@@ -7,6 +7,7 @@ the number of threads. Which steps are worth it depends on what they compute alo
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from itertools import pairwise
@@ -44,17 +45,32 @@ _FLOAT, _ALIGNMENT = 4, 64
 
 
 class Team:
-    """Threads that run programs of one `Executable`; they end with it."""
+    """Threads that run programs of one `Executable`; they end with it. A process that is forked has none
+    of its parent's threads: there they are started when the first program runs.
+    """
 
     def __init__(self, library: Library, threads: int) -> None:
         if not 1 <= threads <= MOST_THREADS:
             raise InputError(f"{option('threads', threads)}: native code takes 1 to {MOST_THREADS}")
-        self.threads = threads
-        self._run, made = library.team_run, library.team_new(threads)
-        if not made:
-            raise InputError(f"{option('threads', threads)}: so many cannot be started")
-        self._team = made
-        weakref.finalize(self, library.team_end, made)
+        self.threads, self._library = threads, library
+        self._start()
+        _TEAMS.add(self)
+
+    def _start(self) -> None:
+        self._team = self._library.team_new(self.threads)
+        if not self._team:
+            raise InputError(f"{option('threads', self.threads)}: so many cannot be started")
+        self._end = weakref.finalize(self, self._library.team_end, self._team)
+
+    def _run(self, stages: Any, count: int) -> None:
+        if not self._team:
+            self._start()
+        self._library.team_run(self._team, stages, count)
+
+    def after_fork(self) -> None:
+        """In the child: nobody waits for threads that are not there."""
+        self._end.detach()
+        self._team = None
 
     def call(self, table: int, parts: Sequence[int], kept: object) -> Call:
         """The call that works off records, so many of each instruction in turn: those of one at the same time.
@@ -77,8 +93,20 @@ class Team:
                 for (start, _), first in zip(stages, firsts, strict=True)
             )
         )
-        made.kept = kept, firsts, self
-        return self._run, (self._team, made, len(stages))
+        made.kept = kept, firsts
+        return self._run, (made, len(stages))
+
+
+_TEAMS: weakref.WeakSet[Team] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for team in list(_TEAMS):
+        team.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def shared_out(made: Instruction, threads: int, constants: Constants) -> list[Instruction]:

@@ -69,6 +69,7 @@ def measured_beside(
             theirs = Reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
+            del outputs  # as below
             (ours,) = _in_turn([lambda: program(feeds)], repeat)
             return Beside(*sizes, ours, repeat, refused=error.message)
         axes = {o.name: o.tensor.row_axis for o in network.outputs if o.tensor is not None}
@@ -80,6 +81,7 @@ def measured_beside(
             _compared(name, value, reference[name], axes.get(name), steps.get(name), held.get(name))
             for name, value in outputs.items()
         )
+        del outputs  # a frame whose caller holds outputs in the arena would go on in another one
         stage("timing both")
         ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
     stage("measuring onnxruntime's memory")

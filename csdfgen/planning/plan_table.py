@@ -19,8 +19,8 @@ from types import MappingProxyType
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted, write_json
 from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Network
-from csdfgen.model.units import shown_size
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, from_json, to_json, to_plan
 from csdfgen.planning.planner import several
@@ -75,6 +75,21 @@ class PlanTable:
             raise InputError("a table without plans; at least one is needed")
 
     @property
+    def facts(self) -> dict[str, object]:
+        """What the table has, for `repr`."""
+        sizes = sorted(entry.bytes for entry in self.entries)
+        images = sorted({entry.images for entry in self.entries})
+        return {
+            "plans": len(self.entries),
+            "images": ", ".join(map(str, images)),
+            "memory": " to ".join(dict.fromkeys(map(mebibytes, (sizes[0], sizes[-1])))),
+            "device": self.device,
+        }
+
+    def __repr__(self) -> str:
+        return one_line("PlanTable", self.entries[0].plan.network.name, **self.facts)
+
+    @property
     def most_bytes(self) -> int:
         """Of the largest arena."""
         return max(entry.plan.planned_bytes for entry in self.entries)
@@ -84,6 +99,8 @@ class PlanTable:
         `memory` bytes each (None: any). Raises PlanError where none fits, InputError for numbers of images
         that they do not add up to.
         """
+        if images < 1:
+            raise InputError(f"a request of {images} images; at least 1 is needed")
         fitting = [
             (at, entry)
             for at, entry in enumerate(self.entries)
@@ -93,7 +110,7 @@ class PlanTable:
             least = min(entry.bytes for entry in self.entries)
             raise PlanError(
                 f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
-                f"{len(self.entries)} plans takes; free that much, or add a plan for {option('memory', shown_size(memory or 0))}"
+                f"{len(self.entries)} plans takes; free that much, or make the table with smaller plans"
             )
         # of equal times the largest: its kernels have more scratch, which predictions do not know of
         widest = {(one.images, one.seconds): at for at, one in sorted(fitting, key=_size)}
@@ -109,11 +126,17 @@ class PlanTable:
                 if entry.images <= count and best[count - entry.images][0] < math.inf
             ]
             best.append(min(ways, default=(math.inf, ())))
-        if images < 1 or best[images][0] == math.inf:
+        if best[images][0] == math.inf:
             sizes = sorted({entry.images for _, entry in fitting})
+            ones = [entry.bytes for entry in self.entries if entry.images == 1]
+            hint = (
+                f"the plan for 1 image takes {min(ones):,} bytes"
+                if ones
+                else "add a plan for 1 image"
+            )
             raise InputError(
-                f"{images} images are not made up of requests of {', '.join(map(str, sizes))}, which the plans take in "
-                "this memory; add a plan for 1 image"
+                f"{images} images are not made up of requests of {', '.join(map(str, sizes))}, which the plans take "
+                f"in this memory; {hint}"
             )
         return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))
 

@@ -106,6 +106,10 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
         return from_proto(source)
     if is_zoo_name(source):
         return replace(from_proto(build_zoo_model(source)), source=source)
+    if not os.fspath(source):
+        raise ModelError(
+            "the name of the model is empty; give a file, or a name of the zoo as zoo:NAME"
+        )
     return read_file(Path(source))
 
 

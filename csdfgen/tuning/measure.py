@@ -29,8 +29,8 @@ from csdfgen.native.ways import Variant, Ways, written
 from csdfgen.phases.heights import rungs
 from csdfgen.planning.planner import plan_of, prepare
 from csdfgen.tuning.file import Machine, Shapes, Timing, Tuning
-from runtime.executor import Executable
 from runtime.images import random_inputs
+from runtime.session import Executable
 
 __all__ = ["FRAMES", "Tuner"]
 

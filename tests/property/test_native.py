@@ -21,7 +21,7 @@ from csdfgen.native.library import load
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse
-from runtime.executor import Executable
+from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.lowered import shared_kernels
 from tests.native_steps import compiler_missing

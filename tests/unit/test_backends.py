@@ -28,7 +28,7 @@ from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan as planned_by
-from runtime.executor import Executable
+from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.python_backend import PYTHON
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs

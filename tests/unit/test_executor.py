@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import pickle
 import weakref
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -13,9 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.errors import InputError
+from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
+from runtime.session import Executable
 from tests.builder import Graph
 from tests.small_models import residual_classifier
 
@@ -152,3 +154,46 @@ def test_a_network_goes_with_its_weights_when_nobody_holds_it(backend: str, fuse
         assert not [one for one in there if one() is not None]
     finally:
         gc.enable()
+
+
+# What does not fit is refused in a sentence -----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda net, frame, x: frame(x, out=x), "out is a ndarray; a dict of arrays"),
+        (lambda net, frame, x: frame(x, out=[x]), "out is a list; a dict of arrays"),
+        (lambda net, frame, x: frame(x, out={"scores": [1.0]}), r"out\['scores'\] is a list"),
+        (lambda net, frame, x: frame(x, out=[], on_rows=print), "out and on_rows"),
+        (lambda net, frame, x: runtime.compile(frame.plan, threads=1.5), "threads=1.5: a whole"),
+        (lambda net, frame, x: runtime.compile(frame.plan, threads=0), "threads=0: a whole"),
+        (lambda net, frame, x: runtime.compile(frame.plan, taps=["zz"]), "taps names 'zz'"),
+        (lambda net, frame, x: runtime.compile(net), "a Network cannot be compiled; csdfgen.plan"),
+        (lambda net, frame, x: runtime.compile_table(frame.plan), "csdfgen.plan_table makes"),
+        (lambda net, frame, x: runtime.run("a.onnx", x), "a str cannot be compiled"),
+        (lambda net, frame, x: csdfgen.load(""), "the name of the model is empty"),
+    ],
+)
+def test_what_does_not_fit_is_refused_in_a_sentence(
+    plan: Plan, call: Callable[[Network, Executable, np.ndarray], object], said: str
+) -> None:
+    with pytest.raises(CsdfgenError, match=said) as caught:
+        call(plan.network, runtime.compile(plan), image(plan, 1))
+    assert "\n" not in str(caught.value)
+
+
+def test_an_array_that_is_not_aligned_takes_no_outputs(plan: Plan) -> None:
+    """Kernels write floats at multiples of four bytes alone."""
+    program, x = runtime.compile(plan), image(plan, 1)
+    (want,) = program(x).values()
+    raw = np.zeros(want.nbytes + 1, np.uint8)
+    odd = raw[1 - raw.ctypes.data % 2 :][: want.nbytes].view(want.dtype).reshape(want.shape)
+    assert not odd.flags.aligned
+    with pytest.raises(InputError, match="not aligned"):
+        program(x, out={"scores": odd})
+
+
+def test_a_program_shows_itself_in_a_line(plan: Plan) -> None:
+    shown = repr(runtime.compile(plan, threads=2))
+    assert "threads 2" in shown and "firings" in shown and "MiB" in shown and len(shown) < 200

@@ -28,7 +28,7 @@ from csdfgen.native.strided import Loop, joined, translated
 from csdfgen.native.ways import CONV, ROWS, TILES, Variant, Ways, written
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
-from runtime.executor import Executable
+from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.lowered import Lowered, prepared
 from tests.native_steps import Convolution, Map, compiler_missing, layer_of, run, step_of

@@ -5,6 +5,7 @@ in the arena until the next frame.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,13 @@ import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, InputError, PlanError
 from csdfgen.model.network import Network
+from csdfgen.pages.beside import measured_beside
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
 from csdfgen.planning.planner import plan_from_schedule
+from runtime.bound import BoundProgram
+from runtime.report import measure
 from runtime.verify import check_outputs, check_rows
 from tests.builder import Graph
 from tests.models import onnxruntime_outputs
@@ -501,3 +505,15 @@ def test_classes_are_compared_where_scores_are_streamed() -> None:
     assert check_rows(proto, plan, feeds) == check_outputs(
         proto, plan, feeds, runtime.run(plan, feeds)
     )
+
+
+def test_what_is_timed_stays_in_its_arena(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A frame that went on in another arena would be timed with the binding of all its steps."""
+    monkeypatch.setattr(BoundProgram, "move", lambda program: pytest.fail("in another arena"))
+    path = tmp_path / "several.onnx"
+    onnx.save(several(), path)
+    plan = csdfgen.plan(csdfgen.load(path), rows=1, result="arena")
+    feeds = {"x": image(plan.network)}
+    report, outputs = measure(plan, feeds, repeat=3)
+    assert report.result == "arena" and outputs
+    assert measured_beside(plan, str(path), feeds, repeat=3).equal

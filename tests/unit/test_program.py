@@ -1,15 +1,16 @@
 """A frame takes nothing that is not planned: no memory of numpy's own for copies within a storage,
-no second thread.
+no second thread, no setting of numpy.
 """
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from threadpoolctl import threadpool_info
+from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
 import csdfgen
 import runtime
+from csdfgen.planning.plan import Plan
 from tests.builder import Graph, reference
 from tests.small_models import residual_classifier
 
@@ -30,14 +31,61 @@ def test_copies_between_parts_of_a_concat_go_through_the_workspace(shape: tuple[
     assert measured.python_peak_bytes < np.prod(shape)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_a_frame_has_the_threads_that_it_was_compiled_for(threads: int) -> None:
-    plan = csdfgen.plan(csdfgen.load(residual_classifier()))
-    seen: list[int] = []
+def blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 
-    def look(done: int, total: int) -> None:
-        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
 
+def small(backend: str) -> Plan:
+    return csdfgen.plan(csdfgen.load(residual_classifier()), backend=backend)
+
+
+def zeros(plan: Plan) -> np.ndarray:
     (image,) = plan.network.inputs
-    runtime.compile(plan, threads=threads)(np.zeros(image.shape, image.dtype), progress=look)
-    assert set(seen) == {threads}
+    return np.zeros(image.shape, image.dtype)
+
+
+def test_a_numpy_frame_has_the_threads_that_it_was_compiled_for() -> None:
+    """Also in turn with programs of another number; the process has its own again when they are gone."""
+    plan, before = small("numpy"), blas_threads()
+    programs = {threads: runtime.compile(plan, threads=threads) for threads in (1, 2)}
+    seen: set[int] = set()
+    for threads in (1, 2, 2, 1):
+        programs[threads](zeros(plan), progress=lambda done, total: seen.update(blas_threads()))
+        assert seen == {threads}
+        seen.clear()
+    with threadpool_limits(3, user_api="blas"):
+        programs[1](zeros(plan))
+        assert blas_threads() == {3}, "a number that the caller sets between frames holds"
+    programs.clear()
+    assert blas_threads() == before
+
+
+def test_frames_set_neither_blas_threads_nor_error_states(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A numpy program sets them once, native code never."""
+    plans = [small("numpy"), small("auto")]
+    programs = [runtime.compile(plan) for plan in plans]
+    for plan, program in zip(plans, programs, strict=True):
+        program(zeros(plan))
+
+    def refuse(*arguments: object, **named: object) -> None:
+        raise AssertionError(f"set in a frame: {arguments}, {named}")
+
+    for owner, name in [
+        (np, "seterr"), (np, "setbufsize"), (np, "errstate"), (ThreadpoolController, "limit"),
+    ]:  # fmt: skip
+        monkeypatch.setattr(owner, name, refuse)
+    for plan, program in zip(plans, programs, strict=True):
+        program(zeros(plan))
+        program(zeros(plan), on_rows=lambda *rows: None)
+        program.time_firings(zeros(plan))
+
+
+@pytest.mark.parametrize("backend", ["numpy", "auto"])
+def test_frames_warn_of_nothing_and_leave_the_callers_error_state(backend: str) -> None:
+    graph = Graph()
+    x = graph.node("Exp", graph.input("x", (1, 2, 8, 8)))
+    plan = csdfgen.plan(csdfgen.load(graph.model(graph.node("Mul", x, x))), backend=backend)
+    before = np.geterr(), np.getbufsize()
+    with np.errstate(all="raise"):
+        (y,) = runtime.run(plan, np.full((1, 2, 8, 8), 100, np.float32)).values()
+    assert np.isinf(y).all() and (np.geterr(), np.getbufsize()) == before

@@ -28,7 +28,7 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.batches import parse_batches
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import PlanTable, read_table, write_table
+from csdfgen.planning.plan_table import Entry, PlanTable, read_table, write_table
 from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.planning.workspaces import Declarations
 from schedules.static import static_schedule
@@ -337,6 +337,47 @@ def test_a_program_follows_the_memory_that_is_free(network: Network, table: Plan
         serve(x, 1000)
     with pytest.raises(InputError, match="one number of images is needed"):
         serve(np.float32(1))
+
+
+def test_memory_may_be_a_text_and_what_cannot_be_is_refused(
+    network: Network, table: PlanTable
+) -> None:
+    serve = runtime.compile_table(table)
+    x = pictures(network, 2)
+    for memory in ("300KiB", 300 * 2**10, "0.3 MB"):
+        serve(x, memory=memory)
+    least = min(entry.bytes for entry in table.entries)
+    for memory, said in (("lots", "not understood"), (0, "above 0"), (1.5, "bytes")):
+        with pytest.raises((InputError, PlanError), match=said):
+            serve(x, memory=memory)  # type: ignore[arg-type]
+    with pytest.raises(PlanError, match=f"of 1 bytes is less than the {least:,} that"):
+        serve(x, memory=1)
+    with pytest.raises(InputError, match="a request of 0 images; at least 1 is needed"):
+        serve(x[:0])
+    without = replace(table, entries=tuple(e for e in table.entries if e.images != 1))
+    with pytest.raises(InputError, match=r"3 images are not made up .*; add a plan for 1 image"):
+        without.rounds(3)
+
+
+def test_tables_and_their_programs_show_themselves_in_a_line(table: PlanTable) -> None:
+    for shown in (repr(table), repr(runtime.compile_table(table))):
+        assert f"plans {len(table.entries)}" in shown and "images 1, 2, 4" in shown
+        assert "MiB" in shown and len(shown) < 240
+
+
+def test_outputs_of_a_table_are_nobody_elses() -> None:
+    """Plans that store outputs in the arena share it here, and the next request writes over it."""
+    graph = Graph()
+    x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, 16, 16)), 4))
+    one = csdfgen.plan(csdfgen.load(graph.model(graph.conv(x, 4, 1))), result="arena")
+    table = PlanTable((Entry(one, 1e-3),), "host")
+    serve = runtime.compile_table(table)
+    images = pictures(one.network, 3)
+    first = serve(images[:1])
+    kept = {name: value.copy() for name, value in first.items()}
+    serve(images)
+    for name, value in kept.items():
+        assert np.array_equal(first[name], value)
 
 
 def test_less_memory_is_never_faster(table: PlanTable) -> None:

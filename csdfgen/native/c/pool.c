@@ -9,13 +9,22 @@ enum { TAPS = 64 }; /* of a table */
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-/* Pixels to be folded into `out`, which has what came before unless it begins. */
+/* Pixels to be folded into `out`, which has what came before unless it begins. In the last fold the
+ * result is divided by the number of values and activated; `by` is NULL in all others.
+ */
 typedef struct taps {
     const float *at[TAPS];
     int32_t count, begins;
     float *out;
     int32_t channels;
+    float values;
+    const csdf_activation *by;
 } taps;
+
+CSDF_INLINE csdf_v ended(const taps *t, csdf_v x)
+{
+    return t->by ? csdf_activated(x / csdf_splat(t->values), t->by) : x;
+}
 
 #define FOLD_MOST(acc, bad, x) \
     { \
@@ -40,8 +49,8 @@ static void most(const taps *t)
             FOLD_MOST(a, bad_a, csdf_load(at))
             FOLD_MOST(b, bad_b, csdf_load(at + CSDF_LANES))
         }
-        csdf_store(t->out + c, csdf_not_where(bad_a, a));
-        csdf_store(t->out + c + CSDF_LANES, csdf_not_where(bad_b, b));
+        csdf_store(t->out + c, ended(t, csdf_not_where(bad_a, a)));
+        csdf_store(t->out + c + CSDF_LANES, ended(t, csdf_not_where(bad_b, b)));
     }
     for (; c < t->channels; c += CSDF_LANES) {
         const int n = least(CSDF_LANES, t->channels - (int32_t)c);
@@ -49,7 +58,7 @@ static void most(const taps *t)
         csdf_bits bad = csdf_unordered(a);
         for (int32_t k = 0; k < t->count; k++)
             FOLD_MOST(a, bad, n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n))
-        csdf_store_some(t->out + c, csdf_not_where(bad, a), n);
+        csdf_store_some(t->out + c, ended(t, csdf_not_where(bad, a)), n);
     }
 }
 
@@ -68,15 +77,15 @@ static void sum(const taps *t)
             a += csdf_load(at);
             b += csdf_load(at + CSDF_LANES);
         }
-        csdf_store(t->out + c, a);
-        csdf_store(t->out + c + CSDF_LANES, b);
+        csdf_store(t->out + c, ended(t, a));
+        csdf_store(t->out + c + CSDF_LANES, ended(t, b));
     }
     for (; c < t->channels; c += CSDF_LANES) {
         const int n = least(CSDF_LANES, t->channels - (int32_t)c);
         csdf_v a = t->begins ? zero : csdf_load_some(t->out + c, n);
         for (int32_t k = 0; k < t->count; k++)
             a += n == CSDF_LANES ? csdf_load(t->at[k] + c) : csdf_load_some(t->at[k] + c, n);
-        csdf_store_some(t->out + c, a, n);
+        csdf_store_some(t->out + c, ended(t, a), n);
     }
 }
 
@@ -88,19 +97,6 @@ static void fold(taps *t, int32_t average)
         most(t);
     t->count = 0;
     t->begins = 0;
-}
-
-/* What follows in place: a division by the number of values, an activation. */
-static void finish(float *out, int32_t channels, float values, const csdf_activation *by)
-{
-    const csdf_v divisor = csdf_splat(values);
-    for (int32_t c = 0; c < channels; c += CSDF_LANES) {
-        const int n = least(CSDF_LANES, channels - c);
-        if (n == CSDF_LANES)
-            csdf_store(out + c, csdf_activated(csdf_load(out + c) / divisor, by));
-        else
-            csdf_store_some(out + c, csdf_activated(csdf_load_some(out + c, n) / divisor, by), n);
-    }
 }
 
 void csdf_pool(const csdf_pool_step *step)
@@ -115,6 +111,7 @@ void csdf_pool(const csdf_pool_step *step)
             t.out = step->out[row] + (ptrdiff_t)x * step->stride;
             t.count = 0;
             t.begins = step->begin;
+            t.by = NULL;
             for (int32_t y = 0; y < step->kernel_h; y++) {
                 const float *at = from->rows[row * step->stride_h + y * step->dilation_h];
                 for (int32_t k = 0, in = left; at && k < step->kernel_w; k++, in += step->dilation_w)
@@ -124,12 +121,12 @@ void csdf_pool(const csdf_pool_step *step)
                             fold(&t, step->average);
                     }
             }
-            if (t.count || t.begins)
-                fold(&t, step->average);
             if (ends) {
-                const int32_t values = step->average ? step->rows_seen[row] * step->columns_seen[x] : 1;
-                finish(t.out, t.channels, (float)values, &step->activation);
+                t.values = (float)(step->average ? step->rows_seen[row] * step->columns_seen[x] : 1);
+                t.by = &step->activation;
             }
+            if (t.count || t.begins || ends)
+                fold(&t, step->average);
         }
 }
 

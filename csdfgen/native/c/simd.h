@@ -128,6 +128,17 @@ CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); 
 #endif
 
 /* The first n < CSDF_LANES values of a vector; the others are zeros, or are not written. */
+#if CSDF_LANES == 16
+CSDF_INLINE csdf_v csdf_load_some(const float *at, int n)
+{
+    return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at);
+}
+
+CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
+{
+    _mm512_mask_storeu_ps(at, (__mmask16)((1u << n) - 1), x);
+}
+#else
 CSDF_INLINE csdf_v csdf_load_some(const float *at, int n)
 {
     float part[CSDF_LANES] = {0};
@@ -143,5 +154,6 @@ CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
     for (int i = 0; i < n; i++)
         at[i] = part[i];
 }
+#endif
 
 #endif

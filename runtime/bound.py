@@ -1,0 +1,303 @@
+"""What does a program look like that can run? Its instructions bound to memory, in the order of the firings.
+
+Compiling lowers the plan (which checks it) and lets the backend bind the instructions to memory that it
+has allocated. While firing no shape is computed and no array of values is made. This is the only module of
+the runtime that looks at the memory of a program: sessions open arrays of the caller on its ports, run it,
+and ask for outputs that are stored in its memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from csdfgen.errors import InputError, option
+from csdfgen.kernels.steps import KernelSet, Storage, View
+from csdfgen.lowering.program import Delivery, lower
+from csdfgen.model.formats import Format
+from csdfgen.model.rows import Rows
+from csdfgen.planning.buffers import ARENA
+from csdfgen.planning.plan import Plan
+
+__all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded"]
+
+Progress = Callable[[int, int], None]
+"""(firings done, firings in all)"""
+
+Sink = Callable[[str, int, int, int, np.ndarray], None]
+"""(output, image of the run, start, stop, rows with the output's axes)"""
+
+Watcher = Callable[[np.ndarray], None]
+"""Called with rows of a tensor (rows, *row shape), as soon as they are complete and before anybody reads
+them: it may look, or write others in their place.
+"""
+
+Runs = list[Callable[[], None]]
+"""Instructions that run without a break, and what looks at memory between them."""
+
+SEGMENT = 64
+"""Firings between two reports of progress."""
+
+GUARD_BYTES = 4096
+"""Bytes behind each pool that nothing may touch; a measured frame checks them."""
+
+
+def guarded(pools: Mapping[str, int]) -> dict[str, int]:
+    """Bytes of pools with the guard bytes behind them."""
+    return {name: size + GUARD_BYTES for name, size in pools.items()}
+
+
+class BoundProgram:
+    """A lowered plan in memory.
+
+    taps: tensors that are kept whole. watchers: by tensor, see `Watcher`. memory: of the backend, whose
+    pools have the program's bytes and guard bytes, or more; its own by default.
+    frames: images of a run. firings: of a run. results: outputs that are in the memory when a run has
+    ended.
+    Raises what `lower` raises; InputError for taps that no layer stores.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        kernels: KernelSet,
+        taps: Iterable[str] = (),
+        watchers: Mapping[str, Watcher] | None = None,
+        memory: Storage | None = None,
+    ) -> None:
+        self._plan, self._kernels, self._program = plan, kernels, lower(plan, kernels)
+        self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
+        self.frames, self.firings = self._program.frames, len(self._program.code)
+        self._results = {
+            one.name: one.tensor
+            for one in plan.network.outputs
+            if one.tensor is not None and one.name in self._program.results
+        }
+        self.results = self._results.keys()
+        self._ports = {
+            (port.name, port.image, port.output): number
+            for number, port in enumerate(self._program.ports)
+        }
+        self._bind(memory or kernels.allocate(guarded(self._program.pools)))
+
+    @property
+    def packed_bytes(self) -> int | None:
+        """Bytes of weights as the kernels have them, without those of the network; None where that is not
+        known.
+        """
+        return self._program.constants.packed_bytes or None
+
+    def _bind(self, memory: Storage) -> None:
+        self._memory, self._looks = memory, _Looks(memory)
+        self._bound = self._kernels.bind(self._program, memory)
+        self._cut: dict[tuple[int, bool], list[Runs]] = {}
+        self._held: list[Callable[[], bool]] = []
+
+    # Running -------------------------------------------------------------------------------------
+
+    def open(self, name: str, image: int, output: bool, array: np.ndarray | None) -> None:
+        """Where an image of an input or output is, its axes in ONNX order, until another array is opened."""
+        self._bound.open(self._ports[name, image, output], array)
+
+    def close(self) -> None:
+        """Let go of the caller's arrays."""
+        for port in self._ports.values():
+            self._bound.open(port, None)
+
+    def run(self, sink: Sink | None = None, progress: Progress | None = None) -> None:
+        """Run it on the arrays that are open. sink: gets the rows of outputs as they are made, and nothing
+        is stored. progress: firings done, of one run.
+        """
+        size = self.firings if progress is None else SEGMENT
+        self._looks.sink = sink
+        try:
+            for number, runs in enumerate(self.prepared(size, sink is not None), 1):
+                for run in runs:
+                    run()
+                if progress is not None:
+                    progress(min(self.firings, number * size), self.firings)
+        finally:
+            self._looks.sink = None
+
+    def time(self, clock: Callable[[], int]) -> list[int]:
+        """Run it, the clock read at the start and after every firing."""
+        per_firing = self.prepared(1)
+        times = [clock()]
+        for runs in per_firing:
+            for run in runs:
+                run()
+            times.append(clock())
+        return times
+
+    def prepared(self, size: int, handing_on: bool = False) -> list[Runs]:
+        """A run, so many firings at a time; made when first asked for. handing_on: rows of outputs are handed
+        on instead of stored.
+        """
+        found = self._cut.get((size, handing_on))
+        if found is None:
+            starts = range(0, self.firings, max(1, size))
+            found = [
+                self._some(start, min(start + size, self.firings), handing_on) for start in starts
+            ]
+            self._cut[size, handing_on] = found
+        return found
+
+    def _some(self, start: int, stop: int, handing_on: bool) -> Runs:
+        """Firings [start, stop) of a run, and behind each what looks at memory."""
+        program, found, waiting = self._program, list[Callable[[], None]](), list[int]()
+        for number in range(start, stop):
+            waiting += program.code[number]
+            looks: Runs = []
+            if handing_on:
+                for delivery in program.deliveries[number]:
+                    looks += self._looks.delivered(delivery)
+            else:
+                waiting += program.stores[number]
+            looks += self._tapped(*self._plan.order[number])
+            if looks and waiting:
+                found.append(self._bound.prepared(waiting))
+                waiting = []
+            found += looks
+        return [*found, self._bound.prepared(waiting)] if waiting else found
+
+    def _tapped(self, actor: str, phase: int) -> Iterator[Callable[[], None]]:
+        """What shows rows of a phase to watchers, and keeps those of taps."""
+        for write in self._plan.conversion.actor[actor].writes:
+            tap = self._taps.get(write.tensor.name)
+            watcher = self._watchers.get(write.tensor.name)
+            start, stop = write.complete[phase - 1] if phase else 0, write.complete[phase]
+            if start == stop or (tap is None and watcher is None):
+                continue
+            for at, view in _parts(self._plan.addresses.view(write.tensor, Rows(start, stop))):
+                if watcher is not None:
+                    yield partial(self._looks.watched, watcher, view)
+                if tap is not None:
+                    rows = tap.reshape(-1, *tap.shape[2:])[start:stop]
+                    yield partial(self._looks.kept, rows[at], view)
+
+    # Outputs in memory, and taps -----------------------------------------------------------------
+
+    def lend(self, output: str) -> np.ndarray:
+        """An output of all images of a run as it is in the memory."""
+        tensor = self._results[output]
+        rows, held = self._memory.lend(self._program.results[output])
+        self._held.append(held)
+        one = tensor.to_onnx(rows[: tensor.rows])
+        if self.frames == 1:
+            return one
+        steps = tensor.rows * rows.strides[0], *one.strides[1:]
+        return as_strided(one, (self.frames, *one.shape[1:]), steps)
+
+    def is_free(self) -> bool:
+        """Whether nobody has an array of the memory any more, or a view of one."""
+        self._held = [held for held in self._held if held()]
+        return not self._held
+
+    def move(self) -> None:
+        """Go on in other memory, and leave this one to those who have arrays of it."""
+        self._bind(self._kernels.allocate(guarded(self._program.pools)))
+
+    def taps(self) -> dict[str, np.ndarray]:
+        """The tapped tensors of the last run, in ONNX axis order; those of its images along axis 0."""
+        tensors = self._plan.network.tensors
+        found = {}
+        for name, kept in self._taps.items():
+            images = [tensors[name].to_onnx(one) for one in kept]
+            found[name] = images[0] if len(images) == 1 else np.concatenate(images)
+        return found
+
+    # What was touched ----------------------------------------------------------------------------
+
+    def fill(self, pattern: np.ndarray) -> None:
+        """Fill the arena and its guard bytes with a pattern of bytes."""
+        whole = self._whole
+        self._memory.write(whole, np.resize(pattern, (1, *whole.shape)))
+
+    def touched(self, pattern: np.ndarray) -> int:
+        """One more than the index of the last byte of the arena that differs from the pattern."""
+        (memory,) = self._memory.read(self._whole)
+        step = 1 << 20
+        for start in range((memory.size - 1) // step * step, -1, -step):
+            block = memory[start : start + step]
+            changed = np.flatnonzero(block != np.resize(pattern, block.size))
+            if changed.size:
+                return start + int(changed[-1]) + 1
+        return 0
+
+    @property
+    def _whole(self) -> View:
+        """All bytes of the arena as one row."""
+        size = self._program.pools[ARENA] + GUARD_BYTES
+        return View(ARENA, (0,), (size,), (1,), Format("uint8"))
+
+
+class _Looks:
+    """What looks at memory between instructions. An object of its own: calls of it do not keep the program
+    that has them, which goes when its caller lets go of it.
+    """
+
+    def __init__(self, memory: Storage) -> None:
+        self._memory = memory
+        self.sink: Sink | None = None
+
+    def delivered(self, one: Delivery) -> Iterator[Callable[[], None]]:
+        """What hands on rows of an output, those that are evenly spaced together."""
+        start, whole = one.rows.start, one.source
+        for at in range(whole.count) if whole.pieces else ():
+            yield partial(self._joined, one, start + at, whole.part(at, at + 1))
+        for a, b in () if whole.pieces else whole.runs:
+            yield partial(self._evenly, one, start + a, whole.part(a, b))
+
+    def _evenly(self, one: Delivery, start: int, view: View) -> None:
+        self._hand_on(one, start, self._memory.read(view))
+
+    def _joined(self, one: Delivery, start: int, view: View) -> None:
+        """A row whose pieces are in several buffers, as one array."""
+        pieces = list(map(self._memory.read, view.pieces))
+        self._hand_on(one, start, np.concatenate(pieces, axis=1 + view.along))
+
+    def _hand_on(self, one: Delivery, start: int, rows: np.ndarray) -> None:
+        assert self.sink is not None, "rows outside a run"
+        rows.flags.writeable = False
+        self.sink(one.output, one.image, start, start + len(rows), one.tensor.to_onnx(rows))
+
+    def watched(self, watcher: Watcher, view: View) -> None:
+        rows = self._memory.read(view)
+        watcher(rows)
+        self._memory.write(view, rows)
+
+    def kept(self, target: np.ndarray, view: View) -> None:
+        np.copyto(target, self._memory.read(view))
+
+
+def _parts(view: View) -> Iterator[tuple[tuple[slice, ...], View]]:
+    """Rows, run by run of every piece, each as a view, and where they are in an array of all."""
+    start = 0
+    for piece in view.pieces or (view,):
+        along: tuple[slice, ...] = ()
+        if view.pieces:
+            stop = start + piece.shape[view.along]
+            along = *(slice(None),) * view.along, slice(start, stop)
+            start = stop
+        for a, b in piece.runs:
+            yield (slice(a, b), *along), piece.part(a, b)
+
+
+def _taps_of(plan: Plan, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Arrays for the tensors that are kept, all images of a run. Raises InputError."""
+    tensors = {
+        write.tensor.name: write.tensor for w in plan.conversion.actors for write in w.writes
+    }
+    found = {}
+    for name in names:
+        if name not in tensors:
+            raise InputError(
+                f"{option('taps')} names {name!r}, which is no tensor that the plan computes; "
+                "plan.network.tensors lists them, and with fuse='none' a plan has one for every node"
+            )
+        shape = plan.conversion.frames, *tensors[name].storage_shape
+        found[name] = np.empty(shape, tensors[name].dtype)
+    return found

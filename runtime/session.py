@@ -1,0 +1,354 @@
+"""How is a program called, frame after frame? Inputs are checked, outputs are new arrays, arrays of the
+caller or views of the arena, and threads take turns.
+
+Rows of outputs go to arrays in the firing that completes them, or to a function of the caller, or stay in
+the arena. Outputs that stay there are lent: a caller that still holds them when the next frame starts
+keeps them; the program then goes on in another arena, and gives arrays from then on (docs/model.md).
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+import numpy as np
+
+from csdfgen.errors import InputError, option
+from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.kernels.steps import KernelSet, Storage
+from csdfgen.model.describe import mebibytes, one_line
+from csdfgen.model.network import Shape
+from csdfgen.planning.plan import Plan
+from runtime.bound import BoundProgram, Progress, Watcher
+from runtime.measurement import Measurement, measured
+
+__all__ = ["Executable", "Inputs", "OnRows"]
+
+Inputs = np.ndarray | Mapping[str, np.ndarray]
+
+OnRows = Callable[[str, int, int, int, np.ndarray], None]
+"""(output, image of the batch, start, stop, rows): called with rows [start, stop) of an output as
+soon as they are there, of each image in turn from the first to the last; rows follow each other
+along the output's row axis (`Tensor.row_axis`; an output without one comes whole). The array has the
+output's axes, is read only, and holds these rows during the call alone.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """An input or output: shape and type of the caller's array. constant: of an output that no layer
+    computes.
+    """
+
+    name: str
+    shape: Shape
+    dtype: np.dtype
+    constant: np.ndarray | None = None
+
+
+class Executable:
+    """A compiled plan: call it with inputs, get the outputs of a frame.
+
+    It has one arena, so that it runs one frame at a time: threads that share it wait for each
+    other, and each gets its own outputs. For frames at the same time compile the plan once a
+    thread: every program has an arena of its own; packed weights are shared. A process that is forked
+    has its own copy of the program and of its threads.
+
+    kernels: the backend. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
+    `Watcher`; a tensor that nothing stores cannot be watched. threads: that share a frame: native
+    code large steps, numpy matrix products (those of phases are so small that sharing one among
+    threads takes several times as long as computing it; see `kernels.numpy_settings` for whom the number
+    holds). memory: as of `BoundProgram`; whoever gives it takes care that programs which share it take turns.
+    Raises what `lowering.program.lower` raises; InputError for taps and threads that cannot be.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        taps: Iterable[str] = (),
+        threads: int = 1,
+        kernels: KernelSet = NUMPY,
+        watchers: Mapping[str, Watcher] | None = None,
+        memory: Storage | None = None,
+    ) -> None:
+        self.plan, self._threads = plan, _checked_threads(threads)
+        self._kernels = kernels.shared(self._threads)
+        self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)
+        self.firings = bound.firings
+        # where programs take turns, the next one would write over what was lent
+        self._lends = bool(bound.results) and memory is None
+        network = plan.network
+        self._inputs = [
+            _End(one.name, network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs
+        ]
+        self._outputs = []
+        for one in network.outputs:
+            if one.constant is not None:
+                end = _End(one.name, one.constant.shape, one.constant.dtype, one.constant)
+            else:
+                assert one.tensor is not None
+                end = _End(one.name, network.whole_shape(one.tensor), np.dtype(one.tensor.dtype))
+            self._outputs.append(end)
+        self._one_frame = threading.Lock()
+        self._running_in: int | None = None
+        _SESSIONS.add(self)
+
+    def __repr__(self) -> str:
+        return one_line(
+            "Executable",
+            self.plan.network.name,
+            backend=self._kernels.name,
+            threads=self._threads,
+            firings=self.firings,
+            arena=mebibytes(self.plan.planned_bytes),
+        )
+
+    @property
+    def packed_bytes(self) -> int | None:
+        """Bytes of weights as the kernels have them, without those of the network; None where that is not
+        known.
+        """
+        return self._bound.packed_bytes
+
+    @property
+    def taps(self) -> Mapping[str, np.ndarray]:
+        """The tapped tensors of the last images, in ONNX axis order; those of an iteration in turn
+        along axis 0.
+        """
+        return self._bound.taps()
+
+    # Frames --------------------------------------------------------------------------------------
+
+    def __call__(
+        self,
+        x: Inputs,
+        progress: Progress | None = None,
+        out: Mapping[str, np.ndarray] | None = None,
+        on_rows: OnRows | None = None,
+    ) -> dict[str, np.ndarray]:
+        """Run a frame (all images of the batch).
+
+        x: one array, or arrays by input name. out: arrays by output name to write the results into,
+        of their shapes and types; others are made or, of a plan with `result="arena"`, views of the arena,
+        which take no memory in addition to it if the caller lets go of them before the next frame.
+        on_rows: gets the rows of all outputs as they are made (see `OnRows`) instead: nothing is stored,
+        and the result is empty; what it raises ends the frame. progress: called with firings done, and
+        firings in all. Raises InputError if arrays do not fit.
+        """
+        return self.frame(x, out, on_rows, lambda first: self.run(first, on_rows, progress))
+
+    def time_firings(
+        self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
+    ) -> tuple[int, ...]:
+        """Run a frame (of a batch, its last images count) and tell when each firing ended by
+        `clock`, the start in front.
+
+        The calls are those of every frame, in their order; only the clock is read between firings.
+        """
+        times: list[int] = []
+
+        def timed(first: int) -> None:
+            times[:] = self._bound.time(clock)
+
+        self.frame(x, None, None, timed)
+        return tuple(times)
+
+    def measure(
+        self,
+        x: Inputs,
+        out: Mapping[str, np.ndarray] | None = None,
+        on_rows: OnRows | None = None,
+    ) -> tuple[dict[str, np.ndarray], Measurement]:
+        """Run a frame, maybe twice, and measure its memory, see `measurement.measured`.
+
+        x, out, on_rows: as in a call. Raises PlanError if bytes behind the arena were written.
+        """
+        return measured(self, self._bound, x, out, on_rows)
+
+    def frame(
+        self,
+        x: Inputs,
+        out: Mapping[str, np.ndarray] | None,
+        on_rows: OnRows | None,
+        fire: Callable[[int], None],
+    ) -> dict[str, np.ndarray]:
+        """A frame as in a call, whose runs `fire` makes, given the first image of each (see `run`)."""
+        feeds = self.checked(x)
+        me = threading.get_ident()
+        if out is not None:
+            self._check_out(out, on_rows)
+        if self._running_in == me:
+            raise InputError(
+                "called from within its own frame; compile the plan once more for that"
+            )
+        bound, outputs = self._bound, dict[str, np.ndarray]()
+        with self._one_frame:
+            self._running_in = me
+            try:
+                self.take_back()
+                filled = outputs
+                if on_rows is None:
+                    outputs, filled = self._arrays(out or {})
+                for first in range(0, self.plan.network.batch, bound.frames):
+                    self._open(feeds, False, first)
+                    self._open(filled, True, first)
+                    fire(first)
+                if on_rows is not None:
+                    self._hand_on_constants(on_rows)
+            finally:
+                bound.close()
+                self._running_in = None
+        return outputs
+
+    def _open(self, arrays: Mapping[str, np.ndarray], output: bool, first: int) -> None:
+        """Rows are moved from or into arrays of all images, those of a run that begins with image `first`."""
+        open_, batch = self._bound.open, self.plan.network.batch
+        for name, whole in arrays.items():
+            for image in range(self._bound.frames):
+                at = first + image
+                open_(name, image, output, whole if batch == 1 else whole[at : at + 1])
+
+    def run(self, first: int, on_rows: OnRows | None, progress: Progress | None) -> None:
+        """One run of a frame, on images from `first` on, whose arrays are open."""
+        runs = self.plan.network.batch // self._bound.frames
+        before = self.firings * (first // self._bound.frames)
+
+        def told(done: int, of_run: int) -> None:
+            assert progress is not None
+            progress(before + done, of_run * runs)
+
+        def hand_on(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
+            assert on_rows is not None
+            on_rows(name, first + image, start, stop, rows)
+
+        self._bound.run(hand_on if on_rows else None, told if progress else None)
+
+    # Inputs and outputs --------------------------------------------------------------------------
+
+    def checked(self, x: Inputs) -> dict[str, np.ndarray]:
+        """The inputs by name as they are given; InputError naming shapes or types that do not fit."""
+        if isinstance(x, Mapping):
+            given = x
+        elif len(self._inputs) == 1:
+            given = {self._inputs[0].name: x}
+        else:
+            names = ", ".join(one.name for one in self._inputs)
+            raise InputError(f"one array for {len(self._inputs)} inputs; give a dict with {names}")
+        feeds = {}
+        for end in self._inputs:
+            if end.name not in given:
+                raise InputError(
+                    f"input '{end.name}' is missing; given: {', '.join(sorted(map(str, given))) or 'nothing'}"
+                )
+            feeds[end.name] = array = np.asarray(given[end.name])
+            if array.shape != end.shape:
+                raise InputError(
+                    f"input '{end.name}' has shape {array.shape}, the network takes {end.shape}; "
+                    f"load it with {option('shapes')}"
+                )
+            if array.dtype != end.dtype and not np.can_cast(array.dtype, end.dtype, "same_kind"):
+                raise InputError(
+                    f"input '{end.name}' is {array.dtype}, the network takes {end.dtype}"
+                )
+        return feeds
+
+    def _check_out(self, out: Mapping[str, np.ndarray], on_rows: OnRows | None) -> None:
+        """Raises InputError for what is no mapping of arrays that outputs fit into."""
+        if on_rows is not None:
+            raise InputError("out and on_rows are given; rows are either stored or handed on")
+        names = [end.name for end in self._outputs]
+        if not isinstance(out, Mapping):
+            raise InputError(
+                f"out is a {type(out).__name__}; a dict of arrays by output name is needed, such as "
+                f"{{{names[0]!r}: array}}"
+            )
+        unknown = sorted(str(name) for name in out if name not in names)
+        if unknown:
+            raise InputError(
+                f"out names '{unknown[0]}', which is no output of the network; it has {', '.join(names)}"
+            )
+        for end in self._outputs:
+            array = out.get(end.name)
+            if array is None:
+                continue
+            if not isinstance(array, np.ndarray):
+                raise InputError(
+                    f"out['{end.name}'] is a {type(array).__name__}; an array, {end.dtype} {end.shape}, is needed"
+                )
+            flags = array.flags
+            usable = flags.writeable and flags.aligned
+            if array.shape != end.shape or array.dtype != end.dtype or not usable:
+                lacking = "" if usable else ", not aligned" if flags.writeable else ", read only"
+                raise InputError(
+                    f"out['{end.name}'] is {array.dtype} {array.shape}{lacking}; "
+                    f"{end.dtype} {end.shape} is needed"
+                )
+
+    def _arrays(
+        self, given: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+        """An array for every output: the caller's, a view of the arena, or a new one; and those that a run
+        fills.
+        """
+        found: dict[str, np.ndarray] = {}
+        filled: dict[str, np.ndarray] = {}
+        for end in self._outputs:
+            array = given.get(end.name)
+            if array is None and self._lends and end.name in self._bound.results:
+                found[end.name] = self._bound.lend(end.name)
+                continue
+            found[end.name] = array = np.empty(end.shape, end.dtype) if array is None else array
+            if end.constant is None:
+                filled[end.name] = array
+            else:
+                np.copyto(array, end.constant)
+        return found, filled
+
+    def take_back(self) -> None:
+        """The arena without outputs that were lent: if the caller still holds any they stay as they
+        are, and so does the arena that they are in.
+        """
+        if not self._bound.is_free():
+            self._lends = False
+            self._bound.move()
+
+    def _hand_on_constants(self, on_rows: OnRows) -> None:
+        """Outputs that no layer computes, whole: of all images, as image 0."""
+        for end in self._outputs:
+            if end.constant is not None:
+                whole = end.constant.view()
+                whole.flags.writeable = False
+                on_rows(end.name, 0, 0, 1, whole)
+
+    def after_fork(self) -> None:
+        """In the child of a fork: no thread of the parent will end its frame here."""
+        if self._running_in not in (None, threading.get_ident()):
+            self._one_frame, self._running_in = threading.Lock(), None
+
+
+def _checked_threads(threads: object) -> int:
+    """A number of threads. Raises InputError."""
+    try:
+        number = operator.index(threads)  # type: ignore[arg-type]
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise InputError(f"{option('threads', threads)}: a whole number from 1 on is needed")
+    return number
+
+
+_SESSIONS: weakref.WeakSet[Executable] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for session in list(_SESSIONS):
+        session.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
