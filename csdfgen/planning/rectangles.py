@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, Layer, Owner
-from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.native.backends import kernels_for
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Buffer
 from csdfgen.planning.lifetimes import times_of
@@ -78,7 +78,7 @@ def footprint(plan: Plan) -> Footprint:
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, NUMPY)
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, kernels_for(plan.options))
     for actor, sizes in declared.least(plan.options).items():
         found[times[actor]] = sizes
     return found

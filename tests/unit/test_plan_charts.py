@@ -20,6 +20,7 @@ from csdfgen.charts.memory import memory_chart
 from csdfgen.charts.phases import phases_chart
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.rectangles import footprint
+from tests.native_steps import compiler_missing
 from tests.small_models import model, residual_classifier, squeeze_and_excite, weight
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -175,4 +176,16 @@ def test_a_notebook_shows_figures_and_chart() -> None:
 
 
 def test_the_peak_is_that_of_the_plan(plan: Plan) -> None:
+    assert footprint(plan).most == plan.figures["peak_live"]
+
+
+@pytest.mark.parametrize(
+    "backend",
+    [
+        "numpy",
+        pytest.param("native", marks=pytest.mark.skipif(bool(compiler_missing()), reason="cc")),
+    ],
+)
+def test_scratch_is_that_of_the_plans_own_backend(backend: str) -> None:
+    plan = csdfgen.plan(csdfgen.load("zoo:resnet8"), backend=backend)
     assert footprint(plan).most == plan.figures["peak_live"]
