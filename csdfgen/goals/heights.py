@@ -158,7 +158,7 @@ def heights_of(network: Network, options: PlanOptions, profile: DeviceProfile) -
     names: dict[str, str] = {}
     for rows in (*map(str, rungs(network)), _WHOLE):
         for name, work, choice in _choices(network, options, rows, profile):
-            names[name] = name if work.kind == "layer" else work.writes[0].tensor.name
+            names[name] = work.asked_by
             _add(found.setdefault(name, []), choice)
     usual = {name: choice for name, _, choice in _choices(network, options, _AUTO, profile)}
     beside = 0.0 if profile.processor.frame is None else profile.processor.frame.value

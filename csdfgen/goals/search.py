@@ -263,11 +263,7 @@ def _room(plan: Plan) -> dict[str, int]:
     for at, (actor, _) in enumerate(plan.order):
         spans[actor] = spans.get(actor, (at, at))[0], at
     peak = int(live.max(initial=0))
-    names = {
-        work.name: work.writes[0].tensor.name if work.kind == "input" else work.name
-        for work in plan.conversion.actors
-        if work.kind != "output"
-    }
+    names = {work.name: work.asked_by for work in plan.conversion.actors if work.kind != "output"}
     return {
         names[actor]: peak - int(np.max(live[first : last + 1]))
         for actor, (first, last) in spans.items()

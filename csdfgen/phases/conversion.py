@@ -112,6 +112,12 @@ class ActorWork:
     state: State | None = None
     taken: Layer | None = None
 
+    @property
+    def asked_by(self) -> str:
+        """The name by which a specification of heights gives its own: of the layer, or of the input."""
+        is_whole_input = self.kind == "input" and self.taken is None
+        return self.writes[0].tensor.name if is_whole_input else self.name
+
 
 @dataclass(frozen=True, eq=False)
 class Conversion(Pickled):

@@ -32,6 +32,7 @@ from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
 from csdfgen.planning.planner import plan_of, prepare, rough_bound
+from tests.builder import Graph
 from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier
 
@@ -126,6 +127,21 @@ def test_a_step_is_cut_as_it_says(chain: Network, heights: Heights) -> None:
         assert estimate(plan_of(chain, prepared.options), PROFILE).seconds == pytest.approx(
             step.seconds
         )
+
+
+def test_a_slice_of_the_image_has_heights_by_its_own_name() -> None:
+    """It takes its part of the caller's rows itself, and is no input of the network."""
+    g = Graph()
+    x = g.input("x", (1, 2, 16, 40))
+    bounds = (g.constant(np.array([value])) for value in (0, 32, 3))
+    part = g.node("Slice", x, *bounds)
+    sliced = csdfgen.load(g.model(g.conv(part, 4), g.conv(x, 4)))
+    heights = heights_of(sliced, PlanOptions(), PROFILE)
+    assert "Slice_0" in heights.names and part not in heights.names
+    for step in heights.ladder():
+        prepared = prepare(sliced, PlanOptions(rows=heights.rows(step)))
+        assert seconds_of(prepared, PROFILE) == pytest.approx(step.seconds)
+    planned(sliced, goal="memory")
 
 
 def test_an_operator_without_a_cost_is_refused(net: Network) -> None:
