@@ -15,7 +15,7 @@ from csdfgen.devices.boards import about_actors, about_network
 from csdfgen.devices.measure import HEIGHTS
 from csdfgen.emission.bundle import Part, bundle
 from csdfgen.emission.emit import Emitted
-from csdfgen.emission.names import identifier
+from csdfgen.emission.names import network_name
 from csdfgen.emission.targets import target_of
 from csdfgen.emission.times import inputs_of
 from csdfgen.errors import InputError, about
@@ -48,7 +48,7 @@ def run_bundle(request: BundleRequest) -> None:
         _check(request.file)
     with stages() as stage:
         found = planned(for_native(request.asked), stage)
-        file = request.file or Path(f"{identifier(found.title)}.tar.gz")
+        file = request.file or Path(f"{network_name(found.title)}.tar.gz")
         _check(file)
         with about(found.model, if_silent=True):
             made = _bundled(found, heights, file, request.target, stage)

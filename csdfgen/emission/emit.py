@@ -16,7 +16,7 @@ from pathlib import Path
 from csdfgen.emission import board, project
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
-from csdfgen.emission.names import identifier, identifiers
+from csdfgen.emission.names import identifiers, network_name
 from csdfgen.emission.order import Lowered, frame_of, lowered
 from csdfgen.emission.ports import ports_of
 from csdfgen.emission.source import Unit, header, source, weights
@@ -79,7 +79,7 @@ def emit(
     maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
-    """Write a plan as C. title: of the network; in C it is called by `identifier(title)`. kernels: native
+    """Write a plan as C. title: of the network; in C it is called by `network_name(title)`. kernels: native
     ones, of this machine's library by default. literals: bytes of constants that are still
     source. maker: the program that writes, with its version.
 
@@ -110,7 +110,7 @@ def unit_of(
         raise ModelError("has no outputs", where=title)
     keys = [f"in:{tensor.name}" for tensor in network.inputs]
     keys += [f"out:{output.name}" for output in network.outputs]
-    name = name or identifier(title)
+    name = name or network_name(title)
     names = (key.partition(":")[2] for key in keys)
     words = dict(zip(keys, identifiers(names, without=[timed or name, "arena"]), strict=True))
     constants = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["TYPES", "comment", "identifier", "identifiers"]
+__all__ = ["TYPES", "comment", "identifier", "identifiers", "network_name"]
 
 TYPES = {
     "float16": "uint16_t",
@@ -31,6 +31,19 @@ ends ticks last at_end times_now
 
 _TAKEN = frozenset(_WORDS.split())
 
+_FILES = """
+aio alloca assert complex cpio ctype dirent dlfcn endian errno fcntl features fenv float
+fmtmsg fnmatch ftw glob grp iconv inttypes iso646 langinfo libgen limits locale malloc math
+memory monetary mqueue ndbm netdb nl_types poll pthread pwd regex sched search semaphore
+setjmp signal spawn stdalign stdarg stdatomic stdbool stddef stdint stdio stdlib stdnoreturn
+string strings stropts syslog tar termios tgmath threads time trace uchar ulimit unistd utime
+utmpx values wchar wctype wordexp board kernels main times makefile gnumakefile cmakefiles all
+clean depend edit_cache help install m package rebuild_cache run test
+"""
+"""Headers of C and of systems, files of an emitted folder, targets of make and of CMake."""
+
+_NAMES = frozenset(_FILES.split())
+
 
 def identifier(name: str, prefix: str = "net") -> str:
     """A name as an identifier of C.
@@ -43,6 +56,16 @@ def identifier(name: str, prefix: str = "net") -> str:
         return prefix
     ours = found in _TAKEN or found.lower().startswith("csdf")
     return f"{prefix}_{found}" if ours or found[0].isdigit() else found
+
+
+def network_name(title: str) -> str:
+    """The identifier that the files, the functions and the program of a network are called by.
+
+    >>> network_name("squeezenet1_1"), network_name("Makefile"), network_name("stdint")
+    ('squeezenet1_1', 'net_Makefile', 'net_stdint')
+    """
+    found = identifier(title)
+    return f"net_{found}" if found.lower() in _NAMES else found
 
 
 def identifiers(names: Iterable[str], without: Iterable[str] = ()) -> list[str]:

@@ -106,7 +106,12 @@ def header(unit: Unit) -> Iterator[str]:
     batch = f", {network.batch} images a call" if network.batch > 1 else ""
     yield f"/* {comment(unit.title)}{batch}, written by {unit.maker}."
     if name != unit.title:
-        yield f" * '{comment(unit.title)}' is no identifier of C; here it is called {name}."
+        why = (
+            "is no identifier of C"
+            if name != f"net_{unit.title}"
+            else "names something else in C or in its folder"
+        )
+        yield f" * '{comment(unit.title)}' {why}; here it is called {name}."
     yield " *"
     yield " * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other."
     yield f" * Static memory: an arena of {plan.planned_bytes:,} bytes and {unit.frame.blob.size:,} bytes of constants;"

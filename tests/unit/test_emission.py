@@ -72,6 +72,7 @@ MODELS = {
     "frames": volumes.network,
     **{make.__name__: make for make in outputs.MODELS},
 }
+UNDEFINED = ("-fsanitize=undefined", "-fno-sanitize-recover=all")
 CASES = [
     *((name, "auto") for name in MODELS),
     ("hourglass", "1"),
@@ -125,6 +126,19 @@ def bits_of(array: np.ndarray) -> np.ndarray:
 
 def streams(program: Program) -> bool:
     return f"{program.name}_begin" in (program.folder / f"{program.name}.h").read_text()
+
+
+@pytest.mark.parametrize("name", ["residual", "hourglass", "gate"])
+def test_nothing_in_emitted_code_is_undefined(name: str, tmp_path: Path) -> None:
+    """Under the undefined-behaviour sanitizer, where the compiler has one."""
+    model, machine = MODELS[name](), " ".join(("-DCSDF_SCALAR", *UNDEFINED))
+    probe = tmp_path / "probe.c"
+    probe.write_text("int main(void) { return 0; }")
+    built = [*find_compiler().command, *UNDEFINED, "-o", tmp_path / "probe", probe]
+    if subprocess.run(built, capture_output=True, check=False).returncode:
+        pytest.skip("the compiler has no sanitizer of undefined behaviour")
+    program = Program(planned(model), tmp_path / "c", linked=UNDEFINED, machine=machine)
+    check(program, model)
 
 
 @pytest.mark.parametrize(("name", "rows"), CASES)
@@ -366,6 +380,21 @@ def test_the_arena_is_the_plan_s(tmp_path: Path) -> None:
 )
 def test_names_become_identifiers(name: str, wanted: str) -> None:
     assert identifier(name) == wanted
+
+
+@pytest.mark.parametrize("title", ["kernels", "Makefile", "stdint", "string", "clean", "all", "m"])
+def test_networks_called_as_something_else_is(title: str, tmp_path: Path) -> None:
+    """Files of the folder, headers of C, targets of make and of CMake."""
+    folder = tmp_path / "c"
+    made = emit(planned(residual_classifier()), title, folder, target="generic")
+    assert made.name == f"net_{title}"
+    wanted = f"'{title}' names something else in C or in its folder; here it is called net_{title}."
+    assert wanted in (folder / f"{made.name}.h").read_text()
+    (folder / "Makefile").write_text((folder / "Makefile").read_text().replace("-O3", "-O0"))
+    for words in (["-s"], ["-q"], ["-s", "clean"]):
+        done = subprocess.run(["make", "-C", folder, *words], capture_output=True, text=True)
+        assert (done.returncode, done.stderr) == (0, "")
+    assert {path.name for path in folder.iterdir()} == {Path(file).parts[0] for file in made.files}
 
 
 def test_no_two_names_are_alike() -> None:

@@ -50,8 +50,8 @@
     void csdf_copy_##bytes(const void *step) \
     { \
         csdf_strided one = *(const csdf_strided *)step; \
-        const csdf_dim *dims = one.dims + one.rank - 2; \
-        if (one.rank >= 2 && dims[0].out == bytes && dims[1].a == bytes \
+        const csdf_dim *dims = one.rank >= 2 ? one.dims + one.rank - 2 : NULL; \
+        if (dims != NULL && dims[0].out == bytes && dims[1].a == bytes \
             && dims[1].out == dims[0].size * bytes && dims[0].a % bytes == 0) { \
             one.rank -= 2; \
             one.c = dims; \
