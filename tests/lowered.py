@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.kernels.arrays import HostMemory
 from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.steps import Code, KernelSet, Port, Step
+from csdfgen.kernels.steps import Code, KernelSet, Port, Step, Storage, View
+from csdfgen.model.formats import Format
 from csdfgen.native.threads import shared_out
 
 __all__ = ["Lowered", "bound_step", "lowered", "prepared", "run_step", "shared_kernels"]
@@ -39,14 +39,23 @@ def run_step(kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]) -
 def bound_step(
     kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]
 ) -> Callable[[], None]:
-    """What computes a step in this memory."""
-    made = lowered(kernels, step, {name: array.size for name, array in memory.items()})
-    storage = HostMemory()
-    storage.update(memory)
-    return prepared(kernels, made, storage)
+    """What computes a step as if its pools were this memory, wherever the backend has them."""
+    sizes = {name: array.size for name, array in memory.items()}
+    storage = kernels.allocate(sizes)
+    run = prepared(kernels, lowered(kernels, step, sizes), storage)
+    whole = {name: View(name, (0,), (n,), (1,), Format("uint8")) for name, n in sizes.items() if n}
+
+    def computed() -> None:
+        for name, view in whole.items():
+            storage.write(view, memory[name][None])
+        run()
+        for name, view in whole.items():
+            memory[name][:] = storage.read(view)[0]
+
+    return computed
 
 
-def prepared(kernels: KernelSet, made: Lowered, storage: HostMemory) -> Callable[[], None]:
+def prepared(kernels: KernelSet, made: Lowered, storage: Storage) -> Callable[[], None]:
     """What runs all instructions, in their order."""
     return kernels.bind(made, storage).prepared(range(len(made.instructions)))
 

@@ -91,6 +91,16 @@ class Constants:
         self._owners: dict[int, int] = {}
         self._arrays: dict[int, tuple[np.ndarray, Ref]] = {}
 
+    @classmethod
+    def complete(
+        cls, blocks: Sequence[tuple[int, np.ndarray]], tables: Mapping[str, list[Any]]
+    ) -> Constants:
+        """Pools that were filled elsewhere: arrays of bytes with their starts, and the rows of tables."""
+        found = cls()
+        found.blocks = [Block(*one) for one in blocks]
+        found.tables = dict(tables)
+        return found
+
     # Tables --------------------------------------------------------------------------------------
 
     def table(self, pool: str, rows: Sequence[Any]) -> Ref:
