@@ -127,6 +127,7 @@ class RemoteBackend(NumpyKernels):
     name = "remote"
 
     def __init__(self) -> None:
+        super().__init__()
         context = multiprocessing.get_context("spawn")
         self._connection, there = context.Pipe()
         process = context.Process(target=_serve, args=(there,), daemon=True)

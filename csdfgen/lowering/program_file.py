@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import IO, Any
 
@@ -55,7 +55,7 @@ def write_program(file: str | Path | IO[bytes], frame: Frame) -> None:
     header = {
         "format": _FORMAT,
         "pools": dict(frame.pools),
-        "ports": [(port.name, port.image, port.dtype, port.output) for port in frame.ports],
+        "ports": [_plain(astuple(port)) for port in frame.ports],
         "instructions": [_plain(tuple(one)) for one in frame.instructions],
         "order": list(frame.order),
         "tables": {name: [_plain(row) for row in rows] for name, rows in constants.tables.items()},
@@ -88,7 +88,7 @@ def read_program(file: str | Path | IO[bytes]) -> Frame:
             Constants.complete(
                 blocks, {name: list(map(_value, rows)) for name, rows in header["tables"].items()}
             ),
-            tuple(Port(*one) for one in header["ports"]),
+            tuple(Port(*_value(one)) for one in header["ports"]),
             header["order"],
         )
     except OSError as error:
