@@ -25,7 +25,7 @@ from pathlib import Path
 
 from csdfgen.errors import ToolError
 from csdfgen.files import write_bytes
-from csdfgen.native import generate
+from csdfgen.native import generate, structures
 from csdfgen.native.generate import SOURCES
 
 __all__ = [
@@ -247,7 +247,8 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
 
 def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
     """The names and contents of C files, and of the headers that they may read or what generates these."""
-    for path in (*files, *sorted(SOURCES.glob("*.h")), Path(generate.__file__)):
+    makers = (Path(str(module.__file__)) for module in (generate, structures))
+    for path in (*files, *sorted(SOURCES.glob("*.h")), *makers):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 
 

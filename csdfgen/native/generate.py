@@ -1,4 +1,5 @@
-"""Which lines of the kernel library would nobody write by hand? Those with a name for every register.
+"""Which lines of the kernel library would nobody write by hand? Those with a name for every register, and a list of all
+structures.
 
 Accumulators in an array end up in memory with some compilers, so that each has a variable of its
 own. The headers are not checked in: they are made when a library is built and when C is emitted, which
@@ -18,10 +19,9 @@ from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 
-__all__ = ["GENERATED", "SOURCES", "text_of", "write"]
+from csdfgen.native.structures import SOURCES, structures
 
-SOURCES = Path(__file__).parent / "c"
-"""Where the C files are."""
+__all__ = ["GENERATED", "SOURCES", "text_of", "write"]
 
 PANEL = 16
 
@@ -386,11 +386,22 @@ def _dots(vectors: int, pixels: int) -> Iterator[str]:
     yield ""
 
 
+# --- structures ---------------------------------------------------------------------------------
+
+
+def sizes() -> Iterator[str]:
+    """What the compiler makes of all structures, in the order of `structures`."""
+    yield _HEADER
+    for name in structures():
+        yield f"sizeof({name}),"
+
+
 GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
     {
         **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
         "strips.h": strips,
         "dots.h": dots,
+        "sizes.h": sizes,
     }
 )
 """Generated header -> what makes its lines."""

@@ -15,31 +15,9 @@ from typing import Any
 
 from csdfgen.errors import ToolError
 from csdfgen.native.build import FLAGS, LEVELS, NATIVE, build
-from csdfgen.native.structures import constant, structure
+from csdfgen.native.structures import constant, structure, structures
 
 __all__ = ["Library", "load"]
-
-_KNOWN = (
-    "csdf_layer",
-    "csdf_conv_step",
-    "csdf_gemm_step",
-    "csdf_strided",
-    "csdf_dim",
-    "csdf_record",
-    "csdf_port",
-    "csdf_transfer",
-    "csdf_stage",
-    "csdf_map_step",
-    "csdf_pool_step",
-    "csdf_byte_layer",
-    "csdf_byte_conv_step",
-    "csdf_byte_map_step",
-    "csdf_byte_pool_step",
-    "csdf_byte_sum_step",
-    "csdf_byte_average_step",
-)
-"""Structures in the order of csdf_size_of."""
-
 
 _PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
 """Of the loop on registers: about a millisecond; and how often it is timed."""
@@ -58,11 +36,11 @@ class Library:
             self._library.csdf_instructions.restype = c_char_p
             self._library.csdf_compiler.restype = c_char_p
             self._library.csdf_size_of.restype = c_size_t
-            sizes = [self._library.csdf_size_of(k) for k in range(len(_KNOWN))]
+            sizes = [self._library.csdf_size_of(k) for k, _ in enumerate(structures())]
             version = self._library.csdf_version()
         except (OSError, AttributeError) as error:
             raise ToolError(f"is no library of kernels: {error}", where=str(path)) from None
-        wanted = [structure(name).size for name in _KNOWN]
+        wanted = [structure(name).size for name in structures()]
         known = constant("CSDF_VERSION")
         if (version, sizes) != (known, wanted):
             raise ToolError(

@@ -9,9 +9,12 @@ from __future__ import annotations
 from csdfgen.kernels.arrays import placed
 from csdfgen.kernels.instructions import Constants, Instruction, Ref
 from csdfgen.kernels.steps import Move
-from csdfgen.native.records import Dim, Transfer, instruction
+from csdfgen.native.records import Dim, instruction
+from csdfgen.native.structures import structure
 
 __all__ = ["PORTS", "moves"]
+
+Transfer = structure("csdf_transfer").record
 
 PORTS = "csdf_port"
 """The pool of the ports, in the order of the program's."""

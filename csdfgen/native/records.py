@@ -1,4 +1,7 @@
-"""What do families fill in? Records of the structures of the kernels, and the constants that these know."""
+"""What do families make of a step? An instruction: a kernel on a record of the structure that it takes.
+
+Here is what several families share. The records and constants of one family are in its own file.
+"""
 
 from __future__ import annotations
 
@@ -7,95 +10,35 @@ from operator import itemgetter
 from typing import Any
 
 from csdfgen.kernels.instructions import Instruction
-from csdfgen.native.structures import Structure, constant, kernel_structure, structure
+from csdfgen.native.structures import Structure, constant, constants, kernel_structure, structure
 
 __all__ = [
-    "ADD",
-    "ADD_BYTES",
     "CLIP",
-    "COPY",
-    "DEQUANTIZE",
-    "DIVIDE",
     "HARD_SIGMOID",
     "HARD_SWISH",
-    "LEAK",
     "LEAKY",
-    "MULTIPLY",
-    "MULTIPLY_BYTES",
     "NONE",
     "PANEL",
-    "QUANTIZE",
-    "RANK",
-    "SCALE",
     "SIGMOID",
-    "SUBTRACT",
     "SWISH",
-    "TABLE",
-    "THREADS",
-    "TO_BYTES",
-    "TO_INTEGERS",
-    "TO_VALUES",
     "Activation",
-    "ByteAverageStep",
-    "ByteConvStep",
-    "ByteLayer",
-    "ByteMapStep",
-    "BytePoolStep",
     "ByteSource",
-    "ByteSumStep",
-    "ByteTarget",
-    "ConvStep",
     "Dim",
-    "GemmStep",
-    "MapStep",
-    "PackedLayer",
-    "PoolStep",
-    "Rescaling",
     "Source",
-    "Strided",
-    "Target",
-    "Transfer",
     "instruction",
     "record_of",
+    "slots_of",
 ]
 
-NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = (
-    constant(f"CSDF_{name}")
-    for name in ("NONE", "CLIP", "LEAKY", "SIGMOID", "SWISH", "HARD_SIGMOID", "HARD_SWISH")
+NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = constants(
+    "NONE", "CLIP", "LEAKY", "SIGMOID", "SWISH", "HARD_SIGMOID", "HARD_SWISH"
 )
-COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = (
-    constant(f"CSDF_{name}")
-    for name in ("COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "SCALE", "LEAK")
-)
-TO_BYTES, TO_INTEGERS, TO_VALUES = (
-    constant(f"CSDF_{name}") for name in ("BYTES", "INTEGERS", "VALUES")
-)
-TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = (
-    constant(f"CSDF_{name}")
-    for name in ("TABLE", "ADD_BYTES", "MULTIPLY_BYTES", "QUANTIZE", "DEQUANTIZE")
-)
-PANEL, RANK, THREADS = (constant(f"CSDF_{name}") for name in ("PANEL", "RANK", "THREADS"))
+PANEL = constant("CSDF_PANEL")
 
 Activation = structure("csdf_activation").record
-ByteAverageStep = structure("csdf_byte_average_step").record
-ByteConvStep = structure("csdf_byte_conv_step").record
-ByteLayer = structure("csdf_byte_layer").record
-ByteMapStep = structure("csdf_byte_map_step").record
-BytePoolStep = structure("csdf_byte_pool_step").record
 ByteSource = structure("csdf_byte_source").record
-ByteSumStep = structure("csdf_byte_sum_step").record
-ByteTarget = structure("csdf_byte_target").record
-ConvStep = structure("csdf_conv_step").record
 Dim = structure("csdf_dim").record
-GemmStep = structure("csdf_gemm_step").record
-MapStep = structure("csdf_map_step").record
-PackedLayer = structure("csdf_layer").record
-PoolStep = structure("csdf_pool_step").record
-Rescaling = structure("csdf_rescaling").record
 Source = structure("csdf_source").record
-Strided = structure("csdf_strided").record
-Target = structure("csdf_target").record
-Transfer = structure("csdf_transfer").record
 
 
 def instruction(kernel: str, record: tuple[Any, ...]) -> Instruction:

@@ -19,10 +19,14 @@ import numpy as np
 from csdfgen.errors import PlanError
 from csdfgen.kernels.instructions import Constants, Instruction, Ref
 from csdfgen.kernels.steps import Call
-from csdfgen.native.records import RANK, Dim, Strided, instruction
+from csdfgen.native.records import Dim, instruction
+from csdfgen.native.structures import constant, structure
 from csdfgen.ops import primitives
 
 __all__ = ["Loop", "copy_kernel", "joined", "translated"]
+
+RANK = constant("CSDF_RANK")
+Strided = structure("csdf_strided").record
 
 _SHORT = {
     "float16": "f16",

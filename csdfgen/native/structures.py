@@ -18,9 +18,21 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-__all__ = ["Field", "Slot", "Structure", "constant", "ctype", "kernel_structure", "structure"]
+__all__ = [
+    "SOURCES",
+    "Field",
+    "Slot",
+    "Structure",
+    "constant",
+    "constants",
+    "ctype",
+    "kernel_structure",
+    "structure",
+    "structures",
+]
 
-_HEADERS = Path(__file__).parent / "c"
+SOURCES = Path(__file__).parent / "c"
+"""Where the C files are."""
 
 _FORMATS = MappingProxyType(
     {"int32_t": "i", "float": "f", "double": "d", "ptrdiff_t": "n", "size_t": "N"}
@@ -232,7 +244,7 @@ def _declared() -> _Declared:
 
 def _read() -> list[Path]:
     """The headers, each behind those that it builds on."""
-    return [_HEADERS / name for name in ("strided.h", "csdf.h", "team.h")]
+    return [SOURCES / name for name in ("strided.h", "csdf.h", "team.h")]
 
 
 def _fields(
@@ -269,6 +281,11 @@ def _fields(
     return found or None
 
 
+def structures() -> Iterable[str]:
+    """The names of all structures in C, in the order in which the headers declare them."""
+    return _declared().structures
+
+
 def structure(name: str) -> Structure:
     """A structure by its name in C. Raises KeyError."""
     return _declared().structures[name]
@@ -277,6 +294,11 @@ def structure(name: str) -> Structure:
 def constant(name: str) -> int:
     """A constant of the headers by its name in C. Raises KeyError."""
     return _declared().constants[name]
+
+
+def constants(*names: str) -> tuple[int, ...]:
+    """Several constants, without `CSDF_`. Raises KeyError."""
+    return tuple(constant(f"CSDF_{name}") for name in names)
 
 
 @cache

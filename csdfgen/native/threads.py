@@ -16,14 +16,15 @@ from typing import Any
 from csdfgen.errors import InputError, option
 from csdfgen.kernels.instructions import PADDING, Constants, Instruction, Ref
 from csdfgen.kernels.steps import Call
+from csdfgen.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.native.library import Library
-from csdfgen.native.records import DEQUANTIZE, PANEL, QUANTIZE, THREADS, instruction, record_of
-from csdfgen.native.structures import ctype, structure
+from csdfgen.native.records import PANEL, instruction, record_of
+from csdfgen.native.structures import constant, ctype, structure
 
 __all__ = ["MOST_THREADS", "Team", "shared_out"]
 
-MOST_THREADS = THREADS
+MOST_THREADS = constant("CSDF_THREADS")
 """Of a team."""
 
 _WORTH = 100_000

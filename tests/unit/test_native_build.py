@@ -67,13 +67,13 @@ DIGESTS = {
     "strips.h": "1f7db0df01d5e222",
     "dots.h": "c4293f45efd6ec68",
 }
-"""Of the generated headers, as they were when they were last measured."""
+"""Of the generated headers that compute, as they were when they were last measured."""
 
 
 def test_generated_headers_are_those_that_were_measured(tmp_path: Path) -> None:
     generate.write(tmp_path)
     found = {path.name: sha256(path.read_bytes()).hexdigest()[:16] for path in tmp_path.iterdir()}
-    assert found == DIGESTS
+    assert found.pop("sizes.h") and found == DIGESTS
 
 
 def test_no_generated_header_is_in_the_folder_of_the_sources() -> None:

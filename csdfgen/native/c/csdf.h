@@ -410,10 +410,7 @@ const char *csdf_compiler(void);
 const char *csdf_lacking(void);
 double csdf_peak(int32_t rounds, float *kept);
 int32_t csdf_version(void);
-/* 0: csdf_layer, 1: csdf_conv_step, 2: csdf_gemm_step, 3: csdf_strided, 4: csdf_dim, 5: csdf_record,
- * 6: csdf_port, 7: csdf_transfer, 8: csdf_stage, 9: csdf_map_step,
- * 10: csdf_pool_step, 11: csdf_byte_layer, 12: csdf_byte_conv_step,
- * 13: csdf_byte_map_step, 14: csdf_byte_pool_step, 15: csdf_byte_sum_step */
+/* Of the structures in the order in which strided.h, this header and team.h declare them; 0 behind the last. */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus

@@ -18,12 +18,7 @@ int32_t csdf_version(void) { return CSDF_VERSION; }
 size_t csdf_size_of(int32_t which)
 {
     static const size_t sizes[] = {
-        sizeof(csdf_layer), sizeof(csdf_conv_step), sizeof(csdf_gemm_step), sizeof(csdf_strided),
-        sizeof(csdf_dim), sizeof(csdf_record), sizeof(csdf_port), sizeof(csdf_transfer),
-        sizeof(csdf_stage), sizeof(csdf_map_step), sizeof(csdf_pool_step),
-        sizeof(csdf_byte_layer), sizeof(csdf_byte_conv_step),
-        sizeof(csdf_byte_map_step), sizeof(csdf_byte_pool_step), sizeof(csdf_byte_sum_step),
-        sizeof(csdf_byte_average_step),
+#include "sizes.h"
     };
     const int32_t count = (int32_t)(sizeof sizes / sizeof sizes[0]);
     return which >= 0 && which < count ? sizes[which] : 0;

@@ -17,22 +17,19 @@ from csdfgen.model.network import Layer
 from csdfgen.native import packing
 from csdfgen.native.families.common import Family, once
 from csdfgen.native.families.maps import Operand, Place, place, stretches
-from csdfgen.native.records import (
-    ADD_BYTES,
-    DEQUANTIZE,
-    MULTIPLY_BYTES,
-    QUANTIZE,
-    TABLE,
-    ByteMapStep,
-    ByteSource,
-    instruction,
-)
+from csdfgen.native.records import ByteSource, instruction
+from csdfgen.native.structures import constants, structure
 from csdfgen.ops import OPERATORS
 from csdfgen.ops._integers import BYTES, factor_of, limits, zero_of
 from csdfgen.ops.quantized_maps import Addends, function_table
 from csdfgen.ops.stored_functions import byte_position, byte_table
 
 __all__ = ["BYTE_MAPS", "stored_function"]
+
+TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = constants(
+    "TABLE", "ADD_BYTES", "MULTIPLY_BYTES", "QUANTIZE", "DEQUANTIZE"
+)
+ByteMapStep = structure("csdf_byte_map_step").record
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,18 +20,17 @@ from csdfgen.native.families.common import (
     pixel,
 )
 from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
-from csdfgen.native.records import (
-    ByteAverageStep,
-    BytePoolStep,
-    ByteSource,
-    ByteSumStep,
-    instruction,
-)
+from csdfgen.native.records import ByteSource, instruction
+from csdfgen.native.structures import structure
 from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
 from csdfgen.ops.pooling import counted
 from csdfgen.ops.quantized_pools import averaged
 
 __all__ = ["BYTE_POOLS"]
+
+BytePoolStep = structure("csdf_byte_pool_step").record
+ByteAverageStep = structure("csdf_byte_average_step").record
+ByteSumStep = structure("csdf_byte_sum_step").record
 
 
 class _Without:

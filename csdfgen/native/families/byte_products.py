@@ -27,23 +27,20 @@ from csdfgen.native.families.common import (
 )
 from csdfgen.native.families.layouts import Layout, Part, laid_out, tables_read, windows_along
 from csdfgen.native.families.product import every, rows_of_a_matrix
-from csdfgen.native.records import (
-    TO_BYTES,
-    TO_INTEGERS,
-    TO_VALUES,
-    ByteConvStep,
-    ByteLayer,
-    ByteSource,
-    ByteTarget,
-    Rescaling,
-    instruction,
-)
+from csdfgen.native.records import ByteSource, instruction
+from csdfgen.native.structures import constants, structure
 from csdfgen.ops import operator_of
 from csdfgen.ops._integers import Rescaled, factor_of, zero_of
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.quantized_products import centred
 
 __all__ = ["BYTE_PRODUCTS"]
+
+TO_BYTES, TO_INTEGERS, TO_VALUES = constants("BYTES", "INTEGERS", "VALUES")
+ByteConvStep = structure("csdf_byte_conv_step").record
+ByteLayer = structure("csdf_byte_layer").record
+ByteTarget = structure("csdf_byte_target").record
+Rescaling = structure("csdf_rescaling").record
 
 _MOVED = 128
 """What unsigned bytes are larger by than the signed ones of the same bits but the first."""

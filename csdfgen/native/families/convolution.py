@@ -42,15 +42,8 @@ from csdfgen.native.families.layouts import (
     windows_along,
 )
 from csdfgen.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
-from csdfgen.native.records import (
-    NONE,
-    Activation,
-    ConvStep,
-    PackedLayer,
-    Source,
-    Target,
-    instruction,
-)
+from csdfgen.native.records import NONE, Activation, Source, instruction
+from csdfgen.native.structures import structure
 from csdfgen.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
@@ -65,6 +58,10 @@ __all__ = [
     "transposed",
     "usable",
 ]
+
+ConvStep = structure("csdf_conv_step").record
+PackedLayer = structure("csdf_layer").record
+Target = structure("csdf_target").record
 
 LEAST_INPUTS = 16
 """Input channels below which its sums are too short."""

@@ -26,22 +26,15 @@ from csdfgen.native.families.common import (
     is_map,
     pixel,
 )
-from csdfgen.native.records import (
-    ADD,
-    COPY,
-    DIVIDE,
-    LEAK,
-    MULTIPLY,
-    NONE,
-    SCALE,
-    SUBTRACT,
-    Activation,
-    MapStep,
-    Source,
-    instruction,
-)
+from csdfgen.native.records import NONE, Activation, Source, instruction
+from csdfgen.native.structures import constants, structure
 
 __all__ = ["FEW", "MAPS", "Operand", "Place", "place", "stretches"]
+
+COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = constants(
+    "COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "SCALE", "LEAK"
+)
+MapStep = structure("csdf_map_step").record
 
 FEW = 64
 """Channels below which a constant a channel is repeated for all pixels of a row."""

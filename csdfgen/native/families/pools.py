@@ -9,10 +9,13 @@ from csdfgen.kernels.steps import Step
 from csdfgen.model.network import Layer
 from csdfgen.native.families.common import Family, activated, followed, pixel
 from csdfgen.native.families.pool_windows import PoolWindows, map_read, slides_over, values_seen
-from csdfgen.native.records import Activation, PoolStep, Source, instruction
+from csdfgen.native.records import Activation, Source, instruction
+from csdfgen.native.structures import structure
 from csdfgen.ops.pooling import counted
 
 __all__ = ["POOLS"]
+
+PoolStep = structure("csdf_pool_step").record
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,14 @@ from csdfgen.native.families.common import (
     is_dense,
     once,
 )
-from csdfgen.native.records import Activation, GemmStep, instruction
+from csdfgen.native.records import Activation, instruction
+from csdfgen.native.structures import structure
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 
 __all__ = ["every", "product", "rows_of_a_matrix"]
+
+GemmStep = structure("csdf_gemm_step").record
 
 
 @dataclass(frozen=True, eq=False)
