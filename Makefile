@@ -3,7 +3,7 @@
 #   make test            all tests; ARGS="-k conv -x" goes to pytest
 #   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
 #   make lint            ruff, formatting, types
-#   make bench           time and memory of a frame beside onnxruntime's; rewrites the table of docs/benchmarks.md
+#   make bench           time and memory of a frame beside onnxruntime's; rewrites a table of docs/performance.md
 #   make bench-speed     native code beside onnxruntime, in time and memory (needs a C compiler); rewrites docs/performance.md and a table of README.md; ten minutes
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes

@@ -2,7 +2,7 @@
 
 One thread each, frames interleaved in one process, medians; `--rows auto --fuse full`. onnxruntime
 gets the network with its weights as constants. The table goes between markers into
-docs/benchmarks.md.
+docs/performance.md.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from csdfgen.demo.comparison import interleaved
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import LIGHT, feeds, light, trained
 
-PAGE = ROOT / "docs" / "benchmarks.md"
+PAGE = ROOT / "docs" / "performance.md"
 MARKER = "bench"
 
 NAMES = (*LIGHT, "centerface 480x640", "centerface 1088x1920")

@@ -252,7 +252,7 @@ def _columns(frames: Sequence[Frame]) -> tuple[list[tuple[str, list[str]]], ...]
         column("openvino (measured)", (_mib(f.openvino) for f in frames)),
         column("whole layers (modelled)", (_mib(f.whole_layers) for f in frames)),
         total,
-        column("less by", (f"{f.ratio:.2f}" for f in frames)),
+        column("less by a factor of", (f"{f.ratio:.2f}" for f in frames)),
     ]
     ours = [
         names,
@@ -269,7 +269,7 @@ def _columns(frames: Sequence[Frame]) -> tuple[list[tuple[str, list[str]]], ...]
         column("arena / peak", (f"{f.arena / f.peak_live:.3f}" for f in frames)),
         column("workspace in it (planned)", (_mib(f.workspace) for f in frames)),
         column("outputs (measured)", (_mib(f.outputs) for f in frames)),
-        column("beside both (measured)", (_mib(f.beside) for f in frames)),
+        column("all else (measured)", (_mib(f.beside) for f in frames)),
         total,
     ]
     return beside, ours
@@ -295,9 +295,19 @@ def markdown(frames: Sequence[Frame], conditions: str) -> list[str]:
     for goal in dict.fromkeys(frame.goal for frame in frames):
         of_goal = [frame for frame in frames if frame.goal == goal]
         beside, ours = _columns(of_goal)
-        mean = {"network": "**geometric mean**", "less by": f"**{mean_ratio(of_goal):.2f}**"}
-        lines += [f"### Goal: {goal}", "", "Beside others, MiB:", "", *_table(beside, mean), ""]
-        lines += ["Where our bytes are, MiB:", "", *_table(ours, {}), ""]
+        mean = {
+            "network": "**geometric mean**",
+            "less by a factor of": f"**{mean_ratio(of_goal):.2f}**",
+        }
+        lines += [
+            f"### Goal: {goal}",
+            "",
+            "Compared with other programs, MiB:",
+            "",
+            *_table(beside, mean),
+            "",
+        ]
+        lines += ["What csdfgen's bytes are, MiB:", "", *_table(ours, {}), ""]
     return [*lines, conditions]
 
 

@@ -75,7 +75,7 @@ def picture(groups: Sequence[Group]) -> bytes:
     label = max(wide(_label(bar), ROW_LABEL) for group in groups for bar in group.bars)
     longest = max(bar.size / group.bars[0].size for group in groups for bar in group.bars)
     scale = (right - left - label - 8) / longest
-    title = f"Memory of a frame, beside {first}'s"
+    title = f"Memory of a frame, compared with {first}'s"
     drawing.heading(title, "everything that is alive at one time, but the caller's input")
     _legend(drawing, [bar.name for bar in groups[0].bars])
     top = TOP + 14

@@ -29,14 +29,16 @@ MIB = 2**20
 
 HEAD = """# The zoo
 
-Written by `make test-zoo ARGS=--write`. Every network is built from its published topology with seeded random weights; none
-is shipped or fetched. `zoo:NAME` stands for it wherever a model file can, `zoo:NAME@HEIGHTxWIDTH` at another image size.
-`csdfgen zoo NAME` gives the published figures beside the counted ones, and what a source counts otherwise;
-`tests/unit/test_zoo.py` holds both. [Below](#where-the-figures-come-from) is where they come from.
+On this page you can look up the built-in networks: their sizes, what their plans need, and where their published figures
+come from. `make test-zoo ARGS=--write` writes it.
+
+Every network has its published topology and seeded random weights; csdfgen ships and downloads no weights. `zoo:NAME` or
+`zoo:NAME@HEIGHTxWIDTH` (another image size) takes the place of a model file. `csdfgen zoo NAME` prints the published figures
+next to the counted ones, and what a source counts differently; `tests/unit/test_zoo.py` compares them.
 
 Parameters are learned values, without running means and variances. MACs are multiply-accumulates of convolutions and fully
-connected layers. Activations are elements of all tensors that are computed, no layers fused. Seconds are measured, for
-building, planning, two frames and the check against onnxruntime together, the start of the process included.
+connected layers. Activations are elements of all tensors that are computed, without fusing. Seconds are measured: building,
+planning, two frames and the comparison with onnxruntime together, the start of the process included.
 
 | network | input | parameters | MACs | activations | seconds |
 |---|---|---:|---:|---:|---:|
@@ -44,29 +46,29 @@ building, planning, two frames and the check against onnxruntime together, the s
 
 MEMORY = """## Memory
 
-Planned at the defaults, in MiB. [Arena](model.md#memory), workspace included, and outputs where they lie beside it, against
-whole layers whose dead tensors are freed (modelled). Peak is the most that is alive in the arena in the order of firings, the
-bound what no order is below at these slab heights; where both are equal no order is better. `make bench-memory ARGS=--zoo`
-measures all of a frame. `python -m tests.zoo_page --memory` plans all of them and writes this table.
+Plans at default options, in MiB. The [arena](model.md#memory) includes workspace; outputs count where they are stored outside
+it. Both are compared with whole layers whose dead tensors are freed (modelled). The peak is the most that is alive in the arena
+in the order of firings; no order has a peak below the bound at these slab heights. `make bench-memory ARGS=--zoo` measures
+everything in a frame. `python -m tests.zoo_page --memory` plans all networks and writes this table.
 
-| network | arena | outputs beside it | peak | bound | peak / bound | whole layers | whole layers / ours |
+| network | arena | outputs outside it | peak | bound | peak / bound | whole layers | whole layers / ours |
 |---|---:|---:|---:|---:|---:|---:|---:|
 """
 
 SOURCES = """## Where the figures come from
 
-Published parameters and multiply-accumulates at the published input size, and what the network was held against. All were read
-again in November 2026, but for those that are called recalled.
+Published parameters and multiply-accumulates at the published input size, and the definition with which the network was compared.
+We read all of them again in November 2026, except for those that are called recalled.
 
-- Figures: **exact**, printed in full; **rounded**, printed with few digits, and met within 0.5 %; **derived**, printed nowhere,
-  but counted from published shapes; **recalled**, printed with few digits in a publication that was not at hand again.
-- Held against a definition by its **graph**: operation by operation equal to a published file (`tests/unit/test_zoo.py`); by its
-  **outputs**: the definition gives the same with the same weights, within 2e-5 of the largest (torchvision's whenever
-  `tests/conformance/test_torchvision.py` runs, which wants torchvision installed; the others once); by **shapes**: windows,
-  strides, padding and channels layer by layer as in a published file or a listing of one (once); by **text**: there is no
-  other definition.
+- Figures: **exact**, printed in full; **rounded**, printed with few digits and reproduced within 0.5 %; **derived**, printed
+  nowhere, but counted from published shapes; **recalled**, printed with few digits in a publication that was not available again.
+- Compared by **graph**: operation by operation equal to a published file (`tests/unit/test_zoo.py`); by **outputs**: the
+  definition gives the same outputs with the same weights, within 2e-5 of the largest (torchvision's whenever
+  `tests/conformance/test_torchvision.py` runs, which requires torchvision; the others once); by **shapes**: windows, strides,
+  padding and channels layer by layer as in a published file or a listing of one (once); by **text**: there is no other
+  definition.
 
-| network | source | input | parameters | MACs | held by | definition |
+| network | source | input | parameters | MACs | compared by | definition |
 |---|---|---|---:|---:|---|---|
 """
 
@@ -174,7 +176,7 @@ def page(outcomes: Sequence[Outcome]) -> str:
 
 
 def memory(outcomes: Sequence[Outcome]) -> str:
-    """The part of docs/zoo.md that holds each plan against whole layers and against its bound."""
+    """The part of docs/zoo.md that compares each plan with whole layers and with its bound."""
     rows = []
     for one in outcomes:
         figures = one.figures

@@ -25,17 +25,19 @@ _LISTED = ";\n".join(f"- **{name}**: {meaning}" for name, meaning in STRUCTURES.
 
 _HEADER = f"""# Operators
 
-Generated from the table of operators by `make docs`; do not edit.
-`csdfgen operators` lists the same, `csdfgen operators NAME` shows one.
+On this page you can look up which ONNX operators csdfgen supports, and how each divides into phases. `make docs` generates
+the page from the table of operators. `csdfgen operators` prints the same list, and `csdfgen operators NAME` one operator.
 
-An operator's phases are one of:
+The phases of an operator are one of:
 
 {_LISTED}.
 
-"Constants" are inputs, by position, that must be known when the model is loaded. Any attribute that is not listed is refused.
+"Constants" are inputs, by position, whose values must be known when the model is loaded. csdfgen refuses any attribute that is
+not listed.
 
-Both backends compute every operator of the list. "Native" says how C does: by a *kernel* of its own where elements are float32,
-or bytes of an operator on quantized tensors, and lie as that takes them, else by *loops*, one for each call of numpy's.
+Both backends compute every operator of the list. "Native" says how the native backend does: by a *kernel*, if the elements are
+float32, or bytes of an operator on quantized tensors, in a layout that the kernel reads; otherwise by *loops*, one for each call
+that numpy would make.
 
 | operator | from opset | phases | native | constants | attributes | notes |
 |---|---|---|---|---|---|---|
