@@ -20,6 +20,7 @@ import numpy as np
 import runtime
 from benchmarks.pages import ROOT, write_between
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.planner import plan_of
 from csdfgen.planning.recompute import EFFORT, Told, recomputed
 from csdfgen.reading.loader import load
@@ -88,7 +89,7 @@ def points(
         if best is None or told.peak_live < best.peak_live:
             best = told
         options = PlanOptions(rows="1", tiles=best.tiles, recompute=factor)
-        made, equal = plan_of(network, options), None
+        made, equal = plan_of(network, options, kernels_for(options)), None
         if run:
             rng = np.random.default_rng(0)
             x = {t.name: rng.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}

@@ -45,7 +45,6 @@ from csdfgen.devices.measure import (
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import PlanError
-from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.zoo import build
@@ -173,7 +172,7 @@ def planned(
     whole = csdfgen.plan(network, rows="whole", **wishes).planned_bytes
     whole += IMAGES * network.output_bytes
     arena = f"{ARENAS:g} arenas"
-    budgets = {arena: round(ARENAS * bytes_of(single.plan))}
+    budgets = {arena: round(ARENAS * single.plan.total_bytes)}
     budgets |= {f"{times:g} x whole layers": round(times * whole) for times in times_whole}
     for name, memory in budgets.items():
         for way in (*([ROWS] if name == arena else []), *PRINTED, JOINT):
@@ -227,7 +226,7 @@ def measure(
         predicted = seconds_of(one.plan, profile)
         latency = one.latency * predicted / one.predicted  # on a machine that has another speed now
         yield Result(
-            name, one.budget, one.way, bytes_of(one.plan), predicted, seconds, one.search, latency
+            name, one.budget, one.way, one.plan.total_bytes, predicted, seconds, one.search, latency
         )
 
 

@@ -18,6 +18,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from csdfgen.model.describe import CHARTS
+
 if TYPE_CHECKING:
     from csdfgen.api import (
         analyze,
@@ -67,6 +69,8 @@ _HOMES = {
     "sensitivity": "csdfgen.precision.quantize",
 }
 """Where a function is imported from, if not from `csdfgen.api`."""
+
+CHARTS["Plan"] = "csdfgen.charts.plans", "notebook_chart"
 
 
 class _Package(ModuleType):

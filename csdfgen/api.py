@@ -80,14 +80,15 @@ def convert(
     actor, so that none overlaps with itself.
     Raises InputError for an option that does not exist; ModelError.
     """
+    from csdfgen.phases.graphs import graph_of
     from csdfgen.phases.heights import parse_rows
-    from csdfgen.planning.planner import graph_of, prepare
+    from csdfgen.planning.prepared import converted
     from sdf3_bridge.variants import WriteOptions, variant
 
     net = _network(network)
     try:
         options = PlanOptions(str(parse_rows(rows)), fuse, image)
-        conversion = prepare(net, options).conversion
+        conversion = converted(net, options)
         graph = graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(_name(net)) from None
@@ -221,10 +222,11 @@ def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
 
     network: of one image. Raises as `read_plan`.
     """
+    from csdfgen.native.backends import kernels_for
     from csdfgen.planning.plan_table import read_table
 
     file = read_table(path)
-    return file.table(_network(network, shapes=file.inputs))
+    return file.table(_network(network, shapes=file.inputs), kernels_for(file.planned_with))
 
 
 def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
@@ -235,6 +237,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     Raises PlanError where file and network do not fit each other, and what a plan that cannot run
     raises: ScheduleError, CapacityExceededError; InputError for a file that cannot be read.
     """
+    from csdfgen.native.backends import kernels_for
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)
@@ -246,7 +249,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
             f"batch {net.batch}; load it with the shapes of the plan",
             where=saved.where,
         )
-    return saved.plan(net)
+    return saved.plan(net, kernels_for(saved.planned_with))
 
 
 def report(

@@ -232,8 +232,10 @@ class Fields:
         for i, item in enumerate(value):
             yield Fields(item, f"{self.where}: {key}[{i}]", self._error)
 
-    def check_header(self, form: str, version: int) -> int:
-        """The object's version, once it says that it is of the wanted format, in one that is known."""
+    def check_header(self, form: str, version: int, oldest: int = 1) -> int:
+        """The object's version, once it says that it is of the wanted format, in one of the versions from `oldest`
+        to `version`.
+        """
         found = self.text("format")
         if found != form:
             told = f", for {TAKEN_BY[found]}" if found in TAKEN_BY else ""
@@ -242,6 +244,10 @@ class Fields:
         if number > version:
             raise self.fault(
                 f"'version' is {number}; this program reads up to {version}, a newer one wrote the file"
+            )
+        if number < oldest:
+            raise self.fault(
+                f"'version' is {number}; this program reads {oldest} and later, make the file again"
             )
         return number
 

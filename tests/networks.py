@@ -22,11 +22,11 @@ from onnx import helper, numpy_helper
 from csdfgen.demo.centerface import packaged_file
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.phases.conversion import convert
-from csdfgen.planning.buffers import buffers_of
-from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, plan_for
+from csdfgen.planning.planner import Candidate
+from csdfgen.planning.prepared import Phased, Terms
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.fuse import fuse
 
@@ -197,9 +197,8 @@ def planned_together(
     options = PlanOptions(str(rows), frames=frames, **given)
     fused = fuse(network, options.fuse)
     conversion = convert(fused, rows, frames=frames, batches=images)
-    sharing = share(fused)
-    prepared = Prepared(options, conversion, sharing, buffers_of(conversion, sharing))
-    return plan_for(prepared, "demand", named_order(conversion, "demand"))
+    phased = Phased(options, Terms.of(options), kernels_for(options), conversion, share(fused))
+    return Candidate(phased, "demand", phased.on_demand).plan()
 
 
 def check_touched(plan: Plan, touched: int) -> None:

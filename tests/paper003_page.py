@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
+from csdfgen.goals.choice import plan
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.memory import IMAGE, networks
 from csdfgen.paper.formats.reproduction import Reproduction, reproduce
-from csdfgen.planning.planner import plan
 from csdfgen.reading.loader import load
 from tests.documents import ROOT
 from tests.paper_page import filled
@@ -87,7 +87,7 @@ def rows() -> str:
     """Whole tensors, blob reuse, and our arenas of one image."""
     blobs = networks()["ImageNet"]
     network = load(ZOO["caffenet"].build(IMAGE, weights=True))
-    arena = plan(network).figures["arena"]
+    arena = plan(network, backend="numpy").figures["arena"]
     found = (
         ("every tensor", blobs.whole * 4),
         ("blob reuse", blobs.reused * 4),

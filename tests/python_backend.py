@@ -436,6 +436,10 @@ class PythonKernels:
 
     code = "Python"
 
+    rereads_weights = tall_slabs = variants = False
+
+    profile = "numpy-core"
+
     def shared(self, threads: int) -> PythonKernels:
         """One thread does it all."""
         return self

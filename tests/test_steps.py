@@ -20,9 +20,10 @@ from csdfgen.dataflow import graph_json
 from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.phases.graphs import graph_of
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.checker import check as check_plan
-from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.prepared import converted
 from csdfgen.planning.saved import read_saved
 from csdfgen.reading.zoo import build
 from schedules.static import write_storage_plan
@@ -30,6 +31,7 @@ from schedules.storage import storage_for
 from sdf3_bridge import sdf3xml
 from tests.builder import reference
 from tests.networks import check_touched, feeds, light, with_last_scores
+from tests.planning import plan_of_saved
 
 pytestmark = pytest.mark.networks
 
@@ -71,7 +73,7 @@ def run_steps(
     """
     level = "full" if target == "live" else "none"
     options = PlanOptions(str(parse_rows(rows)), level)
-    conversion = prepare(network, options).conversion
+    conversion = converted(network, options)
     tokens, overlap = ("elements", True) if target == "live" else ("rows", False)
     graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
     if target == "live":
@@ -84,7 +86,7 @@ def run_steps(
     write_storage_plan(folder / "plan.json", graph, found)
     saved = read_saved(folder / "plan.json")
     assert dict(saved.options) == {"rows": rows, "fuse": level, "image": "streamed"}
-    plan = saved.plan(network)
+    plan = plan_of_saved(saved, network)
     check_plan(plan)
     got, measured = runtime.compile(plan).measure(x)
     check_touched(plan, measured.touched_bytes)

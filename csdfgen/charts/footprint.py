@@ -1,6 +1,6 @@
 """Who holds which bytes when? Every row of a plan as a rectangle of firings and addresses, for charts.
 
-Nothing here knows how a plan comes to its rows; `planning.rectangles` makes a footprint of one.
+Nothing here knows how a plan comes to its rows; `charts.plans` makes a footprint of one.
 """
 
 from __future__ import annotations

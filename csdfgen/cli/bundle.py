@@ -20,8 +20,9 @@ from csdfgen.emission.targets import target_of
 from csdfgen.emission.times import inputs_of
 from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable
+from csdfgen.model.options import PlanOptions
 from csdfgen.native.backends import kernels_of
-from csdfgen.planning.planner import plan
+from csdfgen.planning.planner import plan_of
 
 __all__ = ["BundleRequest", "run_bundle"]
 
@@ -80,7 +81,7 @@ def _bundled(
     parts = []
     for number, height in enumerate(heights):
         stage("planning what is timed", number, len(heights))
-        timed = plan(network, rows=height, kernels=kernels)
+        timed = plan_of(network, PlanOptions(str(height)), kernels)
         parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
     stage("computing outputs to compare with")
     feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}

@@ -16,8 +16,10 @@ from csdfgen.dataflow.dot import to_dot
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, short_form
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
+from csdfgen.native.backends import kernels_for
+from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import graph_of, plan_of
+from csdfgen.planning.planner import plan_of
 from sdf3_bridge import sdf3xml
 from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 
@@ -146,7 +148,8 @@ def _graph_of_model(
         if options.wishes:
             plan = plan_network(network, options, stage=stage)
         else:  # the plan of the graph that is exported, at the same heights
-            plan = plan_of(network, built(options, stage))
+            asked = built(options, stage)
+            plan = plan_of(network, asked, kernels_for(asked))
         graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
         return graph, plan if with_plan else None
 

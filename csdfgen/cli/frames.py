@@ -8,6 +8,7 @@ from csdfgen.errors import CsdfgenError
 from csdfgen.goals.frames import Frames, frames_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
 
@@ -34,7 +35,8 @@ def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames
         )
     }
     try:
-        return frames_of(plan, plan_of(network, PlanOptions(**kept)), profile)
+        options = PlanOptions(**kept)
+        return frames_of(plan, plan_of(network, options, kernels_for(options)), profile)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None
 

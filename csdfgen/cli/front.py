@@ -16,7 +16,7 @@ from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes, write_json
 from csdfgen.goals.choice import front
 from csdfgen.goals.facts import heights_used, schedule_facts
-from csdfgen.goals.search import Found
+from csdfgen.goals.search import Point
 from csdfgen.model.network import Network
 from csdfgen.planning.plan_file import write_plan
 
@@ -26,7 +26,7 @@ INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder beside its plans; the index is written last."""
 
 
-def points_of(network: Network, options: ModelOptions, stage: Stage) -> tuple[Found, ...]:
+def points_of(network: Network, options: ModelOptions, stage: Stage) -> tuple[Point, ...]:
     """The plans of a network that nothing dominates. Raises InputError, with the model's name."""
     try:
         return front(network, wished(options), progress=stage)
@@ -44,7 +44,7 @@ def plan_name(number: int, count: int) -> str:
 
 
 def facts_of(
-    points: Sequence[Found], profile: DeviceProfile, measured: Sequence[dict[str, Any]] = ()
+    points: Sequence[Point], profile: DeviceProfile, measured: Sequence[dict[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """What is to be said of every plan, as `schedule --json` does; measured: more of each."""
     more = measured or [{} for _ in points]
@@ -56,7 +56,7 @@ def facts_of(
 
 def write_front(
     output: Path | None,
-    points: Sequence[Found],
+    points: Sequence[Point],
     profile: DeviceProfile,
     measured: Sequence[dict[str, Any]] = (),
 ) -> None:
@@ -88,7 +88,7 @@ def write_front(
 
 
 def show_front(
-    points: Sequence[Found],
+    points: Sequence[Point],
     profile: DeviceProfile,
     output: Path | None,
     *,
@@ -130,7 +130,7 @@ def show_front(
         out.print(f"{output}: {what}")
 
 
-def _heights_said(point: Found) -> str:
+def _heights_said(point: Point) -> str:
     """How tall the slabs are, in a few words."""
     used = sorted(heights_used(point.plan).values())
     if not used:

@@ -16,8 +16,9 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
 from csdfgen.native.backends import kernels_for
+from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.prepared import converted
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
 __all__ = [
@@ -137,12 +138,12 @@ def network_graph(
     rates: str = "exact",
     overlap: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph with the options given, and the defaults, as `planner.graph_of` makes it.
+    """The CSDF graph with the options given, and the defaults, as `phases.graphs.graph_of` makes it.
     Errors name the model.
     """
     try:
         chosen = plan_options(options)
-        conversion = prepare(network, chosen).conversion
+        conversion = converted(network, chosen)
         return graph_of(conversion, chosen, tokens=tokens, rates=rates, overlap=overlap)
     except CsdfgenError as error:
         raise error.at(network.source or network.name) from None

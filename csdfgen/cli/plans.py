@@ -19,6 +19,7 @@ from csdfgen.cli.terminal import Stage
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, OPTIONS
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from csdfgen.reading.zoo import is_zoo_name
@@ -163,7 +164,7 @@ def planned(asked: Asked, stage: Stage) -> Planned:
         raise PlanError(
             f"is for {saved.batch} images in inputs of {network.batch}", where=saved.where
         )
-    return Planned(saved.plan(network), model, asked, network)
+    return Planned(saved.plan(network, kernels_for(saved.planned_with)), model, asked, network)
 
 
 def _model_of(saved: SavedPlan, file: Path) -> str:

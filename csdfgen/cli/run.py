@@ -37,7 +37,7 @@ from csdfgen.goals.facts import memories_facts
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS
-from csdfgen.native.backends import AUTO, kernels_for
+from csdfgen.native.backends import AUTO, kernels_for, kernels_of
 from csdfgen.pages.trace import FiringTime, LayerTime, by_layer, chrome_trace, timed
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.memories import memories_of
@@ -224,7 +224,9 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
             where=saved.where,
         )
     stage("reading the plan")
-    plan = saved.plan(network, request.options.wishes.get("backend", AUTO))
+    of = saved.planned_with
+    kernels = kernels_for(of) if of else kernels_of(request.options.wishes.get("backend", AUTO))
+    plan = saved.plan(network, kernels)
     chosen = {
         name: request.options.wishes[name] for name in _COMPUTED_BY & request.options.wishes.keys()
     }

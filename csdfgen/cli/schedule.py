@@ -41,10 +41,10 @@ from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.goals.batching.tables import tabled
-from csdfgen.goals.choice import finished, profile_for
+from csdfgen.goals.choice import profile_for, table_of
 from csdfgen.goals.facts import given_up, placement_said, schedule_facts
 from csdfgen.model.network import Network
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
@@ -202,7 +202,7 @@ def _schedule_model(request: ScheduleRequest) -> None:
             if request.items is not None:
                 count, bound = write_plan_items(request.items, plan)
             if request.offsets is not None:
-                plan = with_offsets(plan, request.offsets)
+                plan = with_offsets(plan, request.offsets, kernels_for(plan.options))
             told = frames_facts(network, plan, profile)
             said = "" if output is not None or request.as_json else given_up(plan, profile)
     if request.pareto:
@@ -268,7 +268,7 @@ def _schedule_table(request: ScheduleRequest, asked: Table) -> None:
         network = load_network(request.model, request.options)
         stage("planning")
         with about(request.model):
-            made = tabled(network, options, asked.requests, asked.budgets or (0,), finished, stage)
+            made = table_of(network, options, asked.requests, asked.budgets or (0,), stage)
     if request.output is not None:
         write_table(request.output, made)
     if request.as_json:
@@ -333,7 +333,7 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
     from csdfgen.charts.arena import arena_chart
     from csdfgen.charts.memory import memory_chart
     from csdfgen.charts.phases import phases_chart
-    from csdfgen.planning.rectangles import footprint
+    from csdfgen.charts.plans import footprint
 
     makers = {"memory": memory_chart, "arena": arena_chart, "phases": phases_chart}
     write_bytes(output, makers[chart](footprint(plan)))
@@ -351,7 +351,7 @@ def _plan_summary(plan: Plan) -> None:
             str(region.capacity),
             str(buffer.rows),
             f"{region.size:,}",
-            f"{region.offset:,}",
+            f"{min(region.table):,}",
             f"firings {first + 1} to {end}",
         )
     out.print(buffers)

@@ -16,7 +16,6 @@ from csdfgen.devices.measure import SEED
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import check_writable
 from csdfgen.goals.choice import plan
-from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
 from csdfgen.native.library import load
 from csdfgen.tuning.file import Tuning, machine_of, read_tuning, write_tuning
@@ -106,7 +105,7 @@ def _gain(network: Network, request: TuneRequest) -> _Gain:
             if turn:  # the first one finds caches cold
                 own.append(time.thread_time() - start)
     before, after = (statistics.median(own) for own in times)
-    return _Gain(before, after, *(bytes_of(one) for one in plans))
+    return _Gain(before, after, *(one.total_bytes for one in plans))
 
 
 # What is said -----------------------------------------------------------------------------------

@@ -7,22 +7,16 @@ from __future__ import annotations
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
-from types import MappingProxyType
 
 from csdfgen.devices.files import profile_from_toml, read_profile
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 
-__all__ = ["DEFAULT_DEVICES", "HOST", "HOST_FILE", "device", "device_names"]
+__all__ = ["HOST", "HOST_FILE", "device", "device_names"]
 
 HOST = "host"
 HOST_FILE = Path("host.toml")
 """Where `csdfgen profile` writes, and `--device host` looks: the current folder."""
-
-DEFAULT_DEVICES = MappingProxyType({"numpy": "numpy-core", "native": "native-core"})
-"""Where times of a backend are predicted unless a device is named: round numbers, good for comparing
-plans.
-"""
 
 _DATA = "data"
 

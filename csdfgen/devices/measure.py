@@ -37,10 +37,12 @@ from csdfgen.devices.profile import (
 from csdfgen.devices.work import formats_of, kernel_class, of_values, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_of, several
+from csdfgen.planning.planner import planned
+from csdfgen.planning.prepared import prepare
 from runtime.images import random_inputs
 from runtime.session import Executable
 
@@ -166,20 +168,19 @@ class Sampler:
         """Programs of a network at several slab heights, and of so many images at once. Raises InputError
         for a network that takes no single images.
         """
-        # plans of one network share its packed weights
-        programs = {
-            height: runtime.compile(
-                plan_of(network, PlanOptions(str(height), fuse, backend=backend)), threads=threads
-            )
+        options = PlanOptions(fuse=fuse, backend=backend)
+        # plans of one prepared network share its packed weights
+        prepared = prepare(network, options, kernels_for(options))
+        programs: dict[int | str, Executable] = {
+            height: runtime.compile(planned(prepared, prepared.at(str(height))), threads=threads)
             for height in heights
         }
         for together in images:
-            asked = PlanOptions(
-                "whole", fuse, policy="demand", frames=together, backend=backend, batches="all"
-            )
-            plan = plan_of(several(network, together), asked)
-            programs[_of_images(together)] = runtime.compile(plan, threads=threads)
-        most = several(network, max(images)) if images else network
+            several = prepared.for_images(together)
+            phased = several.at("whole", policy="demand", frames=together, batches="all")
+            program = runtime.compile(planned(several, phased), threads=threads)
+            programs[_of_images(together)] = program
+        most = replace(network, batch=max(images)) if images else network
         return cls(programs, random_inputs(most, SEED), threads)
 
     def warm_up(self) -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.planner import planned
+from csdfgen.planning.prepared import prepare, recomputing
 
 __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 
@@ -71,8 +73,9 @@ def tallest_height(
     options: of the plans, but for the heights. Parameters in a memory of their own are left out: no height makes them smaller.
     """
     tried: list[tuple[int, str]] = []
+    prepared = recomputing(prepare(network, options, kernels_for(options)))
     for rows in _heights(network):
-        demand = demands(plan_of(network, replace(options, rows=rows)), profile)[0]
+        demand = demands(planned(prepared, prepared.at(rows)), profile)[0]
         tried.append((demand.needed, rows))
         if demand.fits:
             return FittingHeight(rows, rows, demand.needed)

@@ -337,11 +337,7 @@ def arena_map(plan: Plan) -> Iterator[str]:
     for buffer in plan.buffers:
         region = plan.regions[buffer.name]
         bytes_of = buffer.sizes or (buffer.row_bytes,) * buffer.rows
-        places = [
-            place
-            for place in zip(region.addresses(0, buffer.rows), bytes_of, strict=True)
-            if place[1]
-        ]
+        places = [place for place in zip(region.table, bytes_of, strict=True) if place[1]]
         if not places:
             continue
         low, high = min(at for at, _ in places), max(at + size for at, size in places)

@@ -17,18 +17,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
-from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.heights import heights_of, seconds_of
-from csdfgen.goals.search import bytes_of
-from csdfgen.kernels.steps import KernelSet
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
-from csdfgen.phases.conversion import Read
+from csdfgen.goals.heights import Predicted, heights_of
+from csdfgen.phases.conversion import Conversion, Read
 from csdfgen.phases.heights import layer_height
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, prepare, rough_bound
+from csdfgen.planning.prepared import Phased
 
-__all__ = ["FewPhases", "few_phases", "raised_rows"]
+__all__ = ["FewPhases", "few_phases", "raised"]
 
 GROWTHS = (1.05, 1.2)
 """Bytes, in those of `auto`: the last steps within the one and within the other are compared. What
@@ -54,25 +49,19 @@ GAIN = 0.97
 """Part of the time that few phases must leave to be worth a plan of their own."""
 
 
-def raised_rows(
-    network: Network,
-    options: PlanOptions,
-    profile: DeviceProfile,
-    kernels: KernelSet | None = None,
-) -> str:
-    """The heights, as text. options: a plan's, with heights of `auto`. Raises InputError for an
-    operator that the profile has no cost for.
-    """
-    usual = prepare(network, options)
-    bound, seconds = rough_bound(usual, kernels), seconds_of(usual, profile)
-    levels = [options.rows, *heights_of(network, options, profile).levels()]
-    found = {0: (1.0, 1.0)}  # level -> bytes and seconds, in those of `auto`
+def raised(predicted: Predicted) -> Phased:
+    """The network cut at those heights. Its options have heights of `auto`."""
+    prepared = predicted.prepared
+    usual = prepared.phased()
+    seconds = predicted.frame(usual.conversion)
+    levels = [prepared.options.rows, *heights_of(predicted).levels()]
+    found = {0: (1.0, 1.0, usual)}  # level -> bytes and seconds, in those of `auto`
 
     def grown(level: int) -> float:
         if level not in found:
-            prepared = prepare(network, replace(options, rows=levels[level]))
-            taken = rough_bound(prepared, kernels)
-            found[level] = taken / bound, seconds_of(prepared, profile) / seconds
+            phased = prepared.at(levels[level])
+            taken, time = phased.rough_bound, predicted.frame(phased.conversion)
+            found[level] = taken / usual.rough_bound, time / seconds, phased
         return found[level][0]
 
     low = 0
@@ -81,27 +70,26 @@ def raised_rows(
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (middle, high) if grown(middle) <= growth else (low, middle - 1)
-    within = {level: one for level, one in found.items() if one[0] <= GROWTHS[-1]}
-    best = min(within, key=lambda level: within[level][0] * within[level][1] ** TIME)
-    return levels[best]
+    within = [one for one in found.values() if one[0] <= GROWTHS[-1]]
+    return min(within, key=lambda one: one[0] * one[1] ** TIME)[2]
 
 
 @dataclass(frozen=True, slots=True)
 class FewPhases:
-    """Heights, as text, with `SLAB` rows a phase at least wherever there are so many; time: of a frame
-    with them, as a part of what it was.
+    """The network cut with `SLAB` rows a phase at least wherever there are so many; time: of a frame of it, as a
+    part of what it was.
     """
 
-    rows: str
+    phased: Phased
     time: float
 
     def better(self, taller: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 fall, and bytes do not grow by more than is allowed."""
-        grown = bytes_of(taller) / bytes_of(usual)
+        grown = taller.total_bytes / usual.total_bytes
         return grown <= GROWTH and grown * self.time**TIME < 1
 
 
-def few_phases(network: Network, plan: Plan, profile: DeviceProfile) -> FewPhases | None:
+def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
     """What few phases would bring a plan; None where rows that are read again are near, or little is
     gained.
     """
@@ -116,23 +104,22 @@ def few_phases(network: Network, plan: Plan, profile: DeviceProfile) -> FewPhase
         for name, (rows, total) in heights.items()
         if isinstance(rows, int) and rows < min(SLAB, total)
     }
-    rows = str(replace(spec, layers=MappingProxyType({**spec.layers, **low})))
-    usual, taller = (
-        _seconds(prepare(network, replace(plan.options, rows=one)), profile)
-        for one in (str(spec), rows)
+    taller = predicted.prepared.at(
+        str(replace(spec, layers=MappingProxyType({**spec.layers, **low})))
     )
-    return FewPhases(rows, taller / usual) if taller <= GAIN * usual else None
+    usual, time = (_seconds(one, predicted) for one in (plan.conversion, taller.conversion))
+    return FewPhases(taller, time / usual) if time <= GAIN * usual else None
 
 
-def _seconds(prepared: Prepared, profile: DeviceProfile) -> float:
+def _seconds(conversion: Conversion, predicted: Predicted) -> float:
     """Predicted seconds of a frame, with those for reading rows again."""
     again = sum(
         (sum(map(len, read.rows)) - _distinct(read)) * read.tensor.row_bytes
-        for work in prepared.conversion.actors
-        if work.kind == "layer" and work.name not in prepared.sharing.silent
+        for work in conversion.actors
+        if work.kind == "layer" and work.name not in predicted.silent
         for read in work.reads
     )
-    return seconds_of(prepared, profile) + FAR_BYTE * again
+    return predicted.frame(conversion) + FAR_BYTE * again
 
 
 def _distinct(read: Read) -> int:

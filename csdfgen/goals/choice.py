@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from csdfgen.devices.costs import Cost
@@ -20,22 +21,23 @@ from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.balance import few_phases, raised_rows
+from csdfgen.goals.balance import few_phases, raised
 from csdfgen.goals.batching.choice import of_requests, plan_for_request
 from csdfgen.goals.batching.tables import tabled
 from csdfgen.goals.facts import holders_said
+from csdfgen.goals.heights import Predicted
 from csdfgen.goals.results import with_result
-from csdfgen.goals.search import Found, Planner, Progress, Search, bytes_of
-from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.goals.search import Planner, Point, Progress, Search
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import shown_size, shown_time, size_of
-from csdfgen.native.backends import AUTO, settled
+from csdfgen.native.backends import AUTO, kernels_for, settled
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable
-from csdfgen.planning.planner import plan_of
-from csdfgen.planning.replacing import shared_out
+from csdfgen.planning.planner import planned
+from csdfgen.planning.prepared import Prepared, prepare, recomputing
+from csdfgen.planning.replacing import in_memories
 from csdfgen.tuning.use import predicting, tuned
 
 __all__ = [
@@ -47,6 +49,7 @@ __all__ = [
     "plan",
     "plan_table",
     "profile_for",
+    "table_of",
     "usual",
 ]
 
@@ -97,7 +100,7 @@ def plan(
         raise InputError(
             f"a cost of {cost.name} limits a request; give {option('requests')}, 1 for one image"
         )
-    return chosen(network, options, _planner(kernels), progress, kernels, cost)
+    return chosen(network, options, planned, progress, kernels, cost)
 
 
 @keywords("fuse", "image", "device", "effort", "backend", "exact", "fallback", "batching")
@@ -116,9 +119,19 @@ def plan_table(
     none for any memory. Raises as `plan`.
     """
     options = _options({"batching": "joint", "result": DEFAULTS.result, **given})
-    return tabled(
-        network, options, requests, [size_of(one) for one in memory] or [0], finished, progress
-    )
+    return table_of(network, options, requests, [size_of(one) for one in memory] or [0], progress)
+
+
+def table_of(
+    network: Network,
+    options: PlanOptions,
+    requests: Sequence[int],
+    budgets: Sequence[int],
+    progress: Progress | None = None,
+) -> PlanTable:
+    """Plans for several numbers of images in several budgets (bytes, 0 for any). Raises as `plan_table`."""
+    one_image = partial(finished, progress=progress)
+    return tabled(_prepared(network, options), requests, budgets, one_image, progress)
 
 
 def usual() -> PlanOptions:
@@ -142,94 +155,93 @@ def pareto(
     kernels: KernelSet | None = None,
     progress: Progress | None = None,
     **given: Any,
-) -> tuple[Found, ...]:
+) -> tuple[Point, ...]:
     """Plans of a network that nothing dominates, from the smallest to the fastest: each a `plan`, its
     `bytes`, and the `seconds` that a frame is predicted to take on `device`.
 
     Every plan is checked, and runs. Raises InputError.
     """
-    return front(network, _options(given), _planner(kernels), progress)
+    return front(network, _options(given), planned, progress, kernels)
 
 
 def chosen(
     network: Network,
     options: PlanOptions,
-    planner: Planner = plan_of,
+    planner: Planner = planned,
     progress: Progress | None = None,
     kernels: KernelSet | None = None,
     cost: Cost | None = None,
 ) -> Plan:
-    """The plan that the options ask for. planner: makes a plan of given heights; cost: of a request. Raises as
-    `plan`.
+    """The plan that the options ask for. planner: makes a plan of given heights; kernels: the backend, that of the
+    options by default; cost: of a request. Raises as `plan`.
     """
+    check_together(options)
+    prepared = _prepared(network, options, kernels)
     if options.batching:
-        check_together(options)
-
-        def one_image(one: Network, asked: PlanOptions) -> Plan:
-            return finished(one, asked, planner, progress, kernels)
-
-        return plan_for_request(network, options, one_image, progress, kernels, cost)
-    made = _of_one_order(network, options, planner, progress, kernels)
+        one_image = partial(finished, planner=planner, progress=progress)
+        return plan_for_request(prepared, one_image, progress, cost)
+    made = _of_one_order(prepared, planner, progress)
     for note in made.notes:
         if made.interrupted and note.startswith(_INTERRUPTED):
             _LOG.warning("%s", note)
     return made
 
 
+def _prepared(network: Network, options: PlanOptions, kernels: KernelSet | None = None) -> Prepared:
+    """The network, for all plans that are tried."""
+    options = with_result(network, options)
+    prepared = recomputing(prepare(network, options, kernels or kernels_for(options)))
+    asked = tuned(prepared)
+    if asked.ways == options.ways:
+        return prepared
+    return replace(prepared, options=asked, kernels=kernels or kernels_for(asked))
+
+
 def finished(
-    network: Network,
-    options: PlanOptions,
-    planner: Planner = plan_of,
-    progress: Progress | None = None,
-    kernels: KernelSet | None = None,
+    prepared: Prepared, planner: Planner = planned, progress: Progress | None = None
 ) -> Plan:
     """The plan of one image among others that are still to be made: Ctrl-C ends them all. Raises
     KeyboardInterrupt, and as `plan`.
     """
-    made = _of_one_order(network, options, planner, progress, kernels)
+    made = _of_one_order(prepared, planner, progress)
     if made.interrupted:
         raise KeyboardInterrupt
     return made
 
 
-def _of_one_order(
-    network: Network,
-    options: PlanOptions,
-    planner: Planner,
-    progress: Progress | None,
-    kernels: KernelSet | None,
-) -> Plan:
-    options = tuned(network, with_result(network, options))
-    made = shared_out(options, lambda bare: _chosen(network, bare, planner, progress), kernels)
+def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
+    options = prepared.options
+    if not options.fast:
+        return _chosen(prepared, planner, progress)
+    # memories hold what an order keeps alive: the choice among plans is the same without them
+    one = replace(prepared, options=replace(options, fast=0, slow=0))
+    made = in_memories(_chosen(one, planner, progress), options.fast, options.slow)
     # shared out to two memories, a plan may take more than it was chosen for
-    return _as_asked(made, options) if options.fast and options.memory else made
+    return _as_asked(made, options) if options.memory else made
 
 
-def _chosen(
-    network: Network, options: PlanOptions, planner: Planner, progress: Progress | None
-) -> Plan:
+def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
     """The same, in one memory."""
-    check_together(options)
-    given = options.rows != DEFAULTS.rows
-    wish, made = _wish_of(options), None
-    if wish is None or given:
-        raised = wish is None and not given and isinstance(network, Network)
-        made = planner(network, _raised(network, options) if raised else options)
-        made = _in_few_phases(network, made, planner) if raised else made
-        fits = given or made.interrupted or not _above_whole_layers(made)
-        if wish is None and not fits:
-            wish = _Wish(explored.no_more_than_whole, explored.balanced)
-        else:
-            return _told(_as_asked(made, options), 1)
-    elif not isinstance(network, Network):
-        return planner(network, options)  # says what is wrong with it
-    searched = Search(network, options, profile_for(options), planner, progress)
+    options, kernels = prepared.options, prepared.kernels
+    target = _target_of(options, kernels)
+    if options.rows != DEFAULTS.rows:
+        return _told(_as_asked(planner(prepared, prepared.phased()), options), 1)
+    made = predicted = None
+    if target is None and kernels.tall_slabs and _cut_once(options):
+        predicted = _predicted(prepared)
+    if target is None:
+        made = _balanced(prepared, planner, predicted)
+        if made.interrupted or made.total_bytes <= made.figures["whole_layer_live"]:
+            return _told(made, 1)
+        target = _Target(explored.no_more_than_whole, explored.balanced)
+    predicted = predicted or _predicted(prepared)
+    searched = Search(predicted, planner, progress)
     if made is not None:
         searched.add(made)
-    searched.run(wish.explore)
-    taken = wish.take(searched.found)
+    searched.run(target.explore)
+    taken = target.take(searched.found)
     searched.polish(taken)
-    taken = wish.take(searched.found)
+    taken = target.take(searched.found)
     if taken is None:
         if searched.interrupted:
             raise KeyboardInterrupt  # what is not finished has not failed
@@ -240,9 +252,10 @@ def _chosen(
 def front(
     network: Network,
     options: PlanOptions,
-    planner: Planner = plan_of,
+    planner: Planner = planned,
     progress: Progress | None = None,
-) -> tuple[Found, ...]:
+    kernels: KernelSet | None = None,
+) -> tuple[Point, ...]:
     """All plans that are worth having, see `pareto`. Raises InputError for heights or budgets beside
     it.
     """
@@ -257,8 +270,8 @@ def front(
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
-    options = tuned(network, with_result(network, options))
-    searched = Search(network, options, profile_for(options), planner, progress)
+    prepared = _prepared(network, options, kernels)
+    searched = Search(_predicted(prepared), planner, progress)
     searched.run(explored.front)
     points = explored.not_dominated(searched.found)
     if searched.interrupted:
@@ -268,70 +281,66 @@ def front(
 
 def profile_for(options: PlanOptions) -> DeviceProfile:
     """Where times are predicted. Raises InputError for a device that is not known."""
-    return predicting(options)
-
-
-def _planner(kernels: KernelSet | None) -> Planner:
-    if kernels is None:
-        return plan_of
-    return lambda network, options: plan_of(network, options, kernels)
+    return predicting(options, kernels_for(options))
 
 
 # What is asked ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class _Wish:
+class _Target:
     """How to look for a plan, and which of those found is it; None if none is."""
 
     explore: Callable[[Search], None]
-    take: Callable[[list[Found]], Found | None]
+    take: Callable[[list[Point]], Point | None]
 
 
-def _wish_of(options: PlanOptions) -> _Wish | None:
+def _target_of(options: PlanOptions, kernels: KernelSet) -> _Target | None:
     """None where one plan at the heights of `auto` is what is asked for."""
+    fastest = partial(explored.fastest, kernels=kernels)
     if options.latency:
         fits = options.memory or None
-        return _Wish(
+        return _Target(
             explored.under_seconds(options.latency) if fits is None else explored.under_bytes(fits),
-            lambda found: (explored.smallest if fits is None else explored.fastest)(
+            lambda found: (explored.smallest if fits is None else fastest)(
                 [one for one in found if _keeps(one, options)]
             ),
         )
     if options.memory:
-        return _Wish(
+        return _Target(
             explored.under_bytes(options.memory),
-            lambda found: explored.fastest([one for one in found if _keeps(one, options)]),
+            lambda found: fastest([one for one in found if _keeps(one, options)]),
         )
     if options.goal == "memory":
-        return _Wish(explored.least, explored.smallest)
+        return _Target(explored.least, explored.smallest)
     if options.goal == "speed":
-        return _Wish(explored.quickest, explored.fastest)
+        return _Target(explored.quickest, fastest)
     return None
 
 
-def _keeps(found: Found, options: PlanOptions) -> bool:
+def _keeps(found: Point, options: PlanOptions) -> bool:
     return (not options.memory or found.bytes <= options.memory) and (
         not options.latency or found.seconds <= options.latency
     )
 
 
-def _raised(network: Network, options: PlanOptions) -> PlanOptions:
-    """The options with taller layers where native code gains by them (`goals.balance`)."""
-    if options.backend == NUMPY.name or not _cut_once(options):
-        return options
-    return replace(options, rows=raised_rows(network, options, profile_for(options)))
+def _predicted(prepared: Prepared) -> Predicted:
+    return Predicted(prepared, predicting(prepared.options, prepared.kernels))
 
 
-def _in_few_phases(network: Network, made: Plan, planner: Planner) -> Plan:
-    """The plan, or one of few phases where that reads less from far away (`goals.balance`)."""
-    options = made.options
-    if options.backend == NUMPY.name or made.interrupted or options.seconds is not None:
+def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None) -> Plan:
+    """The plan at heights of `auto`; with some layers taller, or in few phases (`goals.balance`), where times are
+    predicted for that.
+    """
+    if predicted is None:
+        return planner(prepared, prepared.phased())
+    made = planner(prepared, raised(predicted))
+    if made.interrupted or prepared.options.seconds is not None:
         return made
-    few = few_phases(network, made, profile_for(options)) if _cut_once(options) else None
+    few = few_phases(made, predicted)
     if few is None:
         return made
-    other = planner(network, replace(options, rows=few.rows))
+    other = planner(prepared, few.phased)
     return other if few.better(other, made) else made
 
 
@@ -339,10 +348,6 @@ def _cut_once(options: PlanOptions) -> bool:
     """Whether every layer computes each of its rows once, in the order that is found to be the best."""
     once = options.recompute == 1 and not options.tiles
     return once and options.policy == DEFAULTS.policy and options.frames == 1
-
-
-def _above_whole_layers(made: Plan) -> bool:
-    return bytes_of(made) > made.figures["whole_layer_live"]
 
 
 def check_together(options: PlanOptions) -> None:
@@ -375,11 +380,11 @@ def check_together(options: PlanOptions) -> None:
 
 def _as_asked(made: Plan, options: PlanOptions) -> Plan:
     """A plan at given heights, held against the budgets. Raises PlanError."""
-    if options.memory and bytes_of(made) > options.memory:
+    if options.memory and made.total_bytes > options.memory:
         raise PlanError(
-            f"{option('memory')} of {options.memory:,} bytes is less than the {bytes_of(made):,} that "
+            f"{option('memory')} of {options.memory:,} bytes is less than the {made.total_bytes:,} that "
             f"{option('rows', options.rows)} takes; leave {option('rows')} out, or ask for "
-            f"{option('memory', shown_size(bytes_of(made)))}",
+            f"{option('memory', shown_size(made.total_bytes))}",
         )
     if options.latency:
         profile = profile_for(options)
@@ -397,7 +402,7 @@ def _as_asked(made: Plan, options: PlanOptions) -> Plan:
 # What is said -----------------------------------------------------------------------------------
 
 
-def _noted(taken: Found, searched: Search) -> Plan:
+def _noted(taken: Point, searched: Search) -> Plan:
     made = replace(taken.plan, interrupted=searched.interrupted)
     return _told(made, len(searched.found))
 
@@ -413,7 +418,7 @@ def _told(made: Plan, count: int) -> Plan:
 
 def _refused(searched: Search, options: PlanOptions) -> PlanError:
     """No plan that was found keeps the budgets: both numbers, what causes it, the way out."""
-    profile = searched.profile
+    profile = searched.predicted.profile
     least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
     if options.memory and least.bytes > options.memory:
         bound = explored.bound_of(least.plan)

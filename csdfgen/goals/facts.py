@@ -5,7 +5,6 @@ figures in one object.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared
 
 __all__ = [
     "given_up",
@@ -129,15 +127,14 @@ def given_up(plan: Plan, profile: DeviceProfile) -> str:
     """
     if plan.options.goal != "balanced" or plan.options.rows == "1":
         return ""
-    options = replace(plan.options, rows="1")
+    options, silent = plan.options, plan.sharing.silent
     conversion = convert(plan.network, "1", image=options.image, frames=options.frames)
-    prepared = Prepared(options, conversion, plan.sharing, buffers_of(conversion, plan.sharing))
-    order = named_order(prepared.conversion, "demand")
-    live = lifetimes_of(order, prepared.buffers).peak_live
+    order = named_order(conversion, "demand")
+    live = lifetimes_of(order, buffers_of(conversion, plan.sharing)).peak_live
     spared = plan.lifetimes.peak_live - live
     if spared <= 0:
         return ""
-    slower = seconds_of(prepared, profile) - estimate(plan, profile).seconds
+    slower = seconds_of(conversion, silent, profile) - estimate(plan, profile).seconds
     return (
         f"one row a phase would have {spared:,} bytes of rows less alive, in {len(order):,} firings instead of "
         f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "

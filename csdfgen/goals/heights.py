@@ -10,18 +10,16 @@ whole layers, at each step some layer is taller. Plans are made of a few steps o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from types import MappingProxyType
 
 from csdfgen.devices.model import check_costs, input_key, layer_time
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
-from csdfgen.phases.conversion import ActorWork
-from csdfgen.phases.heights import RowSpec, rungs
-from csdfgen.planning.planner import Prepared, prepare
+from csdfgen.phases.conversion import ActorWork, Conversion
+from csdfgen.phases.heights import RowSpec, slab_heights
+from csdfgen.planning.prepared import Prepared
 
-__all__ = ["Choice", "Heights", "Step", "heights_of", "seconds_of"]
+__all__ = ["Choice", "Heights", "Predicted", "Rung", "heights_of", "seconds_of"]
 
 _PSEUDO_LAUNCH = 2e-6
 """Seconds that a phase without modelled work is worth here: handing on rows of an input or of a view
@@ -49,7 +47,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Rung:
     """Heights for one price: the index of every actor's choice, and the seconds of a frame."""
 
     picks: tuple[int, ...]
@@ -67,7 +65,7 @@ class Heights:
     usual: tuple[Choice, ...]
     beside: float
 
-    def ladder(self) -> tuple[Step, ...]:
+    def ladder(self) -> tuple[Rung, ...]:
         """Steps from the dearest memory to the cheapest; each has a layer taller than the last."""
         bends = sorted(
             (
@@ -78,31 +76,31 @@ class Heights:
             reverse=True,
         )
         picks = [_cheapest(choices) for choices in self.choices]
-        steps = [self.step(picks)]
+        steps = [self.rung(picks)]
         for number, (price, actor, at) in enumerate(bends):
             picks[actor] = at
             if number + 1 == len(bends) or bends[number + 1][0] < price:
-                steps.append(self.step(picks))
+                steps.append(self.rung(picks))
         return tuple(steps)
 
-    def step(self, picks: Sequence[int]) -> Step:
+    def rung(self, picks: Sequence[int]) -> Rung:
         """These choices, with what they take."""
         chosen = (choices[pick] for choices, pick in zip(self.choices, picks, strict=True))
-        return Step(tuple(picks), self.beside + sum(choice.seconds for choice in chosen))
+        return Rung(tuple(picks), self.beside + sum(choice.seconds for choice in chosen))
 
-    def rows(self, step: Step) -> str:
-        """The heights of a step, see `written`."""
+    def rows(self, rung: Rung) -> str:
+        """The heights of a rung, see `written`."""
         return self.written(
-            [choices[pick] for choices, pick in zip(self.choices, step.picks, strict=True)]
+            [choices[pick] for choices, pick in zip(self.choices, rung.picks, strict=True)]
         )
 
-    def raised(self, step: Step) -> tuple[Choice, ...]:
-        """The heights of `auto`, but for actors that are taller in a step, and faster."""
+    def raised(self, rung: Rung) -> tuple[Choice, ...]:
+        """The heights of `auto`, but for actors that are taller on a rung, and faster."""
         return tuple(
             choices[pick]
             if choices[pick].bytes > usual.bytes and choices[pick].weighed < usual.weighed
             else usual
-            for choices, pick, usual in zip(self.choices, step.picks, self.usual, strict=True)
+            for choices, pick, usual in zip(self.choices, rung.picks, self.usual, strict=True)
         )
 
     def levels(self) -> list[str]:
@@ -132,9 +130,9 @@ class Heights:
         number = int(general) if general.isdigit() else general
         return str(RowSpec(number, MappingProxyType(others)))
 
-    def taller(self, step: Step, room: Mapping[str, int]) -> Step:
+    def taller(self, rung: Rung, room: Mapping[str, int]) -> Rung:
         """Every actor as tall as more bytes of its own, `room` by name, allow."""
-        picks = list(step.picks)
+        picks = list(rung.picks)
         for actor, (name, choices) in enumerate(zip(self.names, self.choices, strict=True)):
             limit = choices[picks[actor]].bytes + room.get(name, 0)
             fitting = (
@@ -147,45 +145,74 @@ class Heights:
                 key=lambda at: (choices[at].weighed, choices[at].bytes),
                 default=picks[actor],
             )
-        return self.step(picks)
+        return self.rung(picks)
 
 
-def heights_of(network: Network, options: PlanOptions, profile: DeviceProfile) -> Heights:
-    """What every actor of a network takes at every height. options: how it is cut otherwise.
-    Raises InputError for an operator that the profile has no cost for.
+class Predicted:
+    """Seconds of actors of a prepared network on a device: each is predicted once, in whatever plan it is."""
+
+    def __init__(self, prepared: Prepared, profile: DeviceProfile) -> None:
+        self.prepared, self.profile = prepared, profile
+        self.silent = prepared.silent
+        self._known: dict[ActorWork, float] = {}
+
+    @property
+    def beside(self) -> float:
+        """Seconds of a frame beside its layers."""
+        return beside(self.profile)
+
+    def of(self, work: ActorWork) -> float:
+        """Seconds of all phases of an actor."""
+        if work not in self._known:
+            self._known[work] = _seconds(work, self.silent, self.profile)
+        return self._known[work]
+
+    def frame(self, conversion: Conversion) -> float:
+        """Seconds of a frame of the network as it is cut, as `devices.model.estimate` has it."""
+        return self.beside + sum(map(self.of, conversion.actors))
+
+
+def heights_of(predicted: Predicted) -> Heights:
+    """What every actor of a network takes at every height, cut otherwise as its options say. Raises InputError for
+    an operator that the profile has no cost for.
     """
+    check_costs(predicted.prepared.network, predicted.silent, predicted.profile)
     found: dict[str, list[Choice]] = {}
     names: dict[str, str] = {}
-    for rows in (*map(str, rungs(network)), _WHOLE):
-        for name, work, choice in _choices(network, options, rows, profile):
-            names[name] = work.asked_by
-            _add(found.setdefault(name, []), choice)
-    usual = {name: choice for name, _, choice in _choices(network, options, _AUTO, profile)}
-    beside = 0.0 if profile.processor.frame is None else profile.processor.frame.value
+    last: dict[str, ActorWork] = {}
+    for rows in (*map(str, slab_heights(predicted.prepared.network)), _WHOLE):
+        for work in _cut(predicted, rows):
+            names[work.name] = work.asked_by
+            if last.get(work.name) is not work:  # one that is cut like the last one is the same
+                _add(found.setdefault(work.name, []), _choice(work, rows, predicted))
+            last[work.name] = work
+    usual = {work.name: _choice(work, _AUTO, predicted) for work in _cut(predicted, _AUTO)}
     actors = tuple(found)
     return Heights(
         tuple(names[actor] for actor in actors),
         tuple(tuple(found[actor]) for actor in actors),
         tuple(usual[actor] for actor in actors),
-        beside,
+        predicted.beside,
     )
 
 
-def _choices(
-    network: Network, options: PlanOptions, rows: str, profile: DeviceProfile
-) -> Iterator[tuple[str, ActorWork, Choice]]:
-    """What every actor takes at these heights."""
-    prepared = prepare(network, replace(options, rows=rows))
-    check_costs(prepared.conversion.network, prepared.sharing.silent, profile)
-    for work in prepared.conversion.actors:
-        if work.kind != "output":
-            yield work.name, work, _choice(work, rows, prepared, profile)
+def _cut(predicted: Predicted, rows: str) -> Iterator[ActorWork]:
+    """The actors at these heights, those of outputs left out."""
+    conversion = predicted.prepared.at(rows).conversion
+    return (work for work in conversion.actors if work.kind != "output")
 
 
-def seconds_of(prepared: Prepared, profile: DeviceProfile) -> float:
-    """Predicted seconds of a frame of a network as it is cut, as `devices.model.estimate` has it."""
-    beside = 0.0 if profile.processor.frame is None else profile.processor.frame.value
-    return beside + sum(_seconds(work, prepared, profile) for work in prepared.conversion.actors)
+def beside(profile: DeviceProfile) -> float:
+    """Seconds of a frame beside its layers."""
+    return 0.0 if profile.processor.frame is None else profile.processor.frame.value
+
+
+def seconds_of(conversion: Conversion, silent: frozenset[str], profile: DeviceProfile) -> float:
+    """Predicted seconds of a frame of a network as it is cut, as `devices.model.estimate` has it. silent: layers
+    that take no time.
+    """
+    each = (_seconds(work, silent, profile) for work in conversion.actors)
+    return beside(profile) + sum(each)
 
 
 def _add(choices: list[Choice], choice: Choice) -> None:
@@ -194,8 +221,8 @@ def _add(choices: list[Choice], choice: Choice) -> None:
         choices.append(choice)
 
 
-def _choice(work: ActorWork, rows: str, prepared: Prepared, profile: DeviceProfile) -> Choice:
-    seconds = _seconds(work, prepared, profile)
+def _choice(work: ActorWork, rows: str, predicted: Predicted) -> Choice:
+    seconds = predicted.of(work)
     weighed = seconds + (0.0 if seconds else _PSEUDO_LAUNCH * len(work.phases))
     held = 0
     for phase in range(len(work.phases)):
@@ -208,10 +235,10 @@ def _choice(work: ActorWork, rows: str, prepared: Prepared, profile: DeviceProfi
     return Choice(rows, seconds, weighed, held)
 
 
-def _seconds(work: ActorWork, prepared: Prepared, profile: DeviceProfile) -> float:
+def _seconds(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
     if work.kind == "output" or (work.kind == "input" and input_key(work) not in profile.layers):
         return 0.0
-    return layer_time(work, profile, work.name in prepared.sharing.silent).seconds
+    return layer_time(work, profile, work.name in silent).seconds
 
 
 def _cheapest(choices: Sequence[Choice]) -> int:

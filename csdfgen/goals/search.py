@@ -17,27 +17,23 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.devices.model import estimate
-from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.heights import Heights, Step, heights_of, seconds_of
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.goals.heights import Heights, Predicted, Rung, heights_of
+from csdfgen.kernels.steps import KernelSet
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import prepare
+from csdfgen.planning.prepared import Phased, Prepared, Terms
 
 __all__ = [
-    "Found",
     "Planner",
+    "Point",
     "Progress",
     "Search",
     "bound_of",
-    "bytes_of",
     "expected",
     "not_dominated",
 ]
 
-Planner = Callable[[Network, PlanOptions], Plan]
-"""Makes the plan of a network with heights as given."""
+Planner = Callable[[Prepared, Phased], Plan]
+"""Makes the plan of a prepared network as it is cut into phases: `planning.planner.planned`."""
 
 Progress = Callable[..., None]
 """Called as progress("what", done, total)."""
@@ -59,13 +55,13 @@ _NEAR = 1.01
 """Plans within one percent of the least time are equally fast: no model is better than that."""
 
 _APART = 1.08
-"""Times longer than predicted that numpy takes where rows of a firing lie apart, in the median of 10 plans of three
-networks (1.04 to 1.29; 0.95 to 1.04 where they lie together): a call for each piece reads all weights anew.
+"""Times longer than predicted that a backend which rereads weights takes where rows of a firing are not contiguous:
+of numpy in the median of 10 plans of three networks (1.04 to 1.29; 0.95 to 1.04 where they are).
 """
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Point:
     """A plan with the seconds that a frame of it is predicted to take."""
 
     plan: Plan
@@ -73,12 +69,8 @@ class Found:
 
     @property
     def bytes(self) -> int:
-        return bytes_of(self.plan)
-
-
-def bytes_of(plan: Plan) -> int:
-    """What a budget has to hold: the arena, and outputs that are not in it."""
-    return plan.planned_bytes + plan.figures.get("outputs", 0)
+        """Of the arena, and of outputs beside it."""
+        return self.plan.total_bytes
 
 
 class OutOfTimeError(Exception):
@@ -86,25 +78,20 @@ class OutOfTimeError(Exception):
 
 
 class Search:
-    """The plans of a network that were made so far.
+    """The plans of a prepared network that were made so far, with its options but for the heights.
 
-    plan_of: makes them. options: all but the heights. Raises InputError for an operator that the
-    profile has no cost for.
+    planner: makes them.
     """
 
     def __init__(
-        self,
-        network: Network,
-        options: PlanOptions,
-        profile: DeviceProfile,
-        plan_of: Planner,
-        progress: Progress | None = None,
+        self, predicted: Predicted, planner: Planner, progress: Progress | None = None
     ) -> None:
-        self.network, self.options, self.profile = network, options, profile
-        self.found: list[Found] = []
+        self.predicted, self.prepared = predicted, predicted.prepared
+        self.options = options = self.prepared.options
+        self.found: list[Point] = []
         self.interrupted = False
-        self._plan_of, self._progress = plan_of, progress or _nothing
-        self._known: dict[str, Found] = {}
+        self._planner, self._progress = planner, progress or _nothing
+        self._known: dict[str, Point] = {}
         seconds = options.seconds
         self._trials = _TRIALS.get(options.effort, _MOST_TRIALS)
         if options.goal == "memory" and options.effort == _OF_TRIALS:
@@ -114,26 +101,23 @@ class Search:
     @cached_property
     def heights(self) -> Heights:
         """Choices of every layer."""
-        return heights_of(self.network, self.options, self.profile)
+        return heights_of(self.predicted)
 
     @cached_property
-    def ladder(self) -> tuple[Step, ...]:
+    def ladder(self) -> tuple[Rung, ...]:
         """Heights from the dearest memory to the cheapest."""
         return self.heights.ladder()
 
     @cached_property
     def raised(self) -> list[str]:
-        """Heights of `auto` with ever more layers taller (`Heights.levels`), where that is worth a
-        search: native code reads a layer's weights anew in every phase.
-        """
-        return [] if self.options.backend == NUMPY.name else self.heights.levels()
+        """Heights of `auto` with ever more layers taller (`Heights.levels`), where the backend gains by that."""
+        return self.heights.levels() if self.prepared.kernels.tall_slabs else []
 
     def seconds(self, rows: str) -> float:
         """Predicted seconds of a frame at these heights."""
-        options = replace(self.options, rows=rows)
-        return seconds_of(prepare(self.network, options), self.profile)
+        return self.predicted.frame(self.prepared.at(rows).conversion)
 
-    def rows(self, rows: str) -> Found:
+    def rows(self, rows: str) -> Point:
         """The plan at these heights. Raises OutOfTimeError where no more may be made."""
         known = self._known.get(rows)
         if known is not None:
@@ -143,44 +127,46 @@ class Search:
             raise OutOfTimeError
         self._progress("planning", len(self.found), self._shown_total())
         # heights are compared in little time each; only those that are taken are worth the whole effort
-        return self._made(replace(self.options, rows=rows, effort=_OF_TRIALS))
+        return self._made(rows, _OF_TRIALS)
 
-    def _made(self, options: PlanOptions) -> Found:
-        plan = self._plan_of(self.network, options)
-        found = self.add(replace(plan, options=replace(options, effort=self.options.effort)))
+    def _made(self, rows: str, effort: str | float) -> Point:
+        options = replace(self.options, rows=rows)
+        terms = replace(Terms.of(options), effort=effort)
+        plan = self._planner(self.prepared, self.prepared.phased(options, terms))
+        found = self.add(plan)
         if plan.interrupted:
             raise KeyboardInterrupt
         return found
 
-    def add(self, plan: Plan) -> Found:
+    def add(self, plan: Plan) -> Point:
         """A plan of these options, made here or before."""
-        found = Found(plan, estimate(plan, self.profile).seconds)
+        found = Point(plan, estimate(plan, self.predicted.profile).seconds)
         self.found.append(found)
         self._known[plan.options.rows] = found
         return found
 
-    def polish(self, taken: Found | None) -> None:
+    def polish(self, taken: Point | None) -> None:
         """Search longer at the heights that are taken, where the planner has more to find there."""
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
             return
-        options = taken.plan.options
         if not 0 < bound_of(taken.plan) < taken.bytes:
             return
+        effort = self.options.search_effort
         if self._end is not None:
-            left = self._end - time.monotonic()
-            if left <= 0:
+            effort = self._end - time.monotonic()
+            if effort <= 0:
                 return
-            options = replace(options, effort=f"{left}s")
         self._progress("searching", 0, None)
-        self.run(lambda search: _ignored(search._made(options)))
+        rows = taken.plan.options.rows
+        self.run(lambda search: _ignored(search._made(rows, effort)))
 
-    def step(self, step: Step) -> Found:
-        """The plan at a step of the ladder."""
-        return self.rows(self.heights.rows(step))
+    def rung(self, rung: Rung) -> Point:
+        """The plan on a rung of the ladder."""
+        return self.rows(self.heights.rows(rung))
 
-    def at(self, index: int) -> Found:
+    def at(self, index: int) -> Point:
         """The same, by its index."""
-        return self.step(self.ladder[index])
+        return self.rung(self.ladder[index])
 
     def run(self, explore: Callable[[Search], None]) -> None:
         """Explore until done, out of time, or interrupted with at least one plan made. Raises
@@ -203,7 +189,7 @@ def _nothing(what: str, done: int = 0, total: int | None = None) -> None:
     pass
 
 
-def _ignored(found: Found) -> None:
+def _ignored(found: Point) -> None:
     """It is in the list of what was found."""
 
 
@@ -225,35 +211,35 @@ def least(search: Search) -> None:
     _free_rows(search, min(search.found, key=lambda one: (one.bytes, one.seconds)))
 
 
-def _free_rows(search: Search, found: Found) -> None:
+def _free_rows(search: Search, found: Point) -> None:
     """Taller slabs where memory is free while a layer works: all such layers at once, and where that
     costs something (they share what is free, and their workspace grows), halves of them.
     """
-    step = _step_of(search, found)
-    if step is None:
+    rung = _rung_of(search, found)
+    if rung is None:
         return
     room = _room(found.plan)
-    taller = search.heights.taller(step, room)
-    layers = [at for at, pick in enumerate(taller.picks) if pick != step.picks[at]]
+    taller = search.heights.taller(rung, room)
+    layers = [at for at, pick in enumerate(taller.picks) if pick != rung.picks[at]]
     layers.sort(key=lambda at: -room.get(search.heights.names[at], 0))
-    picks, waiting = list(step.picks), [layers] if layers else []
+    picks, waiting = list(rung.picks), [layers] if layers else []
     while waiting:
         some = waiting.pop(0)
         tried = list(picks)
         for at in some:
             tried[at] = taller.picks[at]
-        if search.step(search.heights.step(tried)).bytes <= found.bytes:
+        if search.rung(search.heights.rung(tried)).bytes <= found.bytes:
             picks = tried
         elif len(some) > 1:
             waiting += [some[: len(some) // 2], some[len(some) // 2 :]]
 
 
-def _step_of(search: Search, found: Found) -> Step | None:
+def _rung_of(search: Search, found: Point) -> Rung | None:
     """The choices that a plan was made with."""
     rows = found.plan.options.rows
     if rows == "1":
-        return search.heights.step([0] * len(search.heights.names))
-    return next((step for step in search.ladder if search.heights.rows(step) == rows), None)
+        return search.heights.rung([0] * len(search.heights.names))
+    return next((rung for rung in search.ladder if search.heights.rows(rung) == rows), None)
 
 
 def _room(plan: Plan) -> dict[str, int]:
@@ -274,8 +260,8 @@ def _room(plan: Plan) -> dict[str, int]:
 def quickest(search: Search) -> None:
     """Towards the least time: the tallest slabs that pay, then dearer memory at the same time."""
     end = len(search.ladder) - 1
-    limit = _NEAR * min(step.seconds for step in search.ladder)
-    near = next(at for at, step in enumerate(search.ladder) if step.seconds <= limit)
+    limit = _NEAR * min(rung.seconds for rung in search.ladder)
+    near = next(at for at, rung in enumerate(search.ladder) if rung.seconds <= limit)
     search.at(near)
     search.at(end)
     search.rows("whole")
@@ -305,7 +291,7 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
             middle = (low + high) // 2
             found = search.at(middle)
             low, high = (middle, high) if found.bytes <= budget else (low, middle)
-        if search.at(low).plan.fine and search.options.backend == NUMPY.name:
+        if search.at(low).plan.fine and search.prepared.kernels.rereads_weights:
             _together(search, low)
         search.rows("auto")
         for index in range(high, len(search.ladder)):  # memory does not only grow
@@ -315,7 +301,7 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
 
 
 def _together(search: Search, fitting: int) -> None:
-    """Towards the tallest slabs that lie together, below a step whose rows lie apart to fit."""
+    """Towards the tallest slabs that are contiguous, below a rung whose rows are not contiguous."""
     low, high = 0, fitting
     while high - low > 1:
         middle = (low + high) // 2
@@ -326,7 +312,7 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
     """Towards the smallest plan that takes at most so many seconds."""
 
     def explore(search: Search) -> None:
-        fitting = [at for at, step in enumerate(search.ladder) if step.seconds <= limit]
+        fitting = [at for at, rung in enumerate(search.ladder) if rung.seconds <= limit]
         if not fitting:
             quickest(search)
             return
@@ -404,25 +390,25 @@ def bound_of(plan: Plan) -> int:
 # What is taken ----------------------------------------------------------------------------------
 
 
-def smallest(found: Sequence[Found]) -> Found | None:
+def smallest(found: Sequence[Point]) -> Point | None:
     """Least bytes, among these least time."""
     return min(found, key=lambda one: (one.bytes, one.seconds), default=None)
 
 
-def fastest(found: Sequence[Found]) -> Found | None:
+def fastest(found: Sequence[Point], kernels: KernelSet) -> Point | None:
     """Least time but for what no model can tell, among these least bytes."""
     if not found:
         return None
-    limit = _NEAR * min(expected(one.plan, one.seconds) for one in found)
-    return smallest([one for one in found if expected(one.plan, one.seconds) <= limit])
+    limit = _NEAR * min(expected(one.plan, one.seconds, kernels) for one in found)
+    return smallest([one for one in found if expected(one.plan, one.seconds, kernels) <= limit])
 
 
-def expected(plan: Plan, seconds: float) -> float:
-    """Seconds to choose by: those predicted, and what no profile knows of rows that lie apart."""
-    return seconds * (_APART if plan.fine and plan.options.backend == NUMPY.name else 1.0)
+def expected(plan: Plan, seconds: float, kernels: KernelSet) -> float:
+    """Seconds to choose by: those predicted, and what no profile knows of rows that are not contiguous."""
+    return seconds * (_APART if plan.fine and kernels.rereads_weights else 1.0)
 
 
-def balanced(found: Sequence[Found]) -> Found | None:
+def balanced(found: Sequence[Point]) -> Point | None:
     """Among those that take no more than whole layers the least memory times time; if there is none,
     the smallest.
     """
@@ -430,9 +416,9 @@ def balanced(found: Sequence[Found]) -> Found | None:
     return min(within, key=lambda one: one.bytes * one.seconds, default=None) or smallest(found)
 
 
-def not_dominated(found: Sequence[Found]) -> tuple[Found, ...]:
+def not_dominated(found: Sequence[Point]) -> tuple[Point, ...]:
     """The plans that no other one beats in bytes and in time, from the smallest to the fastest."""
-    front: list[Found] = []
+    front: list[Point] = []
     for one in sorted(found, key=lambda one: (one.bytes, one.seconds)):
         if not front or one.seconds < front[-1].seconds:
             front.append(one)

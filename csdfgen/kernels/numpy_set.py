@@ -62,6 +62,10 @@ class NumpyKernels:
 
     code = "numpy"
 
+    rereads_weights, tall_slabs, variants = True, False, False
+
+    profile = "numpy-core"
+
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
 

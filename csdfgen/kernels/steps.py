@@ -236,6 +236,26 @@ class KernelSet(Protocol):
     def code(self) -> str:
         """What its kernels are made of: an instruction set, or whose they are."""
 
+    @property
+    def rereads_weights(self) -> bool:
+        """Whether rows of a firing that are not contiguous are computed by a call each, which reads all weights
+        of the layer again.
+        """
+
+    @property
+    def tall_slabs(self) -> bool:
+        """Whether layers gain by slabs taller than those of `auto`, since their weights come into the caches anew
+        for every slab.
+        """
+
+    @property
+    def variants(self) -> bool:
+        """Whether layers have variants whose times are measured (`csdfgen.tuning`)."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of a device by which times are predicted unless another one is named."""
+
     def shared(self, threads: int) -> KernelSet:
         """The same backend, whose instructions so many threads share. Raises InputError for too many."""
 

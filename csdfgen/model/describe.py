@@ -8,11 +8,31 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from importlib import import_module
 
-__all__ = ["by_count", "html_table", "mebibytes", "one_line", "plain", "sizes"]
+__all__ = [
+    "CHARTS",
+    "by_count",
+    "chart_of",
+    "html_table",
+    "mebibytes",
+    "one_line",
+    "plain",
+    "sizes",
+]
 
 _LONGEST_NAME = 60
 _SHOWN_ENTRIES = 3
+
+
+CHARTS: dict[str, tuple[str, str]] = {}
+"""Name of a type -> (module, function) that draws its values for a notebook; `csdfgen` fills it in."""
+
+
+def chart_of(value: object) -> str:
+    """The chart of a value for `_repr_html_`; "" where none is known. Its module is loaded with the first one."""
+    known = CHARTS.get(type(value).__name__)
+    return "" if known is None else str(getattr(import_module(known[0]), known[1])(value))
 
 
 def mebibytes(size: int) -> str:

@@ -30,8 +30,10 @@ def kernels_of(
     return NUMPY if settled(backend) == NUMPY.name else _native(exact, fallback, ways)
 
 
-def kernels_for(options: PlanOptions) -> KernelSet:
-    """The backend that a plan with these options is made for. Raises ToolError."""
+def kernels_for(options: PlanOptions | None) -> KernelSet:
+    """The backend that a plan with these options is made for; None: the fastest. Raises ToolError."""
+    if options is None:
+        return kernels_of(AUTO)
     return kernels_of(
         options.backend, exact=options.exact, fallback=options.fallback, ways=options.ways
     )

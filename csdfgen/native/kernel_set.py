@@ -40,6 +40,10 @@ class NativeKernels:
 
     name = "native"
 
+    rereads_weights, tall_slabs, variants = False, True, True
+
+    profile = "native-core"
+
     def __init__(
         self,
         library: Library,

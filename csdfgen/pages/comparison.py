@@ -9,11 +9,11 @@ from typing import Any
 from csdfgen.charts.footprint import Footprint, binary
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
+from csdfgen.charts.plans import footprint
 from csdfgen.charts.svg import Drawing
 from csdfgen.pages.html import Markup, document, element, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import FIGURES, Plan
-from csdfgen.planning.rectangles import footprint
 
 __all__ = [
     "FACTS",

@@ -17,6 +17,7 @@ from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE, Axes
+from csdfgen.charts.plans import footprint
 from csdfgen.charts.svg import Drawing, number
 from csdfgen.devices.model import Estimate
 from csdfgen.pages.beside import Beside
@@ -24,7 +25,6 @@ from csdfgen.pages.html import Markup, data, document, element, join, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
-from csdfgen.planning.rectangles import footprint
 from runtime.report import kept_whole
 
 __all__ = ["Told", "report_page"]

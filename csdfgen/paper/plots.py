@@ -16,13 +16,13 @@ from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
 from csdfgen.dataflow.graph import short_form
+from csdfgen.goals.choice import plan
 from csdfgen.paper.batches.memory import BATCHES, MB
 from csdfgen.paper.batches.modelled import plan_of, tables_of
 from csdfgen.paper.figure1 import figure1_graph
 from csdfgen.paper.printed import TABLE_2
 from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
-from csdfgen.planning.planner import plan
 from schedules.batches.baselines import fixed
 from schedules.batches.planning import PRINTED_UNIT, cheapest
 from schedules.batches.plans import ChainPlan
@@ -111,7 +111,7 @@ def buffers_of_densenet(path: Path) -> None:
         ("whole", "layers whole", LIGHT, "-"),
         (1, "one row a phase", DARK, "-"),
     ):
-        live = plan(network, rows=rows).lifetimes.live.tolist()
+        live = plan(network, rows=rows, backend="numpy").lifetimes.live.tolist()
         done = [100 * number / len(live) for number in range(len(live))]
         axes.step(done, [size / 1e6 for size in live], where="post", color=colour, linestyle=style, linewidth=1.2,
                   label=f"{label}: {len(live):,} firings, at most {max(live) / 1e6:.2f} MB")  # fmt: skip

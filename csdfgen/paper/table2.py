@@ -14,10 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 
 import runtime
+from csdfgen.goals.choice import plan
 from csdfgen.paper.counting import count, phase_seconds
 from csdfgen.paper.printed import TABLE_2, Example
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan
 from csdfgen.reading.loader import load
 from schedules.schedule import Firing, compact, loop_text
 
@@ -57,7 +57,7 @@ class ExampleResult:
 
 def plan_example(example: Example) -> Plan:
     """The plan of the five-layer network with the phases of one row of the table."""
-    return plan(load("zoo:cnn5"), rows=example.rows, policy="demand")
+    return plan(load("zoo:cnn5"), rows=example.rows, policy="demand", backend="numpy")
 
 
 def reproduce_table2(examples: tuple[Example, ...] = TABLE_2) -> tuple[ExampleResult, ...]:

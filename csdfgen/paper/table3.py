@@ -18,10 +18,10 @@ import numpy as np
 import runtime
 import zoo_models
 from csdfgen.errors import PlanError
+from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.paper.counting import Count, count, phase_seconds, takes_time
 from csdfgen.paper.printed import COLUMNS, TABLE_3
-from csdfgen.planning.planner import plan
 from csdfgen.reading.loader import load
 
 __all__ = [
@@ -84,7 +84,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
     network = load_network(name, weights=True)
     counted = count(network)
     whole = sum(tensor.nbytes for tensor in network.tensors.values())
-    planned = plan(network, rows=1)
+    planned = plan(network, rows=1, backend="numpy")
     random = np.random.default_rng(0)
     images = {t.name: random.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
     _, measured = runtime.compile(planned).measure(images)

@@ -13,9 +13,9 @@ leaves these rows in the producer's buffer instead (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import accumulate
 from types import MappingProxyType
 from typing import Literal
@@ -33,7 +33,19 @@ from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
 from csdfgen.phases.batches import AskedBatches, BatchSpec, parse_batches
 from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows, with_low_ends
 
-__all__ = ["ActorWork", "Conversion", "Read", "Write", "convert", "csdf_graph", "fed_slices"]
+__all__ = [
+    "ActorKey",
+    "ActorWork",
+    "Conversion",
+    "Read",
+    "Write",
+    "convert",
+    "csdf_graph",
+    "fed_slices",
+]
+
+ActorKey = tuple[str, int | tuple[int, ...], tuple[int, ...]]
+"""What an actor of a network follows from: its name, its slab heights, and the images of its phases."""
 
 Kind = Literal["input", "layer", "output"]
 
@@ -179,6 +191,10 @@ def _input_actor(name: str, tensor: Tensor, height: int | tuple[int, ...]) -> Ac
         (Write(tensor, run, run),),
         (0,) * len(parts),
     )
+
+
+def _fed_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
+    return replace(_input_actor(layer.name, layer.output, height), taken=layer)
 
 
 def fed_slices(network: Network, image: str) -> frozenset[str]:
@@ -368,13 +384,15 @@ def convert(
     image: str = DEFAULTS.image,
     frames: int = DEFAULTS.frames,
     batches: AskedBatches = 1,
+    known: dict[ActorKey, ActorWork] | None = None,
 ) -> Conversion:
     """Cut a network into phases.
 
     rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
     needed) or "resident" (the whole input is there from the start and counts). frames: images of
     an iteration, which divide the network's batch. batches: of these, whole images that layers work on
-    in one phase, see `batches.parse_batches`.
+    in one phase, see `batches.parse_batches`. known: actors of the same layers from other conversions with
+    this `image`, which are used again where they are cut alike; new ones are added.
     Raises InputError for a specification that names no layer, or for more than `MAX_PHASES` phases.
     """
     asked = parse_rows(rows)
@@ -389,7 +407,15 @@ def convert(
     _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
     fed = fed_slices(network, image)
-    actors = []
+    alone = (1,) * frames
+    known = {} if known is None else known
+    actors: list[ActorWork] = []
+
+    def add(key: ActorKey, make: Callable[[], ActorWork]) -> None:
+        if key not in known:
+            known[key] = _of_frames(make(), key[2])
+        actors.append(known[key])
+
     for tensor in network.inputs:
         if any(layer.name not in fed for layer, _ in network.readers[tensor.name]):
             height = (
@@ -397,24 +423,20 @@ def convert(
                 if image == "resident"
                 else spec.height(tensor.name, tensor, tensor.rows)
             )
-            actors.append(_input_actor(_unique(f"input:{tensor.name}", taken), tensor, height))
+            name = _unique(f"input:{tensor.name}", taken)
+            add((name, height, alone), partial(_input_actor, name, tensor, height))
     for layer in network.layers:
         height = layer_height(spec, layer)[0]
         if layer.name in fed:
-            actor = _input_actor(layer.name, layer.output, height)
-            actors.append(replace(actor, taken=layer))
+            add((layer.name, height, alone), partial(_fed_actor, layer, height))
         else:
-            actors.append(_layer_actor(layer, height))
+            groups = asked_batches.groups(layer.name, frames)
+            add((layer.name, height, groups), partial(_layer_actor, layer, height))
     for output in network.outputs:
         if output.tensor is not None:
-            actors.append(_output_actor(_unique(f"output:{output.name}", taken), output.tensor))
-    cut = tuple(
-        _of_frames(
-            work, asked_batches.groups(work.name, frames) if work.kind == "layer" else (1,) * frames
-        )
-        for work in actors
-    )
-    return Conversion(network, cut, asked, frames, asked_batches)
+            name = _unique(f"output:{output.name}", taken)
+            add((name, 0, alone), partial(_output_actor, name, output.tensor))
+    return Conversion(network, tuple(actors), asked, frames, asked_batches)
 
 
 def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:

@@ -17,7 +17,7 @@ __all__ = [
     "RowSpec",
     "auto_height",
     "parse_rows",
-    "rungs",
+    "slab_heights",
     "with_low_ends",
 ]
 
@@ -177,10 +177,10 @@ def _changes_elements(layer: Layer) -> bool:
     )
 
 
-def rungs(network: Network) -> list[int]:
+def slab_heights(network: Network) -> list[int]:
     """Slab heights that are worth trying: 1, 2, 4, ... and between them 7, 14, ..., which divide the maps
     of most networks; all below its tallest tensor.
     """
     tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
     doubled = (first << times for first in _DOUBLED for times in range(tallest.bit_length()))
-    return sorted(rung for rung in doubled if rung < max(2, tallest))
+    return sorted(rows for rows in doubled if rows < max(2, tallest))

@@ -46,7 +46,7 @@ class Addresses:
         region = self.regions[place.buffer]
         size = tensor.itemsize
         shift = place.offset * size
-        addresses = region.addresses(rows.start, rows.stop)
+        addresses = region.table[rows.start : rows.stop]
         return View(
             region.pool,
             tuple(address + shift for address in addresses) if shift else addresses,
@@ -60,7 +60,7 @@ class Addresses:
         assert work.state is not None
         held, output = work.state.format, work.state.output
         region = self.regions[state_name(work.name)]
-        base, row = region.address(group), output.row_elements * held.itemsize
+        base, row = region.table[group], output.row_elements * held.itemsize
         rows = tuple(base + number * row for number in range(output.rows))
         return View(
             region.pool, rows, output.row_shape, _contiguous(output.row_shape, held.itemsize), held

@@ -8,6 +8,7 @@ from types import MappingProxyType
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.checker import check
+from csdfgen.planning.lifetimes import peak_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.whole_layers import whole_layer_live
 
@@ -19,12 +20,12 @@ def outputs_beside(network: Network, options: PlanOptions) -> int:
     return network.output_bytes if options.result == "stored" else 0
 
 
-def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
+def assemble(draft: Plan, bound: int) -> Plan:
     """The plan with its figures, checked, once firings and regions are settled. Raises what
     `checker.check` raises.
 
-    peak_live, bound: with the least scratch that kernels need; what they get beyond is free at the
-    time.
+    bound: bytes that no order has a peak below with the least scratch that kernels need; what they get beyond is
+    free at the time, and in no peak.
     """
     check(draft)
     network = draft.network.original or draft.network
@@ -33,7 +34,7 @@ def assemble(draft: Plan, peak_live: int, bound: int) -> Plan:
         "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
         "whole_layer_live": whole_layer_live(network),
         "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
-        "peak_live": peak_live,
+        "peak_live": peak_of(draft.lifetimes, draft.needs, draft.order),
         "lower_bound": bound,
         "arena": draft.planned_bytes,
         "workspace": max(scratch, default=0),

@@ -90,7 +90,7 @@ def _check_regions(plan: Plan) -> None:
                 f"buffer '{buffer.name}' has {region.capacity} rows of {region.row_bytes} bytes; it "
                 f"needs 1 to {buffer.rows} of {buffer.row_bytes}"
             )
-        if region.table and len(region.table) != buffer.rows:
+        if len(region.table) != buffer.rows:
             raise PlanError(
                 f"buffer '{buffer.name}' has offsets for {len(region.table)} of {buffer.rows} rows"
             )
@@ -108,9 +108,6 @@ def _check_regions(plan: Plan) -> None:
 
 def _starts(buffer: Buffer, region: Region) -> Iterator[int]:
     """Offsets at which rows start that do not follow the row before them."""
-    if not region.table:
-        yield region.offset
-        return
     end = -1
     for at in region.table:
         if at != end:
@@ -304,7 +301,7 @@ class _Use:
 
     def _held(self, buffer: Buffer, first: Sequence[int], last: Sequence[int]) -> Iterator[_Held]:
         region = self.plan.regions[buffer.name]
-        lows = region.addresses(0, buffer.rows)
+        lows = region.table
         sizes = buffer.sizes or (buffer.row_bytes,) * buffer.rows
         for row, (low, size) in enumerate(zip(lows, sizes, strict=True)):
             if size:
@@ -389,6 +386,4 @@ def _overlap(plan: Plan, old: _Held, new: _Held) -> PlanError | CapacityExceeded
 
 
 def _room(region: Region, old: _Held, new: _Held) -> str:
-    if region.table:
-        return f"they lie at bytes {new.low} and {old.low}, a row has {region.row_bytes}"
-    return f"the buffer holds {region.capacity} rows"
+    return f"they are stored at bytes {new.low} and {old.low}, a row has {region.row_bytes}"

@@ -372,7 +372,7 @@ def memories_of(plan: Plan) -> tuple[Memory, ...]:
     reads, writes = row_traffic(plan.conversion, plan.sharing, plan.buffers)
     totals = np.zeros((2, 3), np.int64)
     for buffer in plan.buffers:
-        low = np.array(plan.regions[buffer.name].addresses(0, buffer.rows), np.int64)
+        low = np.array(plan.regions[buffer.name].table, np.int64)
         sizes = np.array(buffer.sizes or (buffer.row_bytes,) * buffer.rows, np.int64)
         for slow, there in enumerate((low < plan.border, low >= plan.border)):
             mine = there & (sizes > 0)

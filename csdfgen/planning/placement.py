@@ -3,8 +3,7 @@
 The one law of sharing: bytes of a pool belong to one row at a time. Every row has a lifetime and an
 offset of its own (slots `i mod capacity` would cost up to 1.9 times the peak), rows that one firing
 makes lie together as one block, and the scratch of a firing is a block for that firing. All blocks
-of a plan are packed together (`planning.packing`). `Region.address` is the only place that knows
-where a row lies, and `planning.checker` holds every plan to the law by bytes.
+of a plan are packed together (`planning.packing`), and `planning.checker` holds every plan to the law by bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +26,6 @@ __all__ = [
     "Used",
     "layout_of",
     "place",
-    "place_scratch",
     "trimmed",
     "widened",
 ]
@@ -38,37 +36,17 @@ Used = Callable[[str, int, int], int]
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where the rows of a buffer lie in a pool.
+    """Where the rows of a buffer are stored in a pool.
 
-    table: the offset of each row. Without one, rolling: row i in slot `i mod capacity` of `row_bytes`
-    bytes, from `offset` on, as plan files before version 3 have it. offset: the lowest. capacity:
-    rows from the lowest that is needed to the highest that is there, at most.
+    table: the offset of each row. capacity: rows from the lowest that is needed to the highest that is there, at
+    most.
     """
 
     buffer: str
-    offset: int
     row_bytes: int
     capacity: int
-    table: tuple[int, ...] = ()
+    table: tuple[int, ...]
     pool: str = ARENA
-
-    def address(self, row: int) -> int:
-        """Byte offset of a row in the pool.
-
-        >>> ring = Region("x", 64, 10, 3)
-        >>> [ring.address(row) for row in range(4)]
-        [64, 74, 84, 64]
-        """
-        if self.table:
-            return self.table[row]
-        return self.offset + row % self.capacity * self.row_bytes
-
-    def addresses(self, start: int, stop: int) -> tuple[int, ...]:
-        """Byte offsets of rows [start, stop)."""
-        if self.table:
-            return self.table[start:stop]
-        offset, capacity, size = self.offset, self.capacity, self.row_bytes
-        return tuple(offset + row % capacity * size for row in range(start, stop))
 
     @property
     def size(self) -> int:
@@ -187,26 +165,6 @@ def place(
     if exact:
         return layout.placed(pack_exact(layout.items, effort=effort))
     return layout.placed(pack(layout.items, effort=effort, limit=enough))
-
-
-def place_scratch(
-    buffers: Sequence[Buffer],
-    lifetimes: Lifetimes,
-    regions: Mapping[str, Region],
-    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> Placement:
-    """Offsets for the scratch of every firing beside rows that stay where they are; the total holds
-    both. Raises PlanError if rows share bytes.
-    """
-    rows = (
-        np.concatenate([np.full(b.rows, b.row_bytes) for b in buffers]),
-        np.concatenate([one.born for one in lifetimes.each]),
-        np.concatenate([one.gone for one in lifetimes.each]),
-    )
-    fixed = np.concatenate([np.array(regions[b.name].addresses(0, b.rows)) for b in buffers])
-    packed = pack(_items(rows, fixed, scratch), effort="low")
-    found = _scratch(scratch, packed.offsets[len(fixed) :])
-    return replace(found, total=packed.total, lower_bound=packed.lower_bound)
 
 
 def widened(
@@ -338,7 +296,7 @@ def _scratch(scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.nd
 def _workspace(actor: str, sizes: np.ndarray, offsets: np.ndarray) -> tuple[Buffer, Region]:
     """The scratch of an actor, with the bytes and the offset of each of its phases."""
     buffer, table = workspace_buffer(actor, sizes.tolist()), tuple(offsets.tolist())
-    return buffer, Region(buffer.name, min(table), buffer.row_bytes, 1, table)
+    return buffer, Region(buffer.name, buffer.row_bytes, 1, table)
 
 
 def _listed(
@@ -397,7 +355,6 @@ def _regions(
         table = np.repeat(offsets[mine], stop - start) + within * buffer.row_bytes
         regions[buffer.name] = Region(
             buffer.name,
-            int(table.min()),
             buffer.row_bytes,
             one.capacity,
             tuple(table.tolist()),

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.model.describe import html_table, mebibytes, one_line
+from csdfgen.model.describe import chart_of, html_table, mebibytes, one_line
 from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -51,7 +51,8 @@ class Plan(Pickled):
     images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
     pools: bytes by pool. border: where the fast memory ends and the slow one begins, 0 where a plan
     lies in one memory. arena_bound: bytes that no placement is below, 0 if not known. fine: blocks of
-    rows are of those that are released together too (see `buffers_of`). figures: bytes by name, see
+    rows are of those that are released together too (see `buffers_of`). needs: actor -> the least bytes of scratch
+    of each phase, which the plan may exceed where more was free. figures: bytes by name, see
     `FIGURES`. notes: what else is to be said of how it was chosen. interrupted: the search for it was
     broken off; it is the best that was found.
     """
@@ -64,6 +65,7 @@ class Plan(Pickled):
     buffers: tuple[Buffer, ...]
     regions: Mapping[str, Region]
     pools: Mapping[str, int]
+    needs: Mapping[str, np.ndarray]
     figures: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
     arena_bound: int = 0
     border: int = 0
@@ -80,6 +82,11 @@ class Plan(Pickled):
     def planned_bytes(self) -> int:
         """Bytes of the arena that the executor allocates, workspace included."""
         return self.pools[ARENA]
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of the arena, and of outputs that are not in it: what a budget has to hold."""
+        return self.planned_bytes + self.figures.get("outputs", 0)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
@@ -123,7 +130,7 @@ class Plan(Pickled):
         buffer = self.by_name.get(workspace_name(actor))
         if buffer is None:
             return 0, 0
-        return self.regions[buffer.name].address(phase), buffer.sizes[phase]
+        return self.regions[buffer.name].table[phase], buffer.sizes[phase]
 
     def _facts(self) -> dict[str, object]:
         return {
@@ -137,11 +144,7 @@ class Plan(Pickled):
         return one_line("Plan", self.network.name, **self._facts())
 
     def _repr_html_(self) -> str:
-        # charts are loaded when one is looked at, not with every plan
-        from csdfgen.charts.memory import small_memory_chart
-        from csdfgen.planning.rectangles import footprint
-
         figures = {name: mebibytes(size) for name, size in self.figures.items()}
         rows = {"rows": self.options.rows, "firings": len(self.order), **figures}
         table = html_table(f"Plan of {self.network.name}", rows.items())
-        return table + small_memory_chart(footprint(self))
+        return table + chart_of(self)

@@ -14,14 +14,15 @@ network is refused by name. apart: whether operands of a Concat have buffers of 
 whether blocks are of rows that are released together too. Firings (as loops, see
 `schedules.schedule`) and the offset of every row are taken from the file as they are, and go through
 the checker that every plan goes through. What kernels need as workspace is asked anew: a file that
-has less is refused. Figures are for people: they are counted again. Files of versions 1 and 2, whose
-buffers were rings of slots, are read: rows stay where they were, scratch is placed anew.
+has less is refused. Figures are for people: they are counted again. Files of versions before 3, written by
+releases before 0.3, are refused.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
@@ -30,7 +31,7 @@ import numpy as np
 
 from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
-from csdfgen.errors import CsdfgenError, InputError, PlanError
+from csdfgen.errors import CsdfgenError, InputError, PlanError, about
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
@@ -46,12 +47,11 @@ from csdfgen.planning.buffers import (
 )
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
 from csdfgen.planning.ordering import lower_bound
-from csdfgen.planning.placement import Region, place_scratch
+from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import Prepared, prepare
-from csdfgen.planning.workspaces import timed
+from csdfgen.planning.prepared import Phased, Prepared, prepare
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
 __all__ = [
@@ -59,6 +59,8 @@ __all__ = [
     "VERSION",
     "PlanFile",
     "from_json",
+    "plan_for",
+    "prepared_for",
     "read_plan",
     "to_json",
     "to_plan",
@@ -73,15 +75,10 @@ _MAX_OFFSET = 2**48
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A buffer as the file has it: the offset of every row; before version 3 instead bytes [offset,
-    offset + size) for `capacity` rows.
-    """
+    """A buffer as the file has it: the offset of every row."""
 
     name: str
     offsets: tuple[int, ...]
-    offset: int = 0
-    size: int = 0
-    capacity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +92,9 @@ class _Scratch:
 
 @dataclass(frozen=True, slots=True)
 class PlanFile:
-    """A plan as read from a file, before it is held against a network. digest: "" in version 1.
-    scratch: none before version 3.
-    """
+    """A plan as read from a file, before it is compared with a network."""
 
     where: str
-    version: int
     model: str
     digest: str
     batch: int
@@ -139,7 +133,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
 
 
 def _buffer_to_json(buffer: Buffer, region: Region) -> dict[str, Any]:
-    offsets = short_form(region.addresses(0, buffer.rows), ones=False)
+    offsets = short_form(region.table, ones=False)
     named = {"name": buffer.name, "kind": buffer.kind, "offsets": offsets}
     return (
         {**named, "sizes": short_form(buffer.sizes, ones=False)}
@@ -161,7 +155,7 @@ def read_plan(path: str | os.PathLike[str]) -> PlanFile:
 def from_json(data: object, where: str = "plan") -> PlanFile:
     """The plan in JSON values. Raises PlanError, or InputError for options that do not exist."""
     fields = Fields(data, where, PlanError)
-    version = fields.check_header(FORMAT, VERSION)
+    fields.check_header(FORMAT, VERSION, oldest=VERSION)
     firings = firings_from_json(fields, limit=MAX_PHASES)
     late = next((firing for firing in firings if firing.iteration), None)
     if late is not None:
@@ -172,18 +166,17 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         options = PlanOptions.from_fields(fields.child("options"))
     except CsdfgenError as error:
         raise error if isinstance(error, PlanError) else error.at(where) from None
-    rows, scratch = _buffers(fields, version)
+    rows, scratch = _buffers(fields)
     return PlanFile(
         where,
-        version,
         fields.text("model"),
-        fields.text("digest") if version > 1 else "",
+        fields.text("digest"),
         fields.integer("batch", low=1),
         MappingProxyType(dict(read_shapes(fields.child("inputs")))),
         options,
-        fields.text("policy") if version > 1 else options.policy,
-        version > 2 and fields.flag("apart"),
-        version > 2 and fields.flag("fine"),
+        fields.text("policy"),
+        fields.flag("apart"),
+        fields.flag("fine"),
         fields.integer("arena"),
         fields.integer("border", default=0),
         rows,
@@ -192,26 +185,15 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
     )
 
 
-def _buffers(fields: Fields, version: int) -> tuple[tuple[_Rows, ...], tuple[_Scratch, ...]]:
-    """Buffers of rows and of scratch; scratch of files before version 3 is passed over."""
+def _buffers(fields: Fields) -> tuple[tuple[_Rows, ...], tuple[_Scratch, ...]]:
+    """Buffers of rows and of scratch."""
     left = MAX_PHASES * 8  # rows of all buffers; a layer's phase writes at least one
     rows: list[_Rows] = []
     scratch: list[_Scratch] = []
     for item in fields.children("buffers"):
-        name = item.text("name" if version > 1 else "storage")
-        workspace = version > 1 and item.text("kind") == "workspace"
-        if version < 3:
-            if not workspace:
-                numbers = (
-                    item.integer("offset"),
-                    item.integer("size"),
-                    item.integer("capacity", low=1),
-                )
-                rows.append(_Rows(name, (), *numbers))
-            continue
-        offsets = _numbers(item, "offsets", left)
+        name, offsets = item.text("name"), _numbers(item, "offsets", left)
         left -= len(offsets)
-        if not workspace:
+        if item.text("kind") != "workspace":
             rows.append(_Rows(name, offsets))
             continue
         sizes = _numbers(item, "sizes", len(offsets) + 1)
@@ -234,64 +216,77 @@ def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
     return values
 
 
-def to_plan(file: PlanFile, network: Network, kernels: KernelSet | None = None) -> Plan:
+def to_plan(file: PlanFile, network: Network, kernels: KernelSet) -> Plan:
     """The plan of a file for the network that it was made for, loaded with the file's shapes and
     batch.
 
-    Raises PlanError where the file does not fit the network or its buffers share bytes, InputError
-    for options that do not exist, ScheduleError and CapacityExceededError where its firings cannot
-    run in its buffers. kernels: the backend whose workspace the file must have.
+    kernels: the backend whose workspace the file must have. Raises PlanError where the file does not fit the
+    network or its buffers share bytes, InputError for options that do not exist, ScheduleError and
+    CapacityExceededError where its firings cannot run in its buffers.
     """
-    try:
-        prepared = _prepared(file, network)
-        _check_network(file, prepared)
-        check_order(file.order, prepared.conversion, file.model, file.options.to_json())
-        regions = _regions(file, prepared, lifetimes_of(file.order, prepared.buffers))
-        _check_end(file, regions, prepared.buffers)
+    return plan_for(file, prepared_for(file, network, kernels))
+
+
+def prepared_for(file: PlanFile, network: Network, kernels: KernelSet) -> Prepared:
+    """The network, for this plan and for others that differ in rows, batches and budgets alone: they share
+    weights. Raises InputError.
+    """
+    with about(file.where), _fitting(file, network):
+        return prepare(network, file.options, kernels, apart=file.apart)
+
+
+def plan_for(file: PlanFile, prepared: Prepared) -> Plan:
+    """The same as `to_plan`, of a prepared network."""
+    with about(file.where):
+        with _fitting(file, prepared.network):
+            phased = prepared.phased(file.options, fine=file.fine)
+        _check_network(file, phased)
+        check_order(file.order, phased.conversion, file.model, file.options.to_json())
+        regions = _regions(file, phased, lifetimes_of(file.order, phased.buffers))
+        _check_end(file, regions, phased.buffers)
         draft = Plan(
-            prepared.conversion,
-            prepared.sharing,
+            phased.conversion,
+            phased.sharing,
             file.options,
             file.policy,
             file.order,
-            prepared.buffers,
+            phased.buffers,
             MappingProxyType(regions),
             MappingProxyType({ARENA: file.arena}),
+            {},
             border=file.border,
             fine=file.fine,
         )
         check(draft)  # rows that cannot be held are told before the scratch that they would take
-        needs = prepared.scratch(kernels)
-        whole = _with_scratch(file, draft, prepared, needs)
-        bound = lower_bound(prepared.conversion, prepared.buffers, needs, file.order)
-        return assemble(whole, peak_of(draft.lifetimes, needs, file.order), bound)
-    except CsdfgenError as error:
-        raise error.at(file.where) from None
+        whole = _with_scratch(file, draft, phased)
+        bound = lower_bound(phased.conversion, phased.buffers, phased.scratch, file.order)
+        return assemble(whole, bound)
 
 
-def _prepared(file: PlanFile, network: Network) -> Prepared:
-    """The network cut as the file says."""
+@contextmanager
+def _fitting(file: PlanFile, network: Network) -> Iterator[None]:
+    """Options that do not fit the network are the fault of the network. Raises InputError."""
     try:
-        return prepare(network, file.options, apart=file.apart, fine=file.fine)
+        yield
     except InputError as error:
         raise InputError(
             f"made for '{file.model}', does not fit '{file_of(network)}': {error}; make a plan of this network"
         ) from None
 
 
-def _check_network(file: PlanFile, prepared: Prepared) -> None:
+def _check_network(file: PlanFile, phased: Phased) -> None:
     """The network is the one that the plan was made for: names, shapes and rows of all phases."""
-    digest = digest_of(prepared.conversion)
-    if file.digest and digest != file.digest:
+    digest = digest_of(phased.conversion)
+    if digest != file.digest:
         raise PlanError(
             f"made for '{file.model}' ({file.digest}), whose phases have other names, rows or shapes "
-            f"than those of '{file_of(prepared.conversion.network)}' ({digest}); make a plan of this network"
+            f"than those of '{file_of(phased.conversion.network)}' ({digest}); make a plan of this network"
         )
 
 
-def _regions(file: PlanFile, prepared: Prepared, lifetimes: Lifetimes) -> dict[str, Region]:
+def _regions(file: PlanFile, phased: Phased, lifetimes: Lifetimes) -> dict[str, Region]:
     """The offset of every row of every buffer that the network has."""
-    given, buffers = {one.name: one for one in file.rows}, prepared.buffers
+    given, buffers = {one.name: one for one in file.rows}, phased.buffers
     if len(given) != len(file.rows):
         raise PlanError(f"lists {len(file.rows)} buffers by {len(given)} names; one each is needed")
     unknown = sorted(given.keys() - {buffer.name for buffer in buffers})
@@ -306,55 +301,29 @@ def _regions(file: PlanFile, prepared: Prepared, lifetimes: Lifetimes) -> dict[s
             raise PlanError(
                 f"has no buffer '{buffer.name}' ({len(given)} of {len(buffers)} buffers)"
             )
-        table = rows.offsets if file.version > 2 else _rolling(rows, buffer)
-        if len(table) != buffer.rows:
+        if len(rows.offsets) != buffer.rows:
             raise PlanError(
-                f"buffer '{buffer.name}' has offsets for {len(table)} of {buffer.rows} rows"
+                f"buffer '{buffer.name}' has offsets for {len(rows.offsets)} of {buffer.rows} rows"
             )
-        found[buffer.name] = Region(
-            buffer.name, min(table), buffer.row_bytes, one.capacity, tuple(table)
-        )
+        found[buffer.name] = Region(buffer.name, buffer.row_bytes, one.capacity, rows.offsets)
     return found
 
 
-def _rolling(rows: _Rows, buffer: Buffer) -> tuple[int, ...]:
-    """The offset of every row of a rolling buffer: row i in slot `i mod capacity`."""
-    if rows.size != rows.capacity * buffer.row_bytes or rows.capacity > max(1, buffer.rows):
-        raise PlanError(
-            f"buffer '{buffer.name}' has {rows.size} bytes and {rows.capacity} rows; "
-            f"its rows, at most {buffer.rows}, take {buffer.row_bytes} bytes each"
-        )
-    ring = Region(buffer.name, rows.offset, buffer.row_bytes, rows.capacity)
-    return ring.addresses(0, buffer.rows)
-
-
-def _with_scratch(
-    file: PlanFile, draft: Plan, prepared: Prepared, needs: Mapping[str, np.ndarray]
-) -> Plan:
-    """The plan with the scratch of its file; of one before version 3 placed anew beside the rows."""
-    if file.version < 3:
-        wanted = timed(needs, file.order)
-        placed = place_scratch(prepared.buffers, draft.lifetimes, draft.regions, wanted)
-        buffers, regions, arena = placed.workspaces, placed.regions, placed.total
-    else:
-        idle = {
-            work.name: np.zeros(len(work.phases), np.int64)
-            for work in prepared.conversion.actors
-            if work.layer is not None and work.name not in prepared.sharing.silent
-        }
-        buffers = _workspaces(file.scratch, needs, idle)
-        regions = {one.name: _table(one) for one in file.scratch}
-        arena = file.arena
+def _with_scratch(file: PlanFile, draft: Plan, phased: Phased) -> Plan:
+    """The plan with the scratch of its file."""
+    idle = {
+        work.name: np.zeros(len(work.phases), np.int64)
+        for work in phased.conversion.actors
+        if work.layer is not None and work.name not in phased.sharing.silent
+    }
+    buffers = _workspaces(file.scratch, phased.scratch, idle)
+    regions = {one.name: Region(one.name, max(one.sizes), 1, one.offsets) for one in file.scratch}
     return replace(
         draft,
-        buffers=(*prepared.buffers, *buffers),
+        buffers=(*phased.buffers, *buffers),
         regions=MappingProxyType({**draft.regions, **regions}),
-        pools=MappingProxyType({ARENA: arena}),
+        needs=phased.scratch,
     )
-
-
-def _table(one: _Scratch) -> Region:
-    return Region(one.name, min(one.offsets), max(one.sizes), 1, table=one.offsets)
 
 
 def _workspaces(
@@ -389,7 +358,7 @@ def _workspaces(
 
 
 def _check_end(file: PlanFile, regions: Mapping[str, Region], buffers: Sequence[Buffer]) -> None:
-    """The arena ends where its last row or scratch does; before version 3 no row lies beyond it."""
+    """The arena ends where its last row or scratch does."""
     ends = [max(regions[b.name].table) + b.row_bytes for b in buffers if b.rows]
     ends += [
         at + size
@@ -398,5 +367,5 @@ def _check_end(file: PlanFile, regions: Mapping[str, Region], buffers: Sequence[
         if size
     ]
     end = max(ends, default=0)
-    if end > file.arena or (file.version > 2 and end != file.arena):
+    if end != file.arena:
         raise PlanError(f"has an arena of {file.arena} bytes, its buffers end at byte {end}")

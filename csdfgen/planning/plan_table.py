@@ -21,9 +21,10 @@ from csdfgen.files import Fields, load_json, quoted, write_json
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import PlanFile, from_json, to_json, to_plan
-from csdfgen.planning.planner import several
+from csdfgen.planning.plan_file import PlanFile, from_json, plan_for, prepared_for, to_json
+from csdfgen.planning.prepared import Prepared
 
 __all__ = [
     "FORMAT",
@@ -187,16 +188,25 @@ class TableFile:
             )
         return min(fitting, key=lambda one: (one[0], -one[1].arena))[1]
 
-    def table(self, network: Network, kernels: KernelSet | None = None) -> PlanTable:
-        """The table for a network, loaded for any number of images. Raises what a plan from a file raises."""
-        one = several(network, 1)
-        return PlanTable(
-            tuple(
-                Entry(to_plan(plan, several(one, plan.batch), kernels), seconds)
-                for plan, seconds in self.plans
-            ),
-            self.device,
-        )
+    def table(self, network: Network, kernels: KernelSet) -> PlanTable:
+        """The table for a network, loaded for any number of images, on a backend. Raises what a plan from a file
+        raises.
+        """
+        known: dict[tuple[object, ...], Prepared] = {}
+        found = []
+        for plan, seconds in self.plans:
+            options = plan.options
+            key = options.fuse, options.image, options.tiles, plan.apart
+            if key not in known:
+                known[key] = prepared_for(plan, network, kernels)
+            prepared = known[key].for_images(plan.batch)
+            found.append(Entry(plan_for(plan, prepared), seconds))
+        return PlanTable(tuple(found), self.device)
+
+    @property
+    def planned_with(self) -> PlanOptions:
+        """Options of the first plan, which say for which backend all were made."""
+        return self.plans[0][0].options
 
 
 def write_table(path: str | os.PathLike[str], table: PlanTable) -> None:

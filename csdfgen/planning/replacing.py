@@ -11,7 +11,6 @@ that kernels cannot do without. What comes of it goes through the checker like e
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -19,8 +18,6 @@ import numpy as np
 
 from csdfgen.errors import PlanError, option
 from csdfgen.kernels.steps import KernelSet
-from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
@@ -30,44 +27,38 @@ from csdfgen.planning.placement import Layout, Placement, layout_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.workspaces import Declarations, timed
 
-__all__ = ["in_memories", "layout_of_plan", "shared_out", "with_offsets", "write_plan_items"]
+__all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
 
 
-def layout_of_plan(plan: Plan, kernels: KernelSet | None = None) -> Layout:
+def layout_of_plan(plan: Plan) -> Layout:
     """What of a plan is packed, its scratch as small as its kernels can do with."""
-    needs = _declared(plan, kernels).least(plan.options)
-    return layout_of(plan.rolling, plan.lifetimes, timed(needs, plan.order))
+    return layout_of(plan.rolling, plan.lifetimes, timed(plan.needs, plan.order))
 
 
-def write_plan_items(
-    path: str | os.PathLike[str], plan: Plan, kernels: KernelSet | None = None
-) -> tuple[int, int]:
+def write_plan_items(path: str | os.PathLike[str], plan: Plan) -> tuple[int, int]:
     """Write the items of a plan as a CSV file (`packing.minimalloc`); (how many, bytes that no
     placement of them is below). Raises InputError.
     """
-    items = layout_of_plan(plan, kernels).named()
+    items = layout_of_plan(plan).named()
     write_items(path, items)
     return int(np.count_nonzero(items.sizes)), lower_bound(items)
 
 
-def with_offsets(
-    plan: Plan, path: str | os.PathLike[str], kernels: KernelSet | None = None
-) -> Plan:
+def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet) -> Plan:
     """The plan with its rows and scratch at the offsets of a CSV file, a solution of its items.
 
-    The arena ends where the highest item does; kernels get what is free below as scratch. Raises
-    InputError where the file is no solution of these items.
+    kernels: the backend that the plan was made for. The arena ends where the highest item does; kernels get what is
+    free below as scratch. Raises InputError where the file is no solution of these items.
     """
-    layout = layout_of_plan(plan, kernels)
+    layout = layout_of_plan(plan)
     items = layout.named()
     found = packed(items, read_offsets(path, items), lower_bound(items))
-    placed = _declared(plan, kernels).given(
-        layout.placed(found), layout.lifetimes, layout.scratch, plan.order
-    )
+    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, kernels)
+    placed = declared.given(layout.placed(found), layout.lifetimes, layout.scratch, plan.order)
     return _placed(plan, placed, found.lower_bound)
 
 
-def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet | None = None) -> Plan:
+def in_memories(plan: Plan, fast: int, slow: int) -> Plan:
     """The plan with its rows and scratch shared out to a fast and a slow memory of so many bytes, so
     that few bytes are moved to and from the slow one (`memories.split`).
 
@@ -83,7 +74,7 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet | None = No
         raise PlanError(
             f"{option('result', 'arena')} keeps outputs together at the start of one memory; leave it or {option('fast')} out"
         )
-    layout, options = layout_of_plan(plan, kernels), plan.options
+    layout, options = layout_of_plan(plan), plan.options
     items = layout.named()
     scratch = layout.placed(_nowhere(len(items))).workspaces
     reads, writes = row_traffic(plan.conversion, plan.sharing, (*plan.rolling, *scratch))
@@ -95,17 +86,6 @@ def in_memories(plan: Plan, fast: int, slow: int, kernels: KernelSet | None = No
     placed = layout.placed(packed(items, offsets, 0))
     asked = replace(options, fast=fast, slow=slow)
     return _placed(replace(plan, options=asked, border=border), placed, 0)
-
-
-def shared_out(
-    options: PlanOptions, made: Callable[[PlanOptions], Plan], kernels: KernelSet | None = None
-) -> Plan:
-    """The plan that is made of the options but for their memories, then shared out to these if they
-    are two. Raises as `in_memories` and `made`.
-    """
-    # memories hold what an order keeps alive: the choice among plans is the same without them
-    plan = made(replace(options, fast=0, slow=0))
-    return in_memories(plan, options.fast, options.slow, kernels) if options.fast else plan
 
 
 def _nowhere(count: int) -> Packing:
@@ -120,10 +100,4 @@ def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:
         pools=MappingProxyType({ARENA: placed.total}),
         arena_bound=bound,
     )
-    return assemble(draft, plan.figures["peak_live"], plan.figures["lower_bound"])
-
-
-def _declared(plan: Plan, kernels: KernelSet | None) -> Declarations:
-    return Declarations(
-        plan.conversion, plan.sharing, plan.rolling, kernels or kernels_for(plan.options)
-    )
+    return assemble(draft, plan.figures["lower_bound"])

@@ -11,30 +11,34 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from csdfgen.dataflow import graph_json
-from csdfgen.errors import CsdfgenError, PlanError
+from csdfgen.errors import CsdfgenError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted
+from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION
-from csdfgen.native.backends import AUTO
+from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
+from csdfgen.phases.provenance import digest_of
 from csdfgen.planning import plan_file, plan_table
+from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
+from csdfgen.planning.lifetimes import lifetimes_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, to_plan
-from csdfgen.planning.planner import plan_from_schedule
+from csdfgen.planning.planner import Candidate
+from csdfgen.planning.prepared import prepare
 from schedules import schedule as schedule_json
 from schedules import starts
 from schedules.schedule import Schedule
 
-__all__ = ["SavedPlan", "read_saved"]
+__all__ = ["SavedPlan", "plan_from_schedule", "read_saved"]
 
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:
-    """A plan or a schedule from a file, before it is held against a network.
+    """A plan or a schedule from a file, before it is compared with a network.
 
     model: file name of the network that it was made for; inputs and batch: as it is to be loaded. of_table:
     whether it is one of several plans in its file.
@@ -48,17 +52,20 @@ class SavedPlan:
     content: PlanFile | Schedule
     of_table: bool = False
 
-    def plan(self, network: Network, backend: str = AUTO) -> Plan:
-        """The plan for the network, loaded with `inputs`. backend: of the schedule of a graph, which
-        has no scratch yet; a plan has that of its own.
+    @property
+    def planned_with(self) -> PlanOptions | None:
+        """The options of a plan, which say for which backend it was made; None for the schedule of a graph."""
+        return self.content.options if isinstance(self.content, PlanFile) else None
 
-        Raises what `plan_file.to_plan` and `pipeline.plan_from_schedule` raise, with the file's
-        name in front.
+    def plan(self, network: Network, kernels: KernelSet) -> Plan:
+        """The plan for the network, loaded with `inputs`, on a backend.
+
+        Raises what `plan_file.to_plan` and `plan_from_schedule` raise, with the file's name in front.
         """
         if isinstance(self.content, PlanFile):
-            return to_plan(self.content, network)
+            return to_plan(self.content, network, kernels)
         try:
-            return plan_from_schedule(network, self.content, backend)
+            return plan_from_schedule(network, self.content, kernels)
         except CsdfgenError as error:
             raise error.at(self.where) from None
 
@@ -115,3 +122,49 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
         MappingProxyType(options),
         schedule,
     )
+
+
+def plan_from_schedule(
+    network: Network,
+    schedule: Schedule,
+    kernels: KernelSet,
+) -> Plan:
+    """The plan that fires a network in the order of a schedule of its graph, in buffers within the
+    capacities there.
+
+    network: loaded with the shapes and the batch of `schedule.origin`, whose options say how to cut
+    it. Raises PlanError if the schedule is of no network, of another one, or of a graph that does
+    not run; ScheduleError and CapacityExceededError where its firings do not follow from each other
+    or do not keep its capacities; InputError for options that do not exist.
+    """
+    origin = schedule.origin
+    if origin is None:
+        raise PlanError(
+            f"graph '{schedule.graph_name}' does not say which network it was made from; make it with csdfgen MODEL -o graph.xml"
+        )
+    if origin.rates != "exact":
+        raise PlanError(
+            f"is of a graph with {option('rates', origin.rates)}, whose phases are not run; "
+            f"make it with {option('rates', 'exact')}"
+        )
+    if schedule.iterations != 1 or any(firing.iteration for firing in schedule.firings):
+        last = max((firing.iteration for firing in schedule.firings), default=0) + 1
+        raise PlanError(
+            f"fires {max(schedule.iterations, last)} iterations; a plan has 1, which every image repeats"
+        )
+    options = replace(origin.plan_options, backend=kernels.name)
+    phased = prepare(network, options, kernels).phased()
+    conversion = phased.conversion
+    order = tuple((firing.actor, firing.phase) for firing in schedule.firings)
+    check_order(order, conversion, origin.model, origin.options)
+    digest = digest_of(conversion)
+    if digest != origin.digest:
+        raise PlanError(
+            f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes "
+            f"than those of '{network.name}' ({digest}); make graph and schedule from this model"
+        )
+    rooms = check_channels(conversion, schedule)
+    lifetimes = lifetimes_of(order, phased.buffers)
+    limits = row_limits(conversion, phased.sharing, rooms)
+    check_buffers(phased.buffers, lifetimes, limits)
+    return Candidate(phased, schedule.policy, order).plan()

@@ -14,9 +14,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demand_of, demands, relations
-from csdfgen.model.network import Layer, Network, remembered
-from csdfgen.model.options import PlanOptions
-from csdfgen.ops import operator_of
+from csdfgen.model.network import Layer, remembered
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.addressing import Addresses
@@ -24,7 +22,6 @@ from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.lifetimes import Lifetimes, times_of
 from csdfgen.planning.placement import Placement, Region, Used, trimmed, widened
 from csdfgen.planning.sharing import Sharing
-from csdfgen.planning.whole_layers import whole_layer_live
 
 __all__ = ["Declarations", "Scratch", "Timed", "timed"]
 
@@ -36,9 +33,6 @@ Timed = Mapping[str, tuple[np.ndarray, np.ndarray]]
 
 _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 """Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
-
-_SMALL = 1 << 20
-"""Bytes of whole layers below which scratch for speed would outweigh the rows."""
 
 
 class Declarations:
@@ -54,7 +48,7 @@ class Declarations:
         buffers: Sequence[Buffer],
         kernels: KernelSet,
     ) -> None:
-        self._kernels, self._network = kernels, conversion.network
+        self._kernels = kernels
         self._buffers, self._sharing = buffers, sharing
         self._works = [
             work
@@ -75,10 +69,6 @@ class Declarations:
         """
         found = {work.name: self._declared(work, limit) for work in self._works}
         return {name: sizes for name, sizes in found.items() if sizes.any()}
-
-    def least(self, options: PlanOptions) -> Scratch:
-        """The same with as few bytes as firings are planned with, see `_least`; more is for speed."""
-        return self.sizes(_least(options, self._network))
 
     def levels(self) -> list[Scratch]:
         """The same for each limit of which a firing gets the largest that is free, from little to
@@ -194,25 +184,6 @@ def _idle(levels: Sequence[Scratch]) -> Scratch:
     return {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
 
 
-def _least(options: PlanOptions, network: Network) -> int:
-    """The limit of what kernels are asked to do with: for the least memory, as little as they can at
-    all; else what costs little time; between the two where bytes are given that a plan may take,
-    and in small networks, which take little time.
-    """
-    if options.goal == "memory" or options.recompute > 1:
-        return 0
-    small = whole_layer_live(network) < _SMALL and not _of_bytes(network)
-    scarce = options.memory > 0 or small
-    return LEAST // 2 if scarce else LEAST
-
-
-def _of_bytes(network: Network) -> bool:
-    """Whether there are sums that become bytes: they are four or eight bytes while they are computed."""
-    return any(
-        operator_of(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
-    )
-
-
 def _apart(buffer: Buffer) -> Region:
     """Every block below the one before: none continues another."""
     rows = np.arange(buffer.rows)
@@ -221,4 +192,4 @@ def _apart(buffer: Buffer) -> Region:
     sizes = np.bincount(blocks)
     starts = np.cumsum(sizes[::-1] + 1)[::-1] - sizes - 1
     table = (starts[blocks] + within) * buffer.row_bytes
-    return Region(buffer.name, 0, buffer.row_bytes, buffer.rows, tuple(table.tolist()), buffer.name)
+    return Region(buffer.name, buffer.row_bytes, buffer.rows, tuple(table.tolist()), buffer.name)

@@ -10,7 +10,7 @@ the tensors'.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -18,12 +18,12 @@ import onnx
 
 from csdfgen.errors import InputError, PlanError
 from csdfgen.goals.choice import chosen
-from csdfgen.goals.search import bytes_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import prepare, rough_bound
+from csdfgen.planning.prepared import Prepared, prepare
 from csdfgen.precision.noise import Sensitivity, decibels
 
 __all__ = [
@@ -131,9 +131,10 @@ class Arenas:
         int8: a twentieth of the work of a plan, and within a few percent of it.
         """
         if wide not in self._known:
-            network = self._network(wide)
-            bounds = [rough_bound(prepare(network, one)) for one in self._heights()]
-            self._known[wide] = min(bounds)
+            self._known[wide] = min(
+                prepared.phased(prepared.options).rough_bound
+                for prepared in self._prepared(self._network(wide))
+            )
             self.tell(len(self._known))
         return self._known[wide]
 
@@ -145,7 +146,7 @@ class Arenas:
             network = self._network(wide)
             if self.options.memory:
                 made = [chosen(network, one) for one in self._heights()]
-                self._settled[wide] = min(bytes_of(one) for one in made)
+                self._settled[wide] = min(one.total_bytes for one in made)
             else:
                 self._settled[wide] = chosen(network, self.options).figures["arena"]
         return self._settled[wide]
@@ -192,6 +193,12 @@ class Arenas:
                 replace(free, rows=one.options.rows, result=one.options.result) for one in plans
             ]
         return self._bases
+
+    def _prepared(self, network: Network) -> Iterator[Prepared]:
+        """The network for each way in which int8 is planned."""
+        ways = self._heights()
+        one = prepare(network, ways[0], kernels_for(ways[0]))
+        return (replace(one, options=options) for options in ways)
 
     def _network(self, wide: frozenset[str]) -> Network:
         return self.load(self.model(wide))

@@ -21,7 +21,8 @@ from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
-from csdfgen.planning.planner import prepare
+from csdfgen.native.backends import kernels_for
+from csdfgen.planning.prepared import prepare
 from csdfgen.precision.choice import (
     Arenas,
     Chosen,
@@ -139,11 +140,12 @@ class Times:
     def _predicted(self, wide: _Names) -> dict[str, float]:
         """Seconds of each layer."""
         network = self.arenas.load(self.arenas.model(wide))
-        prepared = prepare(network, self.arenas.heights)
-        silent = prepared.sharing.silent
-        check_costs(prepared.conversion.network, silent, self.profile)
+        options = self.arenas.heights
+        prepared = prepare(network, options, kernels_for(options))
+        silent = prepared.silent
+        check_costs(prepared.network, silent, self.profile)
         found = {}
-        for work in prepared.conversion.actors:
+        for work in prepared.phased(options).conversion.actors:
             found[work.name] = sum(phase_seconds(work, self.profile, work.name in silent))
             if work.name not in self.layers:
                 self.layers[work.name] = self._touched(work.layer)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
@@ -26,8 +26,10 @@ from csdfgen.native.families import variants_of
 from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.native.library import Library
 from csdfgen.native.ways import Variant, Ways, written
-from csdfgen.phases.heights import rungs
-from csdfgen.planning.planner import plan_of, prepare
+from csdfgen.phases.heights import slab_heights
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import planned
+from csdfgen.planning.prepared import prepare
 from csdfgen.tuning.file import Machine, Shapes, Timing, Tuning
 from runtime.images import random_inputs
 from runtime.session import Executable
@@ -91,7 +93,10 @@ class Tuner:
         known: Tuning | None = None,
         fuse: str = "full",
     ) -> None:
-        self._network, self._library, self._fuse = network, library, fuse
+        self._library = library
+        # of plans that are measured: their order takes no search
+        options = PlanOptions(fuse=fuse, policy="demand", backend=NativeKernels.name)
+        self._prepared = prepare(network, options, self._kernels({}))
         self.found = known or Tuning(machine, 1e-6, MappingProxyType({}))
         self._feeds = random_inputs(network, SEED)
         self._reference: list[list[float]] = []
@@ -122,7 +127,10 @@ class Tuner:
         return len(self.stages)
 
     def _all_stages(self) -> Iterator[_Stage]:
-        heights = [*_FIRST, *(rung for rung in rungs(self._network) if rung not in _FIRST)]
+        heights = [
+            *_FIRST,
+            *(rows for rows in slab_heights(self._prepared.network) if rows not in _FIRST),
+        ]
         seen: set[tuple[str, int, str]] = set()
         for height in heights:
             stage = self._stage(height)
@@ -142,12 +150,12 @@ class Tuner:
         )
 
     def _stage(self, height: int | str) -> _Stage:
-        prepared = prepare(self._network, self._options(height))
+        phased = self._prepared.at(str(height))
         keys: dict[str, tuple[str, int]] = {}
         same: dict[str, list[Layer]] = {}
         heights: dict[str, int] = {}
-        for actor in prepared.conversion.actors:
-            if actor.kind == "output" or actor.name in prepared.sharing.silent:
+        for actor in phased.conversion.actors:
+            if actor.kind == "output" or actor.name in phased.sharing.silent:
                 continue
             key = actor_key(actor)
             rows = max(rows_and_work(actor)[0])
@@ -167,7 +175,7 @@ class Tuner:
         told()
         turns = [stage.assigned(turn) for turn in range(stage.turns)]
         sets = [self._kernels(variants) for variants in turns]
-        plan = plan_of(self._network, self._options(stage.height), _Roomy(sets))
+        plan = self._planned(stage.height, _Roomy(sets))
         programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
         for turn, kernels in enumerate(sets):
             programs[turn] = Executable(plan, kernels=kernels)
@@ -212,11 +220,11 @@ class Tuner:
     @cached_property
     def _reference_program(self) -> Executable:
         kernels = self._kernels({})
-        return Executable(plan_of(self._network, self._options("auto"), kernels), kernels=kernels)
+        return Executable(self._planned("auto", kernels), kernels=kernels)
 
-    def _options(self, height: int | str) -> PlanOptions:
-        """Of plans that are measured: their order takes no search."""
-        return PlanOptions(str(height), self._fuse, policy="demand", backend="native")
+    def _planned(self, height: int | str, kernels: KernelSet) -> Plan:
+        prepared = replace(self._prepared, kernels=kernels)
+        return planned(prepared, prepared.at(str(height)))
 
     def _kernels(self, variants: Mapping[str, Variant]) -> KernelSet:
         text = written({name: {1: variant} for name, variant in variants.items()})

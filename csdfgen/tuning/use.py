@@ -11,17 +11,15 @@ from pathlib import Path
 from types import MappingProxyType
 
 from csdfgen.devices import units
-from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Quantity, Series
 from csdfgen.devices.work import layer_key
 from csdfgen.errors import InputError, option
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.model.network import Network
+from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.options import PlanOptions
 from csdfgen.native.ways import CONV, Variant, written
-from csdfgen.planning.planner import prepare
+from csdfgen.planning.prepared import Prepared
 from csdfgen.tuning.file import Timing, Tuning, machine_of, read_tuning
 
 __all__ = ["best_variants", "predicting", "tuned", "tuned_profile"]
@@ -29,20 +27,24 @@ __all__ = ["best_variants", "predicting", "tuned", "tuned_profile"]
 _SOURCE, _FIT = "frames", "fit"
 
 
-def tuned(network: Network, options: PlanOptions) -> PlanOptions:
-    """The options with the variants that the tuning file they name found to be the fastest. Raises
-    InputError for a file that is none, or of another machine, and beside numpy.
+def tuned(prepared: Prepared) -> PlanOptions:
+    """The options of a network with the variants that the tuning file they name found to be the fastest. Raises
+    InputError for a file that is none, or of another machine, and for a backend without variants.
     """
+    options = prepared.options
     if not options.tuning or options.ways:
         return options
-    if options.backend == NUMPY.name:
+    if not prepared.kernels.variants:
         raise InputError(
-            f"{option('tuning', options.tuning)} is of native code, {option('backend', NUMPY.name)} has "
+            f"{option('tuning', options.tuning)} is of native code, {option('backend', options.backend)} has "
             "no variants; leave one of them out"
         )
-    layers = prepare(network, options).conversion.network.layers
     found = best_variants(_read(options.tuning), exact=options.exact)
-    ways = {layer.name: found[key] for layer in layers if (key := layer_key(layer)) in found}
+    ways = {
+        layer.name: found[key]
+        for layer in prepared.network.layers
+        if (key := layer_key(layer)) in found
+    }
     return replace(options, ways=written(ways))
 
 
@@ -62,20 +64,22 @@ def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mappin
     return MappingProxyType(found)
 
 
-def predicting(options: PlanOptions) -> DeviceProfile:
+def predicting(options: PlanOptions, kernels: KernelSet) -> DeviceProfile:
     """The profile by which a plan's times are predicted: of the device that is named, of the tuning
     file, or of the backend. Raises InputError.
     """
-    if options.tuning and not options.device:
-        return tuned_profile(_read(options.tuning), exact=options.exact, where=options.tuning)
-    return profile_of(options.device or DEFAULT_DEVICES[options.backend])
+    if options.device:
+        return profile_of(options.device)
+    usual = profile_of(kernels.profile)
+    if not options.tuning:
+        return usual
+    return tuned_profile(_read(options.tuning), usual, exact=options.exact, where=options.tuning)
 
 
-def tuned_profile(tuning: Tuning, *, exact: bool = False, where: str = "") -> DeviceProfile:
-    """Times of the fastest variants; layers of other shapes take what the native backend's round
-    numbers say.
-    """
-    general = profile_of(DEFAULT_DEVICES["native"])
+def tuned_profile(
+    tuning: Tuning, general: DeviceProfile, *, exact: bool = False, where: str = ""
+) -> DeviceProfile:
+    """Times of the fastest variants; layers of other shapes take what the general profile of the backend says."""
     layers = {key: _cost(key, heights, exact) for key, heights in tuning.shapes.items()}
     sources = {
         **general.sources,

@@ -15,16 +15,18 @@ import runtime
 from csdfgen.dataflow.graph import with_serial_loops
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.phases.graphs import graph_of
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.capacities import check_channels, row_limits
 from csdfgen.planning.checker import check as check_plan
-from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
+from csdfgen.planning.prepared import converted
 from csdfgen.rewriting.fuse import fuse
 from schedules import SCHEDULERS, Schedule
 from schedules.static import schedule_for
 from schedules.storage import storage_for
 from tests.builder import reference
 from tests.networks import check_touched, feeds
+from tests.planning import plan_from_schedule
 from tests.random_networks import models, row_choices
 
 PARTS, NETWORKS_A_PART = 4, 5
@@ -37,7 +39,7 @@ def schedules_of(
     our own policies.
     """
     options = PlanOptions(str(parse_rows(rows)), level, image)
-    conversion = prepare(network, options).conversion
+    conversion = converted(network, options)
     graph = with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
     sized = [
         schedule_for(graph, storage_for(graph, target, seconds=0.2))

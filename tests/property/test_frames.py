@@ -141,7 +141,8 @@ def test_batches_of_layers_that_there_are_not_are_refused() -> None:
 
 
 def test_a_plan_for_frames_survives_its_file(tmp_path: object) -> None:
-    from csdfgen.planning.plan_file import from_json, to_json, to_plan
+    from csdfgen.planning.plan_file import from_json, to_json
+    from tests.planning import to_plan
 
     network = csdfgen.load(residual_classifier(batch="n"), batch=2)
     plan = csdfgen.plan(network, rows=2, frames=2)

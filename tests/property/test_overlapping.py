@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.goals.frames import frames_of, rooms_of
-from csdfgen.native.backends import AUTO, settled
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from runtime.images import random_inputs
 from tests.networks import check_touched
@@ -84,7 +83,7 @@ def test_rates_of_whole_layers_are_those_of_arithmetic() -> None:
     """In rooms of one image each whole layer waits until its reader has ended, so that neighbours never
     work at once; on one processor all wait for all.
     """
-    profile = profile_of(DEFAULT_DEVICES[settled(AUTO)])
+    profile = profile_of(kernels_for(None).profile)
     network = csdfgen.load("zoo:lenet5", batch=2)
     one = csdfgen.plan(network, rows="whole")
     found = frames_of(csdfgen.plan(network, rows="whole", frames=2, policy="overlap"), one, profile)

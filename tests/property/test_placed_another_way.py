@@ -15,16 +15,17 @@ from hypothesis import strategies as st
 import csdfgen
 import runtime
 from csdfgen.errors import InputError, PlanError
+from csdfgen.native.backends import kernels_for
 from csdfgen.planning.checker import check
 from csdfgen.planning.memories import memories_of, row_traffic
 from csdfgen.planning.packing import pack
 from csdfgen.planning.packing.minimalloc import read_items, write_items
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.plan_file import from_json, to_json
 from csdfgen.planning.replacing import in_memories, layout_of_plan, with_offsets, write_plan_items
 from runtime.images import random_inputs
 from tests.networks import check_touched
+from tests.planning import to_plan
 from tests.random_networks import models
 
 
@@ -64,7 +65,7 @@ def test_offsets_of_another_packer(model: onnx.ModelProto, rows: str) -> None:
         plans = []
         for offsets in (pack(items, effort="low").offsets, apart):
             write_items(solution, items, offsets)
-            plans.append((offsets, with_offsets(plan, solution)))
+            plans.append((offsets, with_offsets(plan, solution, kernels_for(plan.options))))
     for offsets, found in plans:
         assert bound <= found.planned_bytes <= int((offsets + items.sizes).max())
         assert found.arena_bound == bound and found.order == plan.order
@@ -78,7 +79,7 @@ def test_offsets_that_share_bytes_are_refused(tmp_path: Path) -> None:
     items = layout_of_plan(plan).named()
     write_items(tmp_path / "solution.csv", items, np.zeros(len(items), np.int64))
     with pytest.raises(InputError, match="overlap during firings"):
-        with_offsets(plan, tmp_path / "solution.csv")
+        with_offsets(plan, tmp_path / "solution.csv", kernels_for(plan.options))
 
 
 @settings(max_examples=8, deadline=None)
@@ -139,6 +140,5 @@ def test_a_plan_with_memories_is_that_of_one_call() -> None:
     one = csdfgen.plan(network, fast="4KiB", slow="1MiB")
     two = in_memories(csdfgen.plan(network), 4096, 2**20)
     assert one.regions == two.regions and one.options == two.options
-    assert plan_of(network, one.options).regions == one.regions
     small = csdfgen.plan(network, goal="memory", fast="4KiB", slow="1MiB")
     assert small.border and small.figures["peak_live"] <= one.figures["peak_live"]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from csdfgen.planning.buffers import ALIGNMENT, Access, Buffer
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
-from csdfgen.planning.placement import Placement, Region, place, place_scratch
+from csdfgen.planning.placement import Placement, place
 
 Piece = tuple[int, int, int, int]
 """Bytes [low, high) in use during firings [start, end)."""
@@ -91,15 +91,3 @@ def test_what_is_alive_together_shares_no_byte(
                 assert table[row] == table[row - 1] + buffer.row_bytes, "one block"
             else:
                 assert table[row] % ALIGNMENT == 0
-    beside = place_scratch(buffers, lifetimes, placed.regions, wanted)
-    again = Placement(
-        {**placed.regions, **beside.regions}, beside.workspaces, beside.total, 0, False
-    )
-    assert painted(pieces_of(buffers, lifetimes, again, times), len(order))
-
-
-def test_an_address_is_a_slot_or_what_a_table_says() -> None:
-    ring = Region("x", 128, 10, 3)
-    assert ring.addresses(2, 5) == (148, 128, 138) == tuple(map(ring.address, range(2, 5)))
-    table = Region("w", 0, 64, 1, table=(192, 64, 0))
-    assert table.addresses(1, 3) == (64, 0)

@@ -131,7 +131,7 @@ def test_two_rows_at_one_place_are_refused(
     together = each.born[row] < each.gone[other] and each.born[other] < each.gone[row]
     if row == other or not together:
         return
-    broken = at(plan, each.buffer, row, plan.regions[each.buffer].address(other))
+    broken = at(plan, each.buffer, row, plan.regions[each.buffer].table[other])
     with pytest.raises((CapacityExceededError, ScheduleError, PlanError)):
         check(broken)
     with pytest.raises((CapacityExceededError, ScheduleError, PlanError)):
@@ -141,7 +141,7 @@ def test_two_rows_at_one_place_are_refused(
 def test_buffers_that_share_bytes_are_refused() -> None:
     plan = residual(1, "none")[0]
     first, second = (buffer.name for buffer in plan.rolling[:2])
-    broken = at(plan, second, 0, plan.regions[first].address(1))
+    broken = at(plan, second, 0, plan.regions[first].table[1])
     with pytest.raises(PlanError, match="at the same time"):
         check(broken)
 
@@ -158,7 +158,7 @@ def test_rows_that_overlap_for_one_firing_are_refused() -> None:
                 continue
             found += 1
             row, rival = (int(number) for number in np.argwhere(together)[0])
-            refused(at(plan, one.buffer, row, plan.regions[other.buffer].address(rival)))
+            refused(at(plan, one.buffer, row, plan.regions[other.buffer].table[rival]))
     assert found, "no two rows of this network are in use together for one firing alone"
 
 
@@ -177,7 +177,7 @@ def test_scratch_that_reaches_into_a_live_row_is_refused(
     home = plan.sharing.homes(read.tensor.name)[0].buffer
     if not buffer.sizes[phase] or not read.rows[phase]:
         return
-    operand = plan.regions[home].address(read.rows[phase].start) // 64 * 64
+    operand = plan.regions[home].table[read.rows[phase].start] // 64 * 64
     table = list(plan.regions[buffer.name].table)
     table[phase] = operand
     refused(moved(plan, buffer.name, table=tuple(table)))
@@ -198,7 +198,7 @@ def test_a_state_that_is_freed_before_its_last_phase_is_refused() -> None:
         for row in np.flatnonzero((one.born < held.gone[0]) & (one.gone > held.born[0])).tolist():
             if one is not held:
                 rivals += 1
-                refused(at(plan, state.name, 0, plan.regions[one.buffer].address(row)))
+                refused(at(plan, state.name, 0, plan.regions[one.buffer].table[row]))
     assert rivals > 2
     smaller = replace(state, row_bytes=state.row_bytes - 4)
     buffers = tuple(smaller if buffer is state else buffer for buffer in plan.buffers)

@@ -17,8 +17,7 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.devices.catalogue import DEFAULT_DEVICES
-from csdfgen.native.backends import AUTO, settled
+from csdfgen.native.backends import kernels_for
 from tests.command import Call, refused
 from tests.small_models import residual_classifier
 
@@ -41,7 +40,7 @@ def test_json_of_schedule_has_the_figures(call: Call) -> None:
     found = call("schedule", "net.onnx", "--memory", "16KiB", "--json", "-o", "plan.json").json
     assert found.keys() >= KEYS
     assert found["planned_bytes"] == found["arena"] <= 16384
-    assert found["predicted_ms"] > 0 and found["device"] == DEFAULT_DEVICES[settled(AUTO)]
+    assert found["predicted_ms"] > 0 and found["device"] == kernels_for(None).profile
     assert found["rows"]["conv1"] >= 1
     plan = json.loads(Path("plan.json").read_text())
     assert plan["arena"] == found["arena"] and plan["options"]["memory"] == 16384
@@ -164,10 +163,10 @@ def test_an_interrupted_search_is_a_plan_and_a_line(
 
     made = search.Search._made
 
-    def interrupted(self: search.Search, options: object) -> search.Found:
+    def interrupted(self: search.Search, rows: str, effort: str | float) -> search.Point:
         if len(self.found) == 2:
             raise KeyboardInterrupt
-        return made(self, options)  # type: ignore[arg-type]
+        return made(self, rows, effort)
 
     monkeypatch.setattr(search.Search, "_made", interrupted)
     found = call("schedule", "net.onnx", "--goal", "memory", "-o", "plan.json")

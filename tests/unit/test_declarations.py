@@ -7,17 +7,17 @@ import pytest
 
 import csdfgen
 from csdfgen.kernels import numpy_set
-from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning import workspaces
-from csdfgen.planning.planner import prepare, several
+from csdfgen.planning.prepared import Prepared
 from csdfgen.planning.workspaces import Scratch
+from tests.planning import prepared
 
 LIMITS = (0, 1 << 11, 1 << 13, 1 << 16, None)
 
 
-def levels(network: Network, options: PlanOptions) -> list[Scratch]:
-    declared = prepare(network, options).declared(None)
+def levels(prepared: Prepared, options: PlanOptions) -> list[Scratch]:
+    declared = prepared.phased(options).declared
     return [declared.sizes(limit) for limit in LIMITS]
 
 
@@ -26,9 +26,9 @@ def levels(network: Network, options: PlanOptions) -> list[Scratch]:
 )
 def test_steps_that_are_alike_take_as_much(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was found for others is what every step would have been found to take on its own."""
-    one = csdfgen.load(f"zoo:{name}")
+    one = prepared(csdfgen.load(f"zoo:{name}"), PlanOptions())
     wishes = [(one, PlanOptions(rows)) for rows in ("1", "3", "auto", "whole")]
-    wishes.append((several(one, 5), PlanOptions("whole", frames=5, batches="all")))
+    wishes.append((one.for_images(5), PlanOptions("whole", frames=5, batches="all")))
     found = [levels(*wish) for wish in wishes]
     monkeypatch.setattr(numpy_set, "_workspaces", lambda layer: {})
     monkeypatch.setattr(workspaces, "_declared", lambda layer: {})

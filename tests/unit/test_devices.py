@@ -22,7 +22,7 @@ from csdfgen.devices.waves import busy
 from csdfgen.devices.work import kernel_class, layer_key
 from csdfgen.errors import InputError
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.planner import plan_of
+from tests.planning import plan_of
 from tests.small_models import residual_classifier
 
 SHIPPED = (

@@ -13,17 +13,18 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.devices.catalogue import DEFAULT_DEVICES, device
+from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
 from csdfgen.goals import balance, choice
-from csdfgen.goals.balance import GROWTHS, few_phases, raised_rows
+from csdfgen.goals.balance import GROWTHS, few_phases, raised
 from csdfgen.goals.batching.choice import of_requests
 from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
-from csdfgen.goals.heights import Heights, heights_of, seconds_of
-from csdfgen.goals.search import Found, bytes_of, not_dominated
+from csdfgen.goals.heights import Heights, heights_of
+from csdfgen.goals.search import Point, not_dominated
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
@@ -31,13 +32,15 @@ from csdfgen.planning.checker import check
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.planner import plan_of, prepare, rough_bound
+from csdfgen.planning.planner import planned as plan_once
+from csdfgen.planning.prepared import Phased, Prepared
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
+from tests.planning import phased, plan_of, predicted
 from tests.small_models import residual_classifier
 
-PROFILE = device(DEFAULT_DEVICES["numpy"])
-NATIVE = device(DEFAULT_DEVICES["native"])
+PROFILE = device("numpy-core")
+NATIVE = device("native-core")
 planned = partial(csdfgen.plan, backend="numpy")
 listed = partial(csdfgen.pareto, backend="numpy")
 needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -57,7 +60,7 @@ def chain() -> Network:
 
 
 @pytest.fixture(scope="module")
-def points(chain: Network) -> tuple[Found, ...]:
+def points(chain: Network) -> tuple[Point, ...]:
     return listed(chain)
 
 
@@ -79,11 +82,11 @@ class Counting:
         self.calls: list[PlanOptions] = []
         self.stop_at = stop_at
 
-    def __call__(self, network: Network, options: PlanOptions) -> Plan:
-        self.calls.append(options)
+    def __call__(self, prepared: Prepared, phased: Phased) -> Plan:
+        self.calls.append(phased.options)
         if len(self.calls) == self.stop_at:
             raise KeyboardInterrupt
-        made = plan_of(network, options)
+        made = plan_once(prepared, phased)
         return replace(made, figures={**made.figures, "lower_bound": 0})
 
 
@@ -92,7 +95,7 @@ class Counting:
 
 @pytest.fixture(scope="module")
 def heights(chain: Network) -> Heights:
-    return heights_of(chain, PlanOptions(), PROFILE)
+    return heights_of(predicted(chain, PlanOptions(), PROFILE))
 
 
 def test_the_ladder_buys_time_with_memory(heights: Heights) -> None:
@@ -122,11 +125,10 @@ def test_a_step_is_cut_as_it_says(chain: Network, heights: Heights) -> None:
     """Its rows are read again, and its seconds are those of the network cut so."""
     ladder = heights.ladder()
     for step in ladder[:: len(ladder) // 5]:
-        prepared = prepare(chain, PlanOptions(rows=heights.rows(step)))
-        assert seconds_of(prepared, PROFILE) == pytest.approx(step.seconds)
-        assert estimate(plan_of(chain, prepared.options), PROFILE).seconds == pytest.approx(
-            step.seconds
-        )
+        found = predicted(chain, PlanOptions(rows=heights.rows(step)), PROFILE)
+        made = plan_once(found.prepared, found.prepared.phased())
+        assert found.frame(made.conversion) == pytest.approx(step.seconds)
+        assert estimate(made, PROFILE).seconds == pytest.approx(step.seconds)
 
 
 def test_a_slice_of_the_image_has_heights_by_its_own_name() -> None:
@@ -136,18 +138,19 @@ def test_a_slice_of_the_image_has_heights_by_its_own_name() -> None:
     bounds = (g.constant(np.array([value])) for value in (0, 32, 3))
     part = g.node("Slice", x, *bounds)
     sliced = csdfgen.load(g.model(g.conv(part, 4), g.conv(x, 4)))
-    heights = heights_of(sliced, PlanOptions(), PROFILE)
+    times = predicted(sliced, PlanOptions(), PROFILE)
+    heights = heights_of(times)
     assert "Slice_0" in heights.names and part not in heights.names
     for step in heights.ladder():
-        prepared = prepare(sliced, PlanOptions(rows=heights.rows(step)))
-        assert seconds_of(prepared, PROFILE) == pytest.approx(step.seconds)
+        made = times.prepared.at(heights.rows(step))
+        assert times.frame(made.conversion) == pytest.approx(step.seconds)
     planned(sliced, goal="memory")
 
 
 def test_an_operator_without_a_cost_is_refused(net: Network) -> None:
     costs = tuple(cost for cost in PROFILE.operators if "Conv" in cost.types)
     with pytest.raises(InputError, match="has no cost for"):
-        heights_of(net, PlanOptions(), replace(PROFILE, operators=costs))
+        heights_of(predicted(net, PlanOptions(), replace(PROFILE, operators=costs)))
 
 
 # What the default raises for native code -----------------------------------------------------------
@@ -163,21 +166,20 @@ def weighted(cost: float) -> Any:
 
 
 def test_levels_take_ever_less_time(chain: Network) -> None:
-    found = heights_of(chain, PlanOptions(), NATIVE).levels()
-    seconds = [
-        seconds_of(prepare(chain, PlanOptions(rows=rows)), NATIVE) for rows in ("auto", *found)
-    ]
+    times = predicted(chain, PlanOptions(), NATIVE)
+    found = heights_of(times).levels()
+    seconds = [times.frame(times.prepared.at(rows).conversion) for rows in ("auto", *found)]
     assert len(found) > 3 and all(rows.startswith("auto,") for rows in found[:2])
     assert all(later < sooner for sooner, later in pairwise(seconds))
 
 
 def test_what_is_raised_is_faster_and_within_the_growth(chain: Network) -> None:
-    rows = raised_rows(chain, PlanOptions(), NATIVE)
-    usual, raised = prepare(chain, PlanOptions()), prepare(chain, PlanOptions(rows=rows))
-    assert rows != "auto"
-    assert seconds_of(raised, NATIVE) < seconds_of(usual, NATIVE)
-    assert rough_bound(raised) <= GROWTHS[-1] * rough_bound(usual)
-    for tall, low in zip(raised.conversion.actors, usual.conversion.actors, strict=True):
+    times = predicted(chain, PlanOptions(), NATIVE)
+    usual, found = times.prepared.phased(), raised(times)
+    assert found.options.rows != "auto"
+    assert times.frame(found.conversion) < times.frame(usual.conversion)
+    assert found.rough_bound <= GROWTHS[-1] * usual.rough_bound
+    for tall, low in zip(found.conversion.actors, usual.conversion.actors, strict=True):
         assert len(tall.phases) <= len(low.phases)
 
 
@@ -185,8 +187,7 @@ def test_weights_make_layers_taller(chain: Network) -> None:
     """The more a byte of them costs in every phase, the fewer phases."""
     phases = []
     for cost in (0.0, 1e-10, 1e-8):
-        rows = raised_rows(chain, PlanOptions(), weighted(cost))
-        made = prepare(chain, PlanOptions(rows=rows)).conversion
+        made = raised(predicted(chain, PlanOptions(), weighted(cost))).conversion
         phases.append(sum(len(work.phases) for work in made.actors if work.kind == "layer"))
     assert phases[0] >= phases[1] > phases[2]
 
@@ -204,18 +205,19 @@ def test_few_phases_where_rows_are_read_again_from_far_away(
 ) -> None:
     """Never where they are near; all layers then have so many rows; the growth is kept."""
     usual = planned(chain, rows=1)
-    assert few_phases(chain, usual, NATIVE) is None
+    times = predicted(chain, usual.options, NATIVE)
+    assert few_phases(usual, times) is None
     monkeypatch.setattr(balance, "FAR", 1)
-    few = few_phases(chain, usual, NATIVE)
+    few = few_phases(usual, times)
     assert few is not None and 0 < few.time < balance.GAIN
-    taller = planned(chain, rows=few.rows)
+    taller = planned(chain, rows=few.phased.options.rows)
     for work in taller.conversion.actors:
         if work.kind == "layer":
             assert heights_used(taller)[work.name] >= min(balance.SLAB, work.writes[0].tensor.rows)
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
-    dear = few_phases(chain, usual, NATIVE)
+    dear = few_phases(usual, times)
     assert dear is not None and dear.time < few.time, "windows read their rows again"
-    grown = bytes_of(taller) / bytes_of(usual)
+    grown = taller.total_bytes / usual.total_bytes
     assert few.better(taller, usual) == (grown <= balance.GROWTH and grown * few.time**2 < 1)
     assert not replace(few, time=1.0).better(taller, usual) and replace(few, time=0.1).better(
         usual, usual
@@ -228,7 +230,7 @@ def test_the_default_takes_few_phases_where_they_are_better(
 ) -> None:
     monkeypatch.setattr(balance, "FAR", 1)
     monkeypatch.setattr(balance, "FAR_BYTE", 1e-6)
-    monkeypatch.setattr(choice, "raised_rows", lambda *what: "1")
+    monkeypatch.setattr(choice, "raised", lambda times: times.prepared.at("1"))
     for growth, few in ((9.0, True), (1.0, False)):
         monkeypatch.setattr(balance, "GROWTH", growth)
         found = csdfgen.plan(chain, backend="native")
@@ -240,7 +242,7 @@ def test_the_default_takes_few_phases_where_they_are_better(
 def test_budgets_of_native_code_try_raised_heights(chain: Network) -> None:
     """The fastest within what the default takes is no slower than the default."""
     usual = csdfgen.plan(chain, backend="native")
-    found = csdfgen.plan(chain, backend="native", memory=bytes_of(usual))
+    found = csdfgen.plan(chain, backend="native", memory=usual.total_bytes)
     assert estimate(found, NATIVE).seconds <= 1.01 * estimate(usual, NATIVE).seconds
 
 
@@ -251,26 +253,26 @@ def test_the_default_is_one_plan(chain: Network) -> None:
     planner = Counting()
     made = chosen(chain, PlanOptions(), planner)
     assert [one.rows for one in planner.calls] == ["auto"]
-    assert bytes_of(made) <= made.figures["whole_layer_live"]
+    assert made.total_bytes <= made.figures["whole_layer_live"]
 
 
 def test_the_default_takes_no_more_than_whole_layers(chain: Network) -> None:
     """Where the heights of `auto` take more, others that do not are looked for."""
     auto, least = (plan_of(chain, PlanOptions(rows=rows)) for rows in ("auto", "1"))
-    between = (bytes_of(auto) + bytes_of(least)) // 2
+    between = (auto.total_bytes + least.total_bytes) // 2
 
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        calls.append(options.rows)
-        made = plan_of(network, options)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        calls.append(phased.options.rows)
+        made = plan_once(prepared, phased)
         return replace(made, figures={**made.figures, "whole_layer_live": between})
 
     calls: list[str] = []
     made = chosen(chain, PlanOptions(), planner)
-    assert bytes_of(made) <= between < bytes_of(auto)
+    assert made.total_bytes <= between < auto.total_bytes
     assert calls.count("auto") == 1
 
 
-def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Found, ...]) -> None:
+def test_memory_is_least_and_speed_is_fastest(chain: Network, points: tuple[Point, ...]) -> None:
     least, quick = planned(chain, goal="memory"), planned(chain, goal="speed")
     usual = planned(chain)
     assert least.planned_bytes <= min(
@@ -287,7 +289,7 @@ def test_the_least_time_leaves_kernels_all_the_scratch_that_they_use(backend: st
     """With less, a plan would not take the time that it was chosen for."""
     network = csdfgen.load("zoo:alexnet@96x96")
     made = csdfgen.plan(network, goal="speed", backend=backend)
-    wanted = prepare(network, made.options).declared(None).sizes()
+    wanted = phased(network, made.options).declared.sizes()
     given = {buffer.name: sum(buffer.sizes) for buffer in made.buffers if buffer.sizes}
     assert sum(map(sum, wanted.values())) > 0
     assert given == {workspace_name(actor): sizes.sum() for actor, sizes in wanted.items()}
@@ -312,7 +314,7 @@ def test_a_plan_with_a_goal_is_written_and_read(chain: Network) -> None:
     made = planned(chain, memory="16KiB", effort="low")
     data = to_json(made)
     assert data["options"]["memory"] == 16 * 1024 and "latency" not in data["options"]
-    again = to_plan(from_json(data), chain)
+    again = to_plan(from_json(data), chain, NUMPY)
     assert again.options == made.options and again.order == made.order
 
 
@@ -339,7 +341,7 @@ def test_options_in_files_are_checked(name: str, value: Any, said: str) -> None:
 # Budgets ----------------------------------------------------------------------------------------
 
 
-def test_the_fastest_that_fits(chain: Network, points: tuple[Found, ...]) -> None:
+def test_the_fastest_that_fits(chain: Network, points: tuple[Point, ...]) -> None:
     for point in points[::3]:
         made = planned(chain, memory=point.bytes)
         assert made.planned_bytes <= point.bytes
@@ -362,7 +364,7 @@ def test_what_a_memory_leaves_is_scratch() -> None:
     assert scratch[0] < scratch[1]
 
 
-def test_the_smallest_in_time(chain: Network, points: tuple[Found, ...]) -> None:
+def test_the_smallest_in_time(chain: Network, points: tuple[Point, ...]) -> None:
     for point in points[::3]:
         made = planned(chain, latency=point.seconds * 1.0001, **TIMED)
         assert ms(made) <= 1e3 * point.seconds * 1.0001
@@ -379,9 +381,9 @@ def test_a_budget_below_what_is_found_is_refused_with_what_fits(chain: Network) 
 
 
 def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        made = plan_of(network, options)
-        calls.append(options)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        made = plan_once(prepared, phased)
+        calls.append(phased.options)
         return replace(made, figures={**made.figures, "lower_bound": made.figures["peak_live"]})
 
     calls: list[PlanOptions] = []
@@ -393,8 +395,8 @@ def test_a_budget_below_the_bound_is_refused_at_once(chain: Network) -> None:
 
 
 def test_outputs_beside_the_arena_count(chain: Network) -> None:
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        made = plan_of(network, options)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        made = plan_once(prepared, phased)
         return replace(made, figures={**made.figures, "outputs": 10**9})
 
     assert "memory of" in refused(lambda: chosen(chain, PlanOptions(memory=10**8), planner))
@@ -408,7 +410,7 @@ def test_a_latency_that_is_not_reached_is_refused_with_what_is(chain: Network) -
     assert ms(planned(chain, latency=way_out, **TIMED)) <= 1e3 * time_of(way_out)
 
 
-def test_memory_and_latency_together(chain: Network, points: tuple[Found, ...]) -> None:
+def test_memory_and_latency_together(chain: Network, points: tuple[Point, ...]) -> None:
     small, fast = points[0], points[-1]
     made = planned(chain, memory=fast.bytes, latency=fast.seconds * 1.05, **TIMED)
     assert made.planned_bytes <= fast.bytes and ms(made) <= 1e3 * fast.seconds * 1.05
@@ -449,7 +451,7 @@ def test_a_goal_for_no_network_is_refused() -> None:
 # The front --------------------------------------------------------------------------------------
 
 
-def test_no_point_of_the_front_is_dominated(points: tuple[Found, ...]) -> None:
+def test_no_point_of_the_front_is_dominated(points: tuple[Point, ...]) -> None:
     assert len(points) >= 4
     for a, b in pairwise(points):
         assert a.bytes < b.bytes and a.seconds > b.seconds
@@ -466,9 +468,9 @@ def test_every_point_of_the_front_runs(net: Network) -> None:
             np.testing.assert_allclose(found[name], value, rtol=1e-5, atol=1e-6)
 
 
-def test_dominated_plans_are_left_out(points: tuple[Found, ...]) -> None:
+def test_dominated_plans_are_left_out(points: tuple[Point, ...]) -> None:
     plan = points[0].plan
-    slow = Found(plan, 1.0)
+    slow = Point(plan, 1.0)
     assert not_dominated([slow, *points, slow]) == not_dominated(points) == points
 
 
@@ -517,9 +519,9 @@ def test_interrupted_before_a_plan_fits_there_is_none(chain: Network) -> None:
 
 
 def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        calls.append(options)
-        return replace(plan_of(network, options), interrupted=True)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        calls.append(phased.options)
+        return replace(plan_once(prepared, phased), interrupted=True)
 
     calls: list[PlanOptions] = []
     made = chosen(chain, PlanOptions(goal="memory"), planner)
@@ -527,8 +529,8 @@ def test_a_planner_that_was_interrupted_ends_the_search(chain: Network) -> None:
 
 
 def test_an_interrupted_order_is_told(chain: Network, caplog: pytest.LogCaptureFixture) -> None:
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        return replace(plan_of(network, options), interrupted=True)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        return replace(plan_once(prepared, phased), interrupted=True)
 
     assert chosen(chain, PlanOptions(), planner).notes == (caplog.messages[-1],)
     assert caplog.messages[-1].startswith("interrupted: the best order so far")
@@ -555,12 +557,12 @@ def test_seconds_end_a_search(chain: Network) -> None:
 def test_what_is_taken_is_searched_for_with_the_whole_effort(chain: Network) -> None:
     """Where the planner knows a bound and is above it, it has more to find at the heights taken."""
 
-    def planner(network: Network, options: PlanOptions) -> Plan:
-        efforts.append(options.effort)
-        made = plan_of(network, options)
+    def planner(prepared: Prepared, phased: Phased) -> Plan:
+        efforts.append(phased.terms.effort)
+        made = plan_once(prepared, phased)
         return replace(made, figures={**made.figures, "lower_bound": 1})
 
-    efforts: list[str] = []
+    efforts: list[str | float] = []
     made = chosen(chain, PlanOptions(goal="speed", effort="normal"), planner)
     assert set(efforts[:-1]) == {"low"} and efforts[-1] == "normal" == made.options.effort
 

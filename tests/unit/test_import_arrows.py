@@ -36,15 +36,15 @@ ARROWS: dict[str, set[str]] = {
     "dataflow": {"base", "model"},
     "schedules": {"base", "model", "dataflow"},
     "sdf3_bridge": {"base", "dataflow", "schedules"},
-    "charts": {"base", "model", "dataflow", "schedules"},
+    "charts": {"base", "model", "dataflow", "phases", "planning", "schedules"},
     "phases": STAGES - {"phases"},
     "kernels": {"base", "model", "ops"},
     "native": {"base", "model", "ops", "kernels"},
-    "planning": STAGES | {"rewriting", "kernels", "native", "schedules", "charts"},
+    "planning": STAGES | {"rewriting", "kernels", "schedules"},
     "lowering": {"base", "model", "phases", "kernels", "planning"},
     "emission": {"base", "model", "kernels", "native", "lowering", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "native", "planning", "lowering"},
-    "devices": STAGES - {"dataflow"} | {"reading", "planning", "runtime"},
+    "devices": STAGES - {"dataflow"} | {"reading", "native", "planning", "runtime"},
     "tuning": STAGES - {"dataflow", "ops"}
     | {"kernels", "native", "planning", "runtime", "devices"},
     "goals": {
@@ -60,7 +60,7 @@ ARROWS: dict[str, set[str]] = {
         "tuning",
     },
     "precision": STAGES - {"dataflow", "phases"}
-    | {"reading", "planning", "runtime", "devices", "goals"},
+    | {"reading", "native", "planning", "runtime", "devices", "goals"},
     "sweeps": {
         "base",
         "model",
@@ -78,7 +78,9 @@ ARROWS: dict[str, set[str]] = {
     | {
         "reading",
         "rewriting",
+        "native",
         "planning",
+        "goals",
         "precision",
         "schedules",
         "runtime",

@@ -7,14 +7,15 @@ from dataclasses import replace
 import pytest
 
 import csdfgen
-from csdfgen.goals.search import Found, fastest
+from csdfgen.goals.search import Point, fastest
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import Step
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.planner import prepare
 from tests.builder import Graph
+from tests.planning import phased
+from tests.python_backend import PYTHON
 
 HEIGHTS = "2,Conv_2=whole,Conv_4=whole"
 """Sums of two rows a phase are written where the products of all rows lie."""
@@ -33,7 +34,7 @@ def network() -> Network:
 
 def blocks(network: Network, backend: str, *, fine: bool) -> dict[str, tuple[int, ...]]:
     options = PlanOptions(rows=HEIGHTS, memory=1 << 30, backend=backend)
-    prepared = prepare(network, options, fine=fine)
+    prepared = phased(network, options, fine=fine)
     return {access.actor: buffer.blocks for buffer in prepared.buffers for access in buffer.writers}
 
 
@@ -57,11 +58,7 @@ def test_heavy_products_are_one_call_each(network: Network) -> None:
 def test_of_plans_predicted_alike_one_whose_rows_lie_together(network: Network) -> None:
     plan = csdfgen.plan(network, backend="numpy")
     apart, whole = replace(plan, fine=True), replace(plan, fine=False)
-    found = [Found(apart, 1.0), Found(whole, 1.05)]
-    assert fastest(found) is found[1]
-    assert fastest([found[0], Found(whole, 1.2)]) is found[0]
-    native = [
-        replace(one, plan=replace(one.plan, options=replace(plan.options, backend="native")))
-        for one in found
-    ]
-    assert fastest(native) is native[0]
+    found = [Point(apart, 1.0), Point(whole, 1.05)]
+    assert fastest(found, NUMPY) is found[1]
+    assert fastest([found[0], Point(whole, 1.2)], NUMPY) is found[0]
+    assert fastest(found, PYTHON) is found[0]

@@ -19,9 +19,10 @@ from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
 from csdfgen.model.options import OPTIONS, PlanOptions
+from csdfgen.phases.graphs import graph_of
 from csdfgen.phases.heights import parse_rows
 from csdfgen.phases.provenance import digest_of
-from csdfgen.planning.planner import graph_of, prepare
+from csdfgen.planning.prepared import converted
 from schedules import demand_driven, schedule
 from sdf3_bridge import sdf3xml
 from tests.graphs import SEEDED
@@ -54,7 +55,7 @@ def made(
 ) -> CsdfGraph:
     network = csdfgen.load(model or residual_classifier())
     options = PlanOptions(str(parse_rows(rows)), fuse, image)
-    return graph_of(prepare(network, options).conversion, options)
+    return graph_of(converted(network, options), options)
 
 
 @given(ORIGINS)
@@ -99,7 +100,7 @@ def test_it_says_how_the_graph_was_made(tmp_path: Path) -> None:
 def test_the_digest_is_that_of_the_phases() -> None:
     def digest(model: Any = None, rows: int = 2, image: str = "streamed") -> str:
         options = PlanOptions(str(rows), image=image)
-        return digest_of(prepare(csdfgen.load(model or residual_classifier()), options).conversion)
+        return digest_of(converted(csdfgen.load(model or residual_classifier()), options))
 
     model = residual_classifier()
     for weight in model.graph.initializer:

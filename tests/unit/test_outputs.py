@@ -20,13 +20,13 @@ from csdfgen.model.network import Network
 from csdfgen.pages.beside import measured_beside
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import from_json, to_json, to_plan
-from csdfgen.planning.planner import plan_from_schedule
+from csdfgen.planning.plan_file import from_json, to_json
 from runtime.bound import BoundProgram
 from runtime.report import measure
 from runtime.verify import check_outputs, check_rows
 from tests.builder import Graph
 from tests.models import onnxruntime_outputs
+from tests.planning import plan_from_schedule, to_plan
 from tests.small_models import residual_classifier
 
 Rows = list[tuple[str, int, int, int, np.ndarray]]
@@ -293,7 +293,7 @@ def test_the_checker_holds_rows_to_their_handing_on() -> None:
     image, made = plan.network.inputs[0].name, lives[name].born[0]
     there = (lives[image].born <= made) & (lives[image].gone > made)
     table = list(plan.regions[name].table)
-    table[0] = plan.regions[image].address(int(np.flatnonzero(there)[0]))
+    table[0] = plan.regions[image].table[int(np.flatnonzero(there)[0])]
     moved = replace(plan.regions[name], table=tuple(table))
     with pytest.raises((PlanError, CapacityExceededError)):
         check(replace(plan, regions={**plan.regions, name: moved}))
@@ -368,7 +368,7 @@ def test_rows_lie_where_outputs_will_be() -> None:
     outputs = [buffer for buffer in plan.rolling if buffer.kept]
     assert sum(b.rows * b.row_bytes for b in outputs) == stored["outputs"]
     ends = max(max(plan.regions[b.name].table) + b.row_bytes for b in outputs)
-    others = [plan.regions[b.name].offset for b in plan.rolling if not b.kept]
+    others = [min(plan.regions[b.name].table) for b in plan.rolling if not b.kept]
     assert min(others) < ends, "some row lies where a row of an output comes later"
 
 

@@ -19,12 +19,12 @@ import onnx
 import pytest
 
 from csdfgen import load, plan, quantize, save_plan
+from csdfgen.charts.plans import footprint
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
 from csdfgen.pages.comparison import compared, comparison_page
 from csdfgen.pages.report import Told, report_page
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.rectangles import footprint
 from runtime.resident import grown_by_onnxruntime
 from tests.graphs import ring
 from tests.quantized_models import feeds_of

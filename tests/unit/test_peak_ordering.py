@@ -9,18 +9,19 @@ import csdfgen
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.lifetimes import lifetimes_of, times_of
 from csdfgen.planning.ordering import least_peak, named_order, problem_of
-from csdfgen.planning.planner import Prepared, prepare
+from csdfgen.planning.prepared import Phased
 from schedules.demand import POLICIES
 from schedules.peak.problem import evaluate
+from tests.planning import phased
 
 NETWORKS = ["zoo:lenet5", "zoo:squeezenet1_0", "zoo:shufflenet_v1", "zoo:resnet8"]
 
 
-def prepared(name: str, rows: str, image: str = "streamed", fuse: str = "full") -> Prepared:
-    return prepare(csdfgen.load(name), PlanOptions(rows, fuse, image))
+def prepared(name: str, rows: str, image: str = "streamed", fuse: str = "full") -> Phased:
+    return phased(csdfgen.load(name), PlanOptions(rows, fuse, image))
 
 
-def scratch(one: Prepared) -> dict[str, list[int]]:
+def scratch(one: Phased) -> dict[str, list[int]]:
     """Some bytes for the phases of every third actor."""
     return {
         work.name: [(17 * at + 5 * phase) % 4096 for phase in range(len(work.phases))]

@@ -18,8 +18,8 @@ from csdfgen.charts.arena import arena_chart
 from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.memory import memory_chart
 from csdfgen.charts.phases import phases_chart
+from csdfgen.charts.plans import footprint
 from csdfgen.planning.plan import FIGURES, Plan
-from csdfgen.planning.rectangles import footprint
 from tests.native_steps import compiler_missing
 from tests.small_models import model, residual_classifier, squeeze_and_excite, weight
 

@@ -14,7 +14,6 @@ from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError
 from csdfgen.goals.choice import profile_for
-from csdfgen.goals.search import bytes_of
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from tests.builder import Graph
@@ -89,11 +88,11 @@ def test_a_limit_of_energy_is_kept(network: Network, tmp_path: Path) -> None:
     the weights of the classifier are read once for all images.
     """
     device = board(tmp_path, BYTES, LAUNCH)
-    memory = bytes_of(planned(network, device, batching="fbs"))
+    memory = planned(network, device, batching="fbs").total_bytes
     alone = IMAGES * energy(csdfgen.plan(network, device=device, backend="numpy"), device)
     kept = planned(network, device, memory=memory, energy=0.6 * alone)
     assert energy(kept, device) <= 0.6 * alone
-    assert bytes_of(kept) <= memory
+    assert kept.total_bytes <= memory
 
 
 def test_what_cannot_be_kept_says_the_least(network: Network, tmp_path: Path) -> None:

@@ -13,27 +13,27 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.devices.catalogue import DEFAULT_DEVICES
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
-from csdfgen.goals.batching.search import ALIKE, Request, candidates
-from csdfgen.goals.batching.stages import Call, plan_of_request
+from csdfgen.goals.batching.search import ALIKE, Request, passages
+from csdfgen.goals.batching.stages import Call, order_of_request
 from csdfgen.goals.choice import profile_for
-from csdfgen.goals.search import bytes_of
+from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
+from csdfgen.native.backends import kernels_for, kernels_of
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.batches import parse_batches
+from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry, PlanTable, read_table, write_table
-from csdfgen.planning.planner import graph_of, prepare
 from csdfgen.planning.workspaces import Declarations
 from schedules.static import static_schedule
 from tests.builder import Graph
 from tests.native_steps import compiler_missing
+from tests.planning import phased, predicted
 
 needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -90,7 +90,7 @@ def test_every_image_is_what_it_is_alone(
     plan = csdfgen.plan(network, requests=IMAGES, memory="2MiB", batching=way, backend="numpy")
     assert plan.network.batch == IMAGES
     assert plan.conversion.frames == IMAGES or way == "joint"
-    assert bytes_of(plan) <= 2 * 2**20
+    assert plan.total_bytes <= 2 * 2**20
     x = pictures(network, IMAGES)
     got, measured = runtime.compile(plan).measure({network.inputs[0].name: x})
     assert measured.touched_bytes == plan.planned_bytes
@@ -102,7 +102,7 @@ def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:
     """By what is predicted; beside the plan of one image in the same memory, too."""
     for memory in (100_000, 300_000):
         joint = csdfgen.plan(network, requests=IMAGES, memory=memory, backend="numpy")
-        assert bytes_of(joint) <= memory
+        assert joint.total_bytes <= memory
         alone = csdfgen.plan(network, memory=memory, backend="numpy")
         assert seconds(joint) <= 1.001 * ALIKE * IMAGES * seconds(alone)
         for way in WAYS[:-1]:
@@ -112,7 +112,7 @@ def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:
                 )
             except PlanError:
                 continue
-            assert bytes_of(other) <= memory
+            assert other.total_bytes <= memory
             assert seconds(joint) <= 1.001 * ALIKE * seconds(other), way
 
 
@@ -143,13 +143,13 @@ def test_the_smallest_plan_within_a_time(network: Network, way: str) -> None:
     fast = csdfgen.plan(network, requests=IMAGES, backend="numpy", batching=way)
     small, least = within(1.3 * seconds(fast)), within("10s")
     assert seconds(small) <= 1.3 * seconds(fast)
-    assert bytes_of(small) < bytes_of(fast) or way == "fbs"  # two images at a time take longer
-    assert bytes_of(least) < bytes_of(fast)
+    assert small.total_bytes < fast.total_bytes or way == "fbs"  # two images at a time take longer
+    assert least.total_bytes < fast.total_bytes
     # with time enough, neither several images at once nor scratch for speed
     assert {phase.images for work in least.conversion.actors for phase in work.phases} == {1}
     alone = csdfgen.plan(network, rows="whole", backend="numpy")
     outputs = (IMAGES - 1) * network.output_bytes
-    assert bytes_of(least) <= bytes_of(alone) + outputs
+    assert least.total_bytes <= alone.total_bytes + outputs
     x = pictures(network, IMAGES)
     for plan in (small, least):
         assert plan.network.batch == IMAGES
@@ -164,9 +164,9 @@ def test_the_smallest_plan_within_a_time_has_the_scratch_of_profiles(backend: st
     """
     network = csdfgen.load("zoo:resnet8")
     fast = csdfgen.plan(network, requests=IMAGES, backend=backend)
-    device, latency = DEFAULT_DEVICES[backend], 1.4 * seconds(fast)
+    device, latency = kernels_of(backend).profile, 1.4 * seconds(fast)
     plan = csdfgen.plan(network, requests=IMAGES, backend=backend, device=device, latency=latency)
-    assert bytes_of(plan) < bytes_of(fast) and seconds(plan) <= latency
+    assert plan.total_bytes < fast.total_bytes and seconds(plan) <= latency
     rows = [one for one in plan.buffers if one.kind != "workspace"]
     declared = Declarations(plan.conversion, plan.sharing, rows, kernels_for(plan.options))
     given = {one.name: one.sizes for one in plan.buffers if one.kind == "workspace"}
@@ -223,7 +223,7 @@ def test_too_little_memory_says_the_least_that_does(network: Network, way: str) 
         csdfgen.plan(network, requests=4, memory=10_000, batching=way, backend="numpy")
     least = int(re.search(r"found is ([\d,]+) bytes", caught.value.message)[1].replace(",", ""))  # type: ignore[index]
     plan = csdfgen.plan(network, requests=4, memory=least, batching=way, backend="numpy")
-    assert bytes_of(plan) <= least
+    assert plan.total_bytes <= least
 
 
 def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
@@ -237,7 +237,7 @@ def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
     assert 4 < least <= one.value.least + (IMAGES - 1) * branches.output_bytes
     assert several.value.at("net.onnx").least == least  # type: ignore[attr-defined]
     plan = csdfgen.plan(branches, requests=IMAGES, memory=least, backend="numpy")
-    assert bytes_of(plan) <= least
+    assert plan.total_bytes <= least
 
 
 def test_a_time_that_nobody_keeps_says_the_least(network: Network) -> None:
@@ -260,24 +260,26 @@ def test_networks_of_several_images_take_no_requests() -> None:
 
 def test_calls_that_do_not_follow_from_each_other(network: Network) -> None:
     options = PlanOptions(backend="numpy")
-    asked = Request(network, options, profile_for(options), 4, lambda images: None)
-    staged = candidates(asked, 10**7, "fbs")[0].staged
+    times = predicted(network, options, profile_for(options))
+    asked = Request(times, 4, lambda images: None)
+    staged = passages(asked, 10**7, "fbs")[0].staged
     for calls in ((Call(0, 1, 3),), (Call(0, 0, 2),), (Call(0, 0, 4), Call(0, 0, 4))):
         with pytest.raises(ScheduleError):
-            plan_of_request(network, options, replace(staged, calls=calls))
+            order_of_request(times.prepared, replace(staged, calls=calls))
 
 
 @pytest.mark.parametrize("way", ["vbs", "joint"])
 def test_of_ways_that_cost_alike_the_smallest(network: Network, way: str) -> None:
     """Not the first in memory that is far more than enough; what costs less than alike comes behind."""
     options = PlanOptions(backend="numpy")
-    asked = Request(network, options, profile_for(options), IMAGES, lambda images: None)
+    times = predicted(network, options, profile_for(options))
+    asked = Request(times, IMAGES, lambda images: None)
     plenty = 10**8
-    first, *others = candidates(asked, plenty, way)
+    first, *others = passages(asked, plenty, way)
     least = min(one.cost for one in (first, *others))
     assert first.cost <= ALIKE * least
     assert first.bytes < plenty / 10
-    less = [one for one in candidates(asked, int(0.9 * first.bytes), way) if one.cost <= least]
+    less = [one for one in passages(asked, int(0.9 * first.bytes), way) if one.cost <= least]
     assert not less
 
 
@@ -285,13 +287,13 @@ def test_of_ways_that_cost_alike_the_smallest(network: Network, way: str) -> Non
 
 
 def test_cuts_are_where_few_bytes_cross(network: Network, branches: Network) -> None:
-    ranks = Ranks(prepare(network, PlanOptions(backend="numpy")))
-    layers = ranks.prepared.conversion.network.layers
+    ranks = Ranks(phased(network, PlanOptions(backend="numpy")))
+    layers = ranks.phased.conversion.network.layers
     assert len(ranks.cuts) == len(layers) - 1 == len(ranks.single())
     for cut in ranks.cuts:
         assert cut.bytes == layers[cut.at - 1].output.nbytes
     assert {layers[cut.at].op_type for cut in ranks.worth(2)} == {"Gemm"}
-    ranks = Ranks(prepare(branches, PlanOptions(backend="numpy")))
+    ranks = Ranks(phased(branches, PlanOptions(backend="numpy")))
     for cut in ranks.cuts:
         if len(cut.tensors) > 1:
             assert cut not in ranks.single()
@@ -389,7 +391,7 @@ def test_less_memory_is_never_faster(table: PlanTable) -> None:
 def test_a_table_survives_its_file(network: Network, table: PlanTable, tmp_path: Path) -> None:
     path = tmp_path / "plans.json"
     write_table(path, table)
-    again = read_table(path).table(network)
+    again = read_table(path).table(network, NUMPY)
     assert [entry.plan.order for entry in again.entries] == [e.plan.order for e in table.entries]
     write_table(tmp_path / "twice.json", again)
     assert path.read_bytes() == (tmp_path / "twice.json").read_bytes()

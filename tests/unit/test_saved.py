@@ -30,15 +30,17 @@ from csdfgen.errors import (
 from csdfgen.files import Fields
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.capacities import check_buffers, check_channels, row_limits
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan_file import write_plan
-from csdfgen.planning.planner import graph_of, plan_from_schedule, prepare
+from csdfgen.planning.prepared import converted
 from csdfgen.planning.saved import read_saved
 from schedules import SCHEDULERS, demand_driven
 from schedules.schedule import firings_from_json, to_json, write_schedule
 from schedules.static import point_of, schedule_for, write_storage_plan
 from schedules.storage import pareto_front, storage_for
+from tests.planning import phased, plan_from_schedule, plan_of_saved
 from tests.small_models import residual_classifier, two_inputs
 
 Edit = Callable[[dict[str, Any]], object]
@@ -53,7 +55,7 @@ def graph_for(
     network: Network, rows: int | str = 1, *, tokens: str = "elements", overlap: bool = True
 ) -> CsdfGraph:
     options = PlanOptions(str(rows))
-    conversion = prepare(network, options).conversion
+    conversion = converted(network, options)
     return with_serial_loops(graph_of(conversion, options, tokens=tokens, overlap=overlap))
 
 
@@ -66,7 +68,7 @@ def schedule_values(network: Network) -> dict[str, Any]:
 def reread(values: dict[str, Any], tmp_path: Path, network: Network) -> Any:
     path = tmp_path / "plan.json"
     path.write_text(json.dumps(values))
-    return read_saved(path).plan(network)
+    return plan_of_saved(read_saved(path), network)
 
 
 @pytest.mark.parametrize("tokens", ["elements", "rows"])
@@ -83,7 +85,7 @@ def test_sized_capacities_run(
     saved = read_saved(tmp_path / "plan.json")
     assert (saved.model, saved.batch, dict(saved.inputs)) == ("residual", 1, {"x": (1, 3, 16, 12)})
     assert dict(saved.options) == {"rows": "1", "fuse": "full", "image": "streamed"}
-    plan = saved.plan(network)
+    plan = plan_of_saved(saved, network)
     check(plan)
     assert plan.order == tuple((firing.actor, firing.phase) for firing in written.firings)
     x = np.random.default_rng(0).uniform(-1, 1, (1, 3, 16, 12)).astype(np.float32)
@@ -125,12 +127,12 @@ def test_the_papers_network_runs_in_17_6_4_and_1_rows(tmp_path: Path) -> None:
     """Table II of paper 002, Ex4: 544, 384, 48 and 2 values, executed."""
     network = csdfgen.load("zoo:cnn5")
     options = PlanOptions("paper")
-    conversion = prepare(network, options).conversion
+    conversion = converted(network, options)
     for overlap in (True, False):
         graph = with_serial_loops(graph_of(conversion, options, tokens="rows", overlap=overlap))
         found = storage_for(graph, "live")
         write_storage_plan(tmp_path / "plan.json", graph, found)
-        plan = read_saved(tmp_path / "plan.json").plan(network)
+        plan = plan_of_saved(read_saved(tmp_path / "plan.json"), network)
         data = [
             found.capacities[channel.name] for channel in graph.channels if channel.kind == "data"
         ]
@@ -454,7 +456,7 @@ def test_plans_are_read_as_before(network: Network, tmp_path: Path) -> None:
     write_plan(tmp_path / "plan.json", plan)
     saved = read_saved(tmp_path / "plan.json")
     assert dict(saved.options) == {"rows": "2", "fuse": "full", "image": "streamed"}
-    assert saved.plan(network).regions == plan.regions
+    assert plan_of_saved(saved, network).regions == plan.regions
 
 
 # Capacities and buffers -------------------------------------------------------------------------
@@ -465,7 +467,7 @@ def test_buffers_hold_what_the_channels_hold_and_the_overlap() -> None:
     those that it has read.
     """
     network = csdfgen.load(residual_classifier())
-    prepared = prepare(network, options := PlanOptions("1", "none"))
+    prepared = phased(network, options := PlanOptions("1", "none"))
     conversion, sharing = prepared.conversion, prepared.sharing
     schedule = demand_driven(graph_of(conversion, options, tokens="rows"))
     rooms = check_channels(conversion, schedule)

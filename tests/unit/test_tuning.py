@@ -16,6 +16,7 @@ from onnx import helper
 import csdfgen
 import runtime
 from csdfgen.cli import tune as tune_command
+from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError
 from csdfgen.goals.choice import profile_for
@@ -28,6 +29,7 @@ from csdfgen.tuning.measure import FRAMES, Tuner
 from csdfgen.tuning.use import best_variants, tuned_profile
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
+from tests.planning import plan_of_saved
 from tests.small_models import model, weight
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -202,10 +204,10 @@ def test_the_fastest_variants_are_taken_and_their_times_predicted() -> None:
     found = a_tuning()
     assert best_variants(found) == {"Conv": {1: Variant("winograd", 2), 4: Variant("conv")}}
     assert best_variants(found, exact=True) == {"Conv": {1: Variant("conv")}}
-    cost = tuned_profile(found).layers["Conv"]
+    cost = tuned_profile(found, device("native-core")).layers["Conv"]
     times = [cost.seconds(rows) for rows in (1, 2, 4, 8)]
     assert times == pytest.approx([2e-6, 3e-6, 5e-6, 10e-6])
-    assert tuned_profile(found, exact=True).layers["Conv"].seconds(1) == 3e-6
+    assert tuned_profile(found, device("native-core"), exact=True).layers["Conv"].seconds(1) == 3e-6
 
 
 def test_a_plan_with_tuning(network: Network, measured: Tuning, tmp_path: Path) -> None:
@@ -230,7 +232,7 @@ def test_a_plan_with_tuning(network: Network, measured: Tuning, tmp_path: Path) 
     y = runtime.run(plan, x)["y"]
     csdfgen.save_plan(plan, tmp_path / "plan.json")
     file.unlink()
-    again = read_saved(tmp_path / "plan.json").plan(network, "native")
+    again = plan_of_saved(read_saved(tmp_path / "plan.json"), network)
     assert again.options.ways == plan.options.ways
     assert runtime.run(again, x)["y"].tobytes() == y.tobytes()
     estimated = runtime.run(csdfgen.plan(network, backend="numpy", rows=4), x)["y"]
@@ -263,7 +265,7 @@ def test_ways_that_are_none_are_refused(network: Network, tmp_path: Path, text: 
     saved["options"]["ways"] = text
     (tmp_path / "plan.json").write_text(json.dumps(saved))
     with pytest.raises(InputError, match="ways"):
-        runtime.compile(read_saved(tmp_path / "plan.json").plan(network, "native"))
+        runtime.compile(plan_of_saved(read_saved(tmp_path / "plan.json"), network))
 
 
 def test_ways_are_written_in_one_form() -> None:

@@ -8,7 +8,7 @@ allowed is corrected by what the plans that are made take, until no better one i
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -17,22 +17,20 @@ import numpy as np
 from csdfgen.devices.costs import Cost, energy_within, plan_cost
 from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
-from csdfgen.goals.batching.search import ALIKE, Candidate, Price, Request, candidates
+from csdfgen.goals.batching.search import ALIKE, Passage, Price, Request, passages
 from csdfgen.goals.batching.stages import order_of_request
-from csdfgen.goals.results import with_result
-from csdfgen.goals.search import Planner, Progress, expected
-from csdfgen.kernels.numpy_set import NUMPY
+from csdfgen.goals.heights import Predicted
+from csdfgen.goals.search import Progress, expected
 from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_energy, shown_size, shown_time
 from csdfgen.planning.assembling import outputs_beside
-from csdfgen.planning.candidates import ANY
-from csdfgen.planning.candidates import Candidate as Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
-from csdfgen.planning.planner import check_network, prepare, several
+from csdfgen.planning.planner import Candidate
+from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
@@ -73,23 +71,26 @@ _SHARES = (0.5, 0.8, 0.95, 1.0)
 _JOINT = "joint"
 
 
+OneImage = Callable[[Prepared], Plan]
+"""Chooses a plan of one image for the options of a prepared network."""
+
+
 def plan_for_request(
-    network: Network,
-    options: PlanOptions,
-    one_image: Planner,
+    prepared: Prepared,
+    one_image: OneImage,
     progress: Progress | None = None,
-    kernels: KernelSet | None = None,
     cost: Cost | None = None,
 ) -> Plan:
     """The plan for `options.frames` images of a network, whose batches are chosen as `options.batching` says.
 
-    network: of which so many images do not touch each other (`csdfgen.load(model, batch=...)`). options:
-    with `memory` the fastest plan that takes no more bytes; with `latency` one whose images are all done
-    by then, without a memory the smallest; with `energy` or a `cost` one that takes no more of it. one_image:
+    prepared: the network, of which so many images do not touch each other (`csdfgen.load(model, batch=...)`). Of
+    its options `memory` asks for the fastest plan that takes no more bytes, `latency` for one whose images are all
+    done by then, without a memory the smallest, `energy` or a `cost` for one that takes no more of it. one_image:
     chooses a plan of one image. Raises PlanError for a budget that no plan keeps, with the least that does;
-    InputError for wishes that contradict each other.
+    InputError for options that contradict each other.
     """
-    chooser = Chooser(network, options, one_image, progress, kernels, cost)
+    options = prepared.options
+    chooser = Chooser(prepared, one_image, progress, cost)
     return chooser.best(options.memory, options.latency).plan
 
 
@@ -99,8 +100,7 @@ def of_requests(network: Network, images: int) -> Network:
     """
     if type(images) is not int or images < 1:
         raise InputError(f"{option('requests', images)}: a number of images above 0 is needed")
-    check_network(network)
-    if network.batch % images == 0:
+    if not isinstance(network, Network) or network.batch % images == 0:
         return network
     ends = [*network.inputs, *(o.tensor for o in network.outputs if o.tensor is not None)]
     wrong = next((one for one in ends if one.shape[:1] != (1,)), None)
@@ -113,7 +113,7 @@ def of_requests(network: Network, images: int) -> Network:
         raise InputError(
             f"{option('requests', images)} are images of a network that takes one; this one has {found}"
         )
-    return replace(several(network, images), lifted=True)
+    return replace(network, batch=images, lifted=True)
 
 
 def _check(network: Network, options: PlanOptions) -> None:
@@ -141,11 +141,11 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
-def _quick(found: Sequence[Entry]) -> Entry:
+def _quick(found: Sequence[Entry], kernels: KernelSet) -> Entry:
     """The fastest; of those that are expected alike one whose slabs lie together, and with the fewest bytes alive,
     which leaves the most for scratch and for caches.
     """
-    seconds = {one: expected(one.plan, one.seconds) for one in found}
+    seconds = {one: expected(one.plan, one.seconds, kernels) for one in found}
     most = ALIKE * min(seconds.values())
     alike = [one for one in found if seconds[one] <= most]
     return min(alike, key=lambda one: (one.plan.fine, one.plan.figures["peak_live"], one.seconds))
@@ -160,7 +160,7 @@ class _Way:
     """
 
     said: str = ""
-    order: Order | None = None
+    order: Candidate | None = None
     entry: Entry | None = None
     made_for: int = 0
     smallest: bool = False
@@ -173,35 +173,36 @@ class Chooser:
 
     def __init__(
         self,
-        network: Network,
-        options: PlanOptions,
-        one_image: Planner,
+        prepared: Prepared,
+        one_image: OneImage,
         progress: Progress | None = None,
-        kernels: KernelSet | None = None,
         cost: Cost | None = None,
     ) -> None:
-        _check(network, options)
-        self.network, self.one_image = network, one_image
-        self.options = with_result(network, replace(options, rows=DEFAULTS.rows, policy="best"))
-        self.kernels, self.progress = kernels, progress
-        self.profile = predicting(options)
-        one = several(network, 1)
+        _check(prepared.network, prepared.options)
+        self.options = replace(prepared.options, rows=DEFAULTS.rows, policy="best")
+        self.prepared = replace(prepared, options=self.options)
+        self.one_image, self.progress = one_image, progress
+        self.profile = predicting(self.options, prepared.kernels)
         wishes = {"batching": "", "memory": 0, "latency": 0.0, "energy": 0.0, "result": "stored"}
         bare = replace(self.options, frames=1, **wishes)  # type: ignore[arg-type]
+        options = self.options
         if options.energy and cost is not None:
             raise InputError(
                 f"{option('energy', options.energy)} and a cost of {cost.name} both limit a request; leave one of "
                 "them out"
             )
         self.cost = energy_within(self.profile, options.energy) if options.energy else cost
-        self.request = Request(one, bare, self.profile, options.frames, self._looked, self.cost)
+        single = replace(prepared.for_images(1), options=bare)
+        self.request = Request(
+            Predicted(single, self.profile), options.frames, self._looked, self.cost
+        )
         self._ways: dict[str, _Way] = {}
         self._alone: dict[PlanOptions, Plan] = {}
         self._least_alone = 0
         self._budget = _LITTLE
         self._costs: dict[Entry, float] = {}
-        self._outputs = outputs_beside(network, self.options)
-        check_costs(self.request.ranks.prepared.conversion.network, (), self.profile)
+        self._outputs = outputs_beside(prepared.network, options)
+        check_costs(single.network, (), self.profile)
 
     @property
     def found(self) -> list[Entry]:
@@ -223,7 +224,7 @@ class Chooser:
         take much longer than predicted.
         """
         found = []
-        if any(one.cost <= latency / _SLOWED for one in self._candidates(ANY)):
+        if any(one.cost <= latency / _SLOWED for one in self._passages(ANY)):
             self._budget = _LITTLE
             self.in_time(latency / _SLOWED)
             with contextlib.suppress(PlanError):
@@ -237,42 +238,45 @@ class Chooser:
 
     def _chosen(self, memory: int, latency: float) -> Entry:
         """Of the plans that were made, see `best`."""
+        kernels = self.prepared.kernels
         kept = [one for one in self.found if not memory or one.bytes <= memory]
         if not kept:
             raise self._too_little(memory)
         if self.cost is not None:
             kept = self._cheap(memory, self.cost)
         if not latency:
-            return self._smallest(_quick(kept))
+            return self._smallest(_quick(kept, kernels))
         in_time = [one for one in kept if one.seconds <= latency]
         if not in_time:
             raise self._too_late(min(kept, key=lambda one: one.seconds), memory, latency)
         return self._smallest(
-            _quick(in_time) if memory else min(in_time, key=lambda one: (one.bytes, one.seconds))
+            _quick(in_time, kernels)
+            if memory
+            else min(in_time, key=lambda one: (one.bytes, one.seconds))
         )
 
     def within(self, memory: int) -> None:
         """Make plans that take no more, and the best of them."""
         allowed = memory
         if self.options.batching == _JOINT:
-            asked = replace(self.request.options, memory=memory)
+            asked = replace(self.request.prepared.options, memory=memory)
             if memory == ANY:
                 asked = replace(asked, memory=0, goal="speed")
             self._rows_alone(asked)
         for _ in range(_TRIES):
-            tried = self._candidates(allowed)[:_MADE]
+            tried = self._passages(allowed)[:_MADE]
             if not tried:
                 allowed = int(allowed * _MORE)
                 continue
-            for candidate in tried:  # the cheapest first
-                taken = self._taken(candidate, memory)
-                if self._ways[candidate.staged.text].entry is not None:
+            for passage in tried:  # the cheapest first
+                taken = self._taken(passage, memory)
+                if self._ways[passage.staged.text].entry is not None:
                     break  # where rows do not fit that are alive together, those of the next seldom do
-            by_taken = candidate.bytes * memory // taken
+            by_taken = passage.bytes * memory // taken
             if memory == ANY or (taken <= memory and by_taken <= allowed * _WORTH):
                 break
             allowed = by_taken if taken <= memory else min(int(allowed * _LESS), by_taken)
-        if self.options.backend == NUMPY.name and memory != ANY:
+        if self.prepared.kernels.rereads_weights and memory != ANY:
             self._smaller(memory)
 
     def _smaller(self, memory: int) -> None:
@@ -280,8 +284,8 @@ class Chooser:
         know.
         """
         for share in _SMALLER:
-            for candidate in self._candidates(int(share * memory))[:_MADE]:
-                self._taken(candidate, memory)
+            for passage in self._passages(int(share * memory))[:_MADE]:
+                self._taken(passage, memory)
 
     def _cheap(self, memory: int, cost: Cost) -> list[Entry]:
         """Plans within the memory and the cost: where the fastest cost too much, those for which time counts less
@@ -324,16 +328,17 @@ class Chooser:
         left = latency - (0.0 if frame is None else self.options.frames * frame.value)
         most = self._least_by(latency)
         if most and self.options.batching == _JOINT:
-            self._rows_alone(replace(self.request.options, latency=latency / self.options.frames))
+            alone = self.request.prepared.options
+            self._rows_alone(replace(alone, latency=latency / self.options.frames))
             most = self._least_by(latency)
         for _ in range(_AGAIN if most else 0):
             low, high = 0, most
             for _ in range(_HALVINGS):
                 middle = (low + high) // 2
-                done_by = min((one.cost for one in self._candidates(middle)), default=inf)
+                done_by = min((one.cost for one in self._passages(middle)), default=inf)
                 low, high = (low, middle) if done_by <= left else (middle, high)
-            for candidate in self._candidates(high)[:_MADE]:
-                self._taken(candidate, most)  # packing may take more than the estimates
+            for passage in self._passages(high)[:_MADE]:
+                self._taken(passage, most)  # packing may take more than the estimates
                 most = self._least_by(latency)
 
     def _least_by(self, latency: float) -> int:
@@ -346,31 +351,30 @@ class Chooser:
         """
         if asked not in self._alone:
             try:
-                self._alone[asked] = self.one_image(self.network, asked)
+                self._alone[asked] = self.one_image(replace(self.prepared, options=asked))
             except PlanError as error:  # images and rows together may do with less
                 self._least_alone = error.least
                 return
         made = self._alone[asked]
         self.request.add(made)
         if self._budget == ANY and asked.latency:  # it was to be small, but not its scratch
-            prepared = prepare(self.network, made.options)
-            scratch = prepared.scratch(self.kernels)
-            order = Order(prepared, made.policy, made.order, scratch, budget=ANY)
-            made = order.planned(self.kernels)
+            phased = self.prepared.phased(made.options)
+            terms = replace(phased.terms, budget=ANY)
+            made = Candidate(phased, made.policy, made.order).plan(terms)
         seconds = self.options.frames * estimate(made, self.profile).seconds
         self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
 
-    def _candidates(self, memory: int) -> list[Candidate]:
-        return candidates(self.request, memory, self.options.batching)
+    def _passages(self, memory: int) -> list[Passage]:
+        return passages(self.request, memory, self.options.batching)
 
-    def _taken(self, candidate: Candidate, memory: int) -> int:
-        """Bytes that a candidate needs. A plan is made of it where not more is alive at one time than there is,
+    def _taken(self, passage: Passage, memory: int) -> int:
+        """Bytes that a passage needs. A plan is made of it where not more is alive at one time than there is,
         and no smaller one is looked for than that.
         """
-        staged = candidate.staged
+        staged = passage.staged
         way = self._ways.get(staged.text)
         if way is None:
-            order = order_of_request(self.network, self.options, staged, self.kernels)
+            order = order_of_request(self.prepared, staged)
             way = self._ways[staged.text] = _Way(staged.said, order)
         assert way.order is not None
         alive = way.order.peak_live + self._outputs
@@ -385,7 +389,8 @@ class Chooser:
         """The plan of a way, of the smallest arena that is found, or of one that is small enough."""
         assert way.order is not None
         self._tell("planning")
-        plan = replace(way.order, enough=enough, budget=self._budget).planned(self.kernels)
+        terms = replace(way.order.phased.terms, budget=self._budget, enough=enough)
+        plan = way.order.plan(terms)
         plan = replace(plan, notes=(*plan.notes, f"stages: {way.said}"))
         way.entry = Entry(plan, estimate(plan, self.profile).seconds)
         way.made_for, way.smallest = self._budget, enough is None
@@ -436,7 +441,7 @@ class Chooser:
         elif not self.found:
             for _ in range(64):
                 allowed *= 2
-                found = self._candidates(allowed)
+                found = self._passages(allowed)
                 if found:
                     break
             else:
@@ -444,7 +449,7 @@ class Chooser:
             low, high = allowed // 2, allowed
             for _ in range(_HALVINGS):
                 middle = (low + high) // 2
-                smaller = self._candidates(middle)
+                smaller = self._passages(middle)
                 found, low, high = (smaller, low, middle) if smaller else (found, middle, high)
             self._taken(min(found, key=lambda one: one.bytes), ANY)
         found_alone = [self._least_alone] if self._least_alone else []

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from csdfgen.planning.buffers import Buffer
-from csdfgen.planning.planner import Prepared
+from csdfgen.planning.prepared import Phased
 
 __all__ = ["Cut", "Ranks"]
 
@@ -34,20 +34,20 @@ class Cut:
 @dataclass(frozen=True, eq=False)
 class Ranks:
     """Where the actors of a network stand: layers by their number, inputs with their first reader, outputs
-    with their maker. prepared: the network, as it is cut for one image.
+    with their maker. phased: the network, as it is cut for one image.
     """
 
-    prepared: Prepared
+    phased: Phased
 
     @cached_property
     def count(self) -> int:
         """Number of layers."""
-        return len(self.prepared.conversion.network.layers)
+        return len(self.phased.conversion.network.layers)
 
     @cached_property
     def of(self) -> Mapping[str, int]:
         """Actor -> its rank."""
-        conversion = self.prepared.conversion
+        conversion = self.phased.conversion
         network = conversion.network
         number = {layer.name: at for at, layer in enumerate(network.layers)}
         makers = {name: number[layer.name] for name, layer in network.producer.items()}
@@ -70,7 +70,7 @@ class Ranks:
     @cached_property
     def cuts(self) -> tuple[Cut, ...]:
         """Every cut, from the first layer to the last."""
-        held = [(b.rows * b.row_bytes, *self.span(b)) for b in self.prepared.buffers]
+        held = [(b.rows * b.row_bytes, *self.span(b)) for b in self.phased.buffers]
         tensors = list(self._tensors())
         return tuple(
             Cut(
@@ -83,7 +83,7 @@ class Ranks:
 
     def _tensors(self) -> Iterator[tuple[str, int, int]]:
         """Every tensor with the ranks of its maker and of its last reader."""
-        network = self.prepared.conversion.network
+        network = self.phased.conversion.network
         number = {layer.name: at for at, layer in enumerate(network.layers)}
         for name, readers in network.readers.items():
             ranks = [number[layer.name] for layer, _ in readers]
@@ -100,7 +100,7 @@ class Ranks:
         in front of layers that read more weights than anything else, which many images share.
         """
         known = self.single() or self.cuts
-        layers = self.prepared.conversion.network.layers
+        layers = self.phased.conversion.network.layers
         low = [
             cut
             for number, cut in enumerate(known)

@@ -21,17 +21,16 @@ from csdfgen.goals.batching.chains import calls_of, layer_of
 from csdfgen.goals.batching.cuts import Cut, Ranks
 from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, stages_of
 from csdfgen.goals.batching.variants import Variant, of_images, of_rows
-from csdfgen.goals.heights import heights_of
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.goals.heights import Predicted, heights_of
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.prepared import Prepared
 from schedules.batches.baselines import greedy
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.planning import SEARCHED, cheapest, printed
 from schedules.batches.plans import ChainPlan
 from schedules.batches.tables import Tables
 
-__all__ = ["ALIKE", "Candidate", "Price", "Request", "candidates"]
+__all__ = ["ALIKE", "Passage", "Price", "Request", "passages"]
 
 ALIKE = 1.01
 """Times predicted within this factor are no different: of such plans the one that takes less memory is taken."""
@@ -46,7 +45,7 @@ _HEIGHTS = 10
 """Heights of the whole network among which those of each stage are chosen."""
 
 _KEPT = 3
-"""Candidates beyond which one is not looked for whose stages could not be faster."""
+"""Passages beyond which one is not looked for whose stages could not be faster."""
 
 _STEPS = 40
 """Steps of memory of the printed program: as fine beside small budgets as 2 MB beside 80."""
@@ -62,7 +61,7 @@ _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 
 
 @dataclass(frozen=True, eq=False)
-class Candidate:
+class Passage:
     """A way for a request. cost: of all its images, by the request's price. bytes: that it takes by the tables.
 
     staged_by: cuts and heights of its chain, where its batches are those of the corrected program.
@@ -86,13 +85,11 @@ class Price:
 class Request:
     """A request of so many images of a network, and what was found out about it.
 
-    network: of one image. options: how it is cut and computed. cost: what counts beside time. price: what
-    candidates are compared by; it may be changed.
+    predicted: the network of one image, with options that say how it is cut and computed. cost: what counts beside
+    time. price: what passages are compared by; it may be changed.
     """
 
-    network: Network
-    options: PlanOptions
-    profile: DeviceProfile
+    predicted: Predicted
     images: int
     tell: Callable[[int], None]
     cost: Cost | None = None
@@ -100,6 +97,16 @@ class Request:
     _added: dict[str, Variant] = field(default_factory=dict)
     _layers: dict[tuple[object, ...], ChainLayer] = field(default_factory=dict)
     _tables: dict[Chain, Tables] = field(default_factory=dict)
+
+    @property
+    def prepared(self) -> Prepared:
+        """The network of one image."""
+        return self.predicted.prepared
+
+    @property
+    def profile(self) -> DeviceProfile:
+        """Of the device where times are predicted."""
+        return self.predicted.profile
 
     @cached_property
     def whole(self) -> Variant:
@@ -125,7 +132,7 @@ class Request:
     def add(self, plan: Plan) -> None:
         """Let stages have the heights and the order of a plan of one image."""
         rows = plan.options.rows
-        self._added[rows] = of_rows(self.network, self.options, rows, self.profile, plan.order)
+        self._added[rows] = of_rows(self.prepared, rows, self.profile, plan.order)
 
     def chain(self, cuts: Sequence[Cut], ones: Sequence[Variant]) -> Chain:
         """The stages between these cuts, as the algorithms see them."""
@@ -146,23 +153,23 @@ class Request:
             known = self._tables[chain] = Tables(chain, self.images, int(_ROOM * memory))
         return cheapest(chain, self.images, memory, searched=searched, tables=known)
 
-    def candidate(
+    def passage(
         self, cuts: Sequence[Cut], ones: Sequence[Variant], memory: int, searched: int = 0
-    ) -> Candidate | None:
+    ) -> Passage | None:
         """The corrected program's plan for the stages between these cuts."""
         plan = self.cheapest(self.chain(cuts, ones), memory, searched)
         if plan is None:
             return None
-        return Candidate(self.staged(cuts, ones, plan), plan.cost, memory, (cuts, ones))
+        return Passage(self.staged(cuts, ones, plan), plan.cost, memory, (cuts, ones))
 
-    def smaller(self, one: Candidate, most: float) -> Candidate:
+    def smaller(self, one: Passage, most: float) -> Passage:
         """The same way in the least memory in which it costs no more than that."""
         if one.staged_by is None:
             return one
         low, high = 0, one.bytes
         for _ in range(_SHRINKINGS):
             middle = (low + high) // 2
-            found = self.candidate(*one.staged_by, middle)
+            found = self.passage(*one.staged_by, middle)
             if found is not None and found.cost <= most:
                 one, high = found, middle
             else:
@@ -178,18 +185,18 @@ class Request:
 
     @cached_property
     def _ladder(self) -> tuple[Variant, ...]:
-        heights = heights_of(self.network, self.options, self.profile)
+        heights = heights_of(self.predicted)
         ladder = heights.ladder()
         chosen = sorted({round(k * (len(ladder) - 1) / (_HEIGHTS - 1)) for k in range(_HEIGHTS)})
         texts = [heights.rows(ladder[at]) for at in chosen]
         found = []
         for text in dict.fromkeys((*texts, "auto")):
-            found.append(of_rows(self.network, self.options, text, self.profile, None))
+            found.append(of_rows(self.prepared, text, self.profile, None))
             self.tell(len(found))
         return tuple(found)
 
     def _variant(self, images: int) -> Variant:
-        found = of_images(self.network, self.options, images, self.profile)
+        found = of_images(self.prepared, images, self.profile)
         self.tell(images)
         return found
 
@@ -205,7 +212,7 @@ class Request:
         return StagedRequest(self.images, stages, calls, self.several, self.ranks)
 
 
-def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
+def passages(request: Request, memory: int, batching: str) -> list[Passage]:
     """What a way of choosing batches gives within so many bytes, the cheapest first; of those that cost alike the
     smallest.
     """
@@ -215,13 +222,13 @@ def candidates(request: Request, memory: int, batching: str) -> list[Candidate]:
     return [*sorted(alike, key=lambda one: one.bytes), *found[len(alike) :]]
 
 
-Way = Callable[[Request, int], Iterator[Candidate]]
+Way = Callable[[Request, int], Iterator[Passage]]
 
 
 # Ways of paper 000: whole layers on the main path --------------------------------------------------
 
 
-def _fixed(request: Request, memory: int) -> Iterator[Candidate]:
+def _fixed(request: Request, memory: int) -> Iterator[Passage]:
     """All layers with one batch, for every one that fits."""
     count = request.ranks.count
     stages = stages_of((), count, (request.whole,))
@@ -233,7 +240,7 @@ def _fixed(request: Request, memory: int) -> Iterator[Candidate]:
             if all(one == 1 or one in request.several for one in sizes):
                 calls = tuple(Call(0, a, b) for a, b in zip(firsts, sizes, strict=True))
                 cost = _charged(request, stages, calls)
-                yield Candidate(request.called(stages, calls), cost, inside)
+                yield Passage(request.called(stages, calls), cost, inside)
 
 
 def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
@@ -248,11 +255,11 @@ def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -
 def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
     """A way that chooses batches of the layers of the main path, which it takes as a whole."""
 
-    def found(request: Request, memory: int) -> Iterator[Candidate]:
+    def found(request: Request, memory: int) -> Iterator[Passage]:
         cuts, ones = _main_path(request)
         plan = choose(request.chain(cuts, ones), request.images, memory)
         if plan is not None:
-            yield Candidate(request.staged(cuts, ones, plan), plan.cost, memory)
+            yield Passage(request.staged(cuts, ones, plan), plan.cost, memory)
 
     return found
 
@@ -262,10 +269,10 @@ def _main_path(request: Request) -> tuple[Sequence[Cut], Sequence[Variant]]:
     return cuts, [request.whole] * (len(cuts) + 1)
 
 
-def _vbs(request: Request, memory: int) -> Iterator[Candidate]:
+def _vbs(request: Request, memory: int) -> Iterator[Passage]:
     """One batch for all layers is a case of one for each, of which it is known more exactly what it takes."""
     yield from _fixed(request, memory)
-    found = request.candidate(*_main_path(request), memory, SEARCHED)
+    found = request.passage(*_main_path(request), memory, SEARCHED)
     if found is not None:
         yield found
 
@@ -273,7 +280,7 @@ def _vbs(request: Request, memory: int) -> Iterator[Candidate]:
 # Images and rows together ---------------------------------------------------------------------------
 
 
-def _joint(request: Request, memory: int) -> Iterator[Candidate]:
+def _joint(request: Request, memory: int) -> Iterator[Passage]:
     """Cuts, batches and heights at once; what whole layers with batches of their own, or one for all, take is
     among it.
     """
@@ -287,7 +294,7 @@ def _joint(request: Request, memory: int) -> Iterator[Candidate]:
     for bound, cuts, ones in sorted(ways, key=lambda way: way[0]):
         if bound >= kept[-1]:
             break
-        found = request.candidate(cuts, ones, memory)
+        found = request.passage(cuts, ones, memory)
         if found is not None:
             kept = sorted([*kept, found.cost])[:_KEPT]
             yield found

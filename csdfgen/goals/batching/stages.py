@@ -16,20 +16,16 @@ from types import MappingProxyType
 from csdfgen.errors import ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.variants import Variant
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.by_layer import Asked
 from csdfgen.model.describe import plain
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
 from csdfgen.phases.batches import BatchSpec
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.phases.heights import RowSpec, parse_rows
-from csdfgen.planning.candidates import Candidate
 from csdfgen.planning.ordering import Order
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import prepare, several
+from csdfgen.planning.planner import Candidate
+from csdfgen.planning.prepared import Prepared
 
-__all__ = ["Call", "Stage", "StagedRequest", "order_of_request", "plan_of_request", "stages_of"]
+__all__ = ["Call", "Stage", "StagedRequest", "order_of_request", "stages_of"]
 
 POLICY = "batches"
 """What the orders made here are called in a plan."""
@@ -75,7 +71,7 @@ class StagedRequest:
     def rows(self) -> RowSpec:
         """Heights of every layer and input, those of its stage."""
         found: dict[str, Asked] = {}
-        for work in self.ranks.prepared.conversion.actors:
+        for work in self.ranks.phased.conversion.actors:
             if work.kind != "output":
                 name = work.writes[0].tensor.name if work.layer is None else work.name
                 spec = parse_rows(self._stage_of(self.ranks.of[work.name]).one.rows)
@@ -85,7 +81,7 @@ class StagedRequest:
     @property
     def batches(self) -> BatchSpec:
         """Images of every layer's phases, those of its stage."""
-        layers = self.ranks.prepared.conversion.network.layers
+        layers = self.ranks.phased.conversion.network.layers
         found: dict[str, Asked] = {}
         for stage, groups in zip(self.stages, self.groups, strict=True):
             even = len(set(groups[:-1])) <= 1 and groups[-1] <= groups[0]
@@ -99,7 +95,7 @@ class StagedRequest:
     @property
     def said(self) -> str:
         """Stages by the layers that they begin with, and the images of their calls."""
-        layers = self.ranks.prepared.conversion.network.layers
+        layers = self.ranks.phased.conversion.network.layers
         each = []
         for stage, groups in zip(self.stages, self.groups, strict=True):
             runs = [(size, len(list(same))) for size, same in groupby(groups)]
@@ -153,30 +149,20 @@ def _complete(work: ActorWork, phases: int) -> int:
     return work.writes[0].complete[phases - 1] if phases else 0
 
 
-def order_of_request(
-    network: Network, options: PlanOptions, staged: StagedRequest, kernels: KernelSet | None = None
-) -> Candidate:
-    """The order that fires these calls, of which a plan can be made. network: with the request as its batch.
+def order_of_request(prepared: Prepared, staged: StagedRequest) -> Candidate:
+    """The order that fires these calls, of which a plan can be made. prepared: with the request as its batch.
     Raises ScheduleError for calls that do not follow from each other.
     """
     _check(staged)
     asked = replace(
-        options,
+        prepared.options,
         rows=str(staged.rows),
         batches=str(staged.batches),
         frames=staged.images,
         policy=POLICY,
     )
-    prepared = prepare(several(network, staged.images), asked)
-    order = staged.order(prepared.conversion)
-    return Candidate(prepared, POLICY, order, prepared.scratch(kernels))
-
-
-def plan_of_request(
-    network: Network, options: PlanOptions, staged: StagedRequest, kernels: KernelSet | None = None
-) -> Plan:
-    """The plan that fires these calls, everything placed. Raises as `order_of_request`."""
-    return order_of_request(network, options, staged, kernels).planned(kernels)
+    phased = prepared.for_images(staged.images).phased(asked)
+    return Candidate(phased, POLICY, staged.order(phased.conversion))
 
 
 def _check(staged: StagedRequest) -> None:

@@ -8,23 +8,20 @@ from dataclasses import replace
 
 from csdfgen.devices.model import estimate
 from csdfgen.errors import PlanError
-from csdfgen.goals.batching.choice import Chooser, of_requests
-from csdfgen.goals.search import Planner, Progress
-from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.goals.batching.choice import Chooser, OneImage, of_requests
+from csdfgen.goals.search import Progress
 from csdfgen.planning.plan_table import Entry, PlanTable
-from csdfgen.planning.planner import check_network, several
+from csdfgen.planning.prepared import Prepared
 from csdfgen.tuning.use import predicting
 
 __all__ = ["tabled"]
 
 
 def tabled(
-    network: Network,
-    options: PlanOptions,
+    prepared: Prepared,
     requests: Sequence[int],
     budgets: Sequence[int],
-    one_image: Planner,
+    one_image: OneImage,
     progress: Progress | None = None,
 ) -> PlanTable:
     """Plans for all these numbers of images in all these budgets (bytes; 0 for any), each once; for one image
@@ -32,23 +29,24 @@ def tabled(
 
     Raises PlanError where not even one image fits the smallest budget, and what `plan_for_request` raises.
     """
-    profile = predicting(options)
-    check_network(network)
-    single = several(network, 1)
+    options = prepared.options
+    profile = predicting(options, prepared.kernels)
+    single = prepared.for_images(1)
     alone = replace(options, batching="", result="stored", frames=1)
-    choosers = {
-        images: Chooser(
-            of_requests(single, images), replace(options, frames=images), one_image, progress
-        )
-        for images in sorted({*requests} - {1})
-    }
+    choosers = []
+    for images in sorted({*requests} - {1}):
+        of_requests(single.network, images)
+        several = single.for_images(images, lifted=True)
+        asked = replace(options, frames=images)
+        choosers.append(Chooser(replace(several, options=asked), one_image, progress))
     found: dict[tuple[int, int, float], Entry] = {}
     for budget in sorted(budgets, key=lambda size: size or float("inf")):
-        plans = [one_image(single, replace(alone, memory=budget))]
+        plans = [one_image(replace(single, options=replace(alone, memory=budget)))]
         if not found:  # no more than it needs: whatever fits for several images, one image does
-            plans.append(one_image(single, replace(alone, rows=plans[0].options.rows)))
+            rows = plans[0].options.rows
+            plans.append(one_image(replace(single, options=replace(alone, rows=rows))))
         made = [Entry(plan, estimate(plan, profile).seconds) for plan in plans]
-        for chooser in choosers.values():
+        for chooser in choosers:
             with contextlib.suppress(PlanError):
                 made.append(chooser.best(budget))
         for entry in made:

@@ -18,11 +18,10 @@ from csdfgen.devices.costs import Cost, actor_cost
 from csdfgen.devices.model import phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.batching.cuts import Ranks
-from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.lifetimes import lifetimes_of, times_of
-from csdfgen.planning.ordering import Order, named_order
-from csdfgen.planning.planner import Prepared, prepare, several
+from csdfgen.planning.ordering import Order
+from csdfgen.planning.prepared import Phased, Prepared
 
 __all__ = ["Variant", "of_images", "of_rows"]
 
@@ -35,7 +34,7 @@ class Variant:
 
     images: int
     rows: str
-    prepared: Prepared
+    phased: Phased
     ranks: Ranks
     order: Order
     profile: DeviceProfile
@@ -44,8 +43,8 @@ class Variant:
     def seconds(self) -> np.ndarray:
         """Predicted seconds of each layer, of all its images; inputs count with their first reader."""
         found = np.zeros(self.ranks.count)
-        for work in self.prepared.conversion.actors:
-            silent = work.name in self.prepared.sharing.silent
+        for work in self.phased.conversion.actors:
+            silent = work.name in self.phased.sharing.silent
             found[self.ranks.of[work.name]] += sum(phase_seconds(work, self.profile, silent))
         return found
 
@@ -53,8 +52,8 @@ class Variant:
         """What each layer costs, of all its images; inputs count with their first reader."""
         if cost not in self._costs:
             found = np.zeros(self.ranks.count)
-            for work in self.prepared.conversion.actors:
-                silent = work.name in self.prepared.sharing.silent
+            for work in self.phased.conversion.actors:
+                silent = work.name in self.phased.sharing.silent
                 found[self.ranks.of[work.name]] += actor_cost(work, self.profile, silent, cost)
             self._costs[cost] = found
         return self._costs[cost]
@@ -88,14 +87,14 @@ class Variant:
         """Bytes of scratch of every firing."""
         found = np.zeros(len(self.order), np.int64)
         times = times_of(self.order)
-        for actor, sizes in self.prepared.scratch(None).items():
+        for actor, sizes in self.phased.scratch.items():
             found[times[actor]] += sizes
         return found
 
     @cached_property
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
         """Of every buffer its span of ranks, and its bytes that are alive during each firing."""
-        buffers = self.prepared.buffers
+        buffers = self.phased.buffers
         changes = np.zeros((len(buffers), len(self.order) + 1), np.int64)
         for row, one, buffer in zip(
             changes, lifetimes_of(self.order, buffers).each, buffers, strict=True
@@ -106,24 +105,19 @@ class Variant:
         return spans, np.cumsum(changes[:, :-1], axis=1)
 
 
-def of_rows(
-    network: Network, options: PlanOptions, rows: str, profile: DeviceProfile, order: Order | None
-) -> Variant:
+def of_rows(prepared: Prepared, rows: str, profile: DeviceProfile, order: Order | None) -> Variant:
     """One image at these heights. order: that of a plan at these heights, if there is one."""
-    prepared = prepare(network, _bare(options, rows=rows))
-    order = order or named_order(prepared.conversion, "demand")
-    return Variant(1, rows, prepared, Ranks(prepared), order, profile)
+    phased = prepared.phased(_bare(prepared.options, rows=rows))
+    return Variant(1, rows, phased, Ranks(phased), order or phased.on_demand, profile)
 
 
-def of_images(
-    network: Network, options: PlanOptions, images: int, profile: DeviceProfile
-) -> Variant:
+def of_images(prepared: Prepared, images: int, profile: DeviceProfile) -> Variant:
     """So many images in every phase, with all their rows."""
+    options = prepared.options
     asked = _bare(options, rows="whole", frames=images, batches="all" if images > 1 else "")
-    prepared = prepare(several(network, images), asked)
-    ranks = Ranks(prepare(network, _bare(options, rows="whole")))
-    order = named_order(prepared.conversion, "demand")
-    return Variant(images, "whole", prepared, ranks, order, profile)
+    phased = prepared.for_images(images).phased(asked)
+    ranks = Ranks(prepared.phased(_bare(options, rows="whole")))
+    return Variant(images, "whole", phased, ranks, phased.on_demand, profile)
 
 
 def _bare(options: PlanOptions, **changed: object) -> PlanOptions:

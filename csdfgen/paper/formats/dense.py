@@ -18,6 +18,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import runtime
 from csdfgen.model.options import PlanOptions
+from csdfgen.native.backends import kernels_for
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
 from csdfgen.paper.formulas.quantizers import TYPES, Quantizer, Range
 from csdfgen.planning.planner import plan_of
@@ -181,7 +182,9 @@ class _Graph:
 def outputs_of(model: onnx.ModelProto, x: np.ndarray, backend: str = "numpy") -> np.ndarray:
     """What csdfgen gives for (samples, inputs), one sample after the other: float64 (samples, outputs)."""
     network = load(model)
-    frame = runtime.compile(plan_of(network, PlanOptions(backend=backend)), backend=backend)
+    options = PlanOptions(backend=backend)
+    plan = plan_of(network, options, kernels_for(options))
+    frame = runtime.compile(plan, backend=backend)
     (name,) = (tensor.name for tensor in network.outputs)
     x = x.astype(network.inputs[0].dtype)
     return np.concatenate([frame(one[None])[name] for one in x]).astype(np.float64)

@@ -7,22 +7,18 @@ whatever draws a plan asks here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, Layer, Owner
-from csdfgen.native.backends import kernels_for
+from csdfgen.charts.memory import small_memory_chart
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Buffer
 from csdfgen.planning.lifetimes import times_of
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.whole_layers import whole_layers
-from csdfgen.planning.workspaces import Declarations
 
-if TYPE_CHECKING:
-    from csdfgen.planning.plan import Plan
-
-__all__ = ["footprint"]
+__all__ = ["footprint", "notebook_chart"]
 
 _LISTED = 3
 """Tensors of a part that are named; the others are counted."""
@@ -38,7 +34,7 @@ def footprint(plan: Plan) -> Footprint:
     for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
         region = plan.regions[buffer.name]
         rows = np.arange(buffer.rows)
-        low = np.array(region.addresses(0, buffer.rows), np.int64)
+        low = np.array(region.table, np.int64)
         writer, tensors = buffer.writers[0].actor, _written(plan, buffer)
         owners.append(Owner(place[writer], _named(buffer, tensors), buffer.kind, region.pool))
         columns.append((rows, low, low + buffer.row_bytes, lifetime.born, lifetime.gone))
@@ -47,7 +43,7 @@ def footprint(plan: Plan) -> Footprint:
             actor, region = buffer.writers[0].actor, plan.regions[buffer.name]
             sizes = np.array(buffer.sizes, np.int64)
             rows = np.flatnonzero(sizes)
-            low = np.array(region.addresses(0, buffer.rows), np.int64)[rows]
+            low = np.array(region.table, np.int64)[rows]
             at = np.asarray(times[actor])[rows]
             owners.append(Owner(place[actor], buffer.name, "workspace", region.pool))
             columns.append((rows, low, low + sizes[rows], at, at + 1))
@@ -75,11 +71,15 @@ def footprint(plan: Plan) -> Footprint:
     )
 
 
+def notebook_chart(plan: Plan) -> str:
+    """What is alive in a plan by layers, as a notebook shows it."""
+    return small_memory_chart(footprint(plan))
+
+
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
     """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
     found = np.zeros(len(plan.order), np.int64)
-    declared = Declarations(plan.conversion, plan.sharing, plan.rolling, kernels_for(plan.options))
-    for actor, sizes in declared.least(plan.options).items():
+    for actor, sizes in plan.needs.items():
         found[times[actor]] = sizes
     return found
 

@@ -1,0 +1,272 @@
+"""What do plans of a network at different slab heights have in common? Layers are joined and tensors share
+memory once; only what depends on the heights is made for each of them.
+
+    prepared = prepare(network, options, kernels)     # once
+    phased = prepared.at("4")                         # for every height that is tried
+    plan = planned(phased)                            # `planning.planner`
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from math import inf
+
+from csdfgen.errors import InputError, option
+from csdfgen.kernels.steps import KernelSet
+from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import LEAST
+from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
+from csdfgen.phases.heights import RowSpec
+from csdfgen.planning.buffers import Buffer, buffers_of
+from csdfgen.planning.ordering import Order, lower_bound, named_order
+from csdfgen.planning.recompute import recomputed
+from csdfgen.planning.sharing import Sharing, share
+from csdfgen.planning.whole_layers import whole_layer_live
+from csdfgen.planning.workspaces import Declarations, Scratch
+from csdfgen.rewriting.fuse import fuse
+from csdfgen.rewriting.tiles import regions_of, tiled
+
+__all__ = ["ANY", "Phased", "Prepared", "Terms", "converted", "prepare", "recomputing"]
+
+ANY = 2**62
+"""Bytes of what no memory limits."""
+
+_HEAVY = 1 << 18
+"""Bytes of weights that no near cache keeps until the next call."""
+
+_SMALL = 1 << 20
+"""Bytes of whole layers below which scratch for speed would outweigh the rows."""
+
+_ROUGH = 0.05
+"""Share of the work on a bound that proves nearly all of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a plan may take: all that planning knows of what it is made for.
+
+    scratch: bytes of scratch that the kernel of a firing is limited to where it can be; None: as few as cost
+    little time. budget: bytes of arena and outputs up to which kernels get more scratch, which makes them
+    faster; 0: no more than the rows take. together: rows of a firing of a layer with many weights are
+    contiguous, on a backend that reads the weights again for every piece. effort: of searches. exact: the
+    placement is proved, or bounded. enough: bytes of an arena that is small enough; None: the smallest that is
+    found.
+    """
+
+    scratch: int | None = None
+    budget: int = 0
+    together: bool = False
+    effort: str | float = DEFAULTS.effort
+    exact: bool = False
+    enough: int | None = None
+
+    @classmethod
+    def of(cls, options: PlanOptions) -> Terms:
+        """What these options come to. A given memory is there to be used: for scratch, and for rows that are
+        contiguous.
+        """
+        scratch = LEAST // 2 if options.memory else None
+        return cls(
+            0 if options.goal == "memory" or options.recompute > 1 else scratch,
+            ANY if options.goal == "speed" else options.memory,
+            bool(options.memory or options.batching),
+            options.search_effort,
+            options.pack == "exact",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Phased:
+    """A network cut into phases, with the buffers of its rows: all of a plan that does not depend on the order of
+    firings.
+
+    sinks: layers to be completed in turn, where the network is computed in tiles. fine: blocks are of
+    rows that are released together too (see `buffers_of`).
+    """
+
+    options: PlanOptions
+    terms: Terms
+    kernels: KernelSet
+    conversion: Conversion
+    sharing: Sharing
+    sinks: tuple[str, ...] = ()
+    fine: bool = False
+
+    @cached_property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Those of tensors and states."""
+        heavy = _HEAVY if self.terms.together and self.kernels.rereads_weights else inf
+        return buffers_of(
+            self.conversion, self.sharing, fine=self.fine, kept=_kept(self.options), heavy=heavy
+        )
+
+    @cached_property
+    def declared(self) -> Declarations:
+        """What the backend declares for the firings."""
+        return Declarations(self.conversion, self.sharing, self.buffers, self.kernels)
+
+    @cached_property
+    def scratch(self) -> Scratch:
+        """Actor -> the least bytes of scratch of each of its phases, of those that need any."""
+        limit = self.terms.scratch
+        return self.declared.sizes(_little(self.conversion.network) if limit is None else limit)
+
+    @cached_property
+    def on_demand(self) -> Order:
+        """The order in which a phase fires as soon as its reader needs it."""
+        return named_order(self.conversion, "demand")
+
+    @cached_property
+    def rough_bound(self) -> int:
+        """Bytes that no order of the firings has a peak below: within a percent of what more time would prove."""
+        return lower_bound(
+            self.conversion, self.buffers, self.scratch, self.on_demand, share=_ROUGH
+        )
+
+    def in_fine_blocks(self) -> Phased:
+        """The same with blocks of rows that are released together too."""
+        return replace(self, fine=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A network as a backend computes it, at any heights.
+
+    network: its layers joined, in tiles where that was asked for. options: of plans that are made of it; rows,
+    frames, batches, result and the limits among them may be changed. sinks: see `Phased`. apart: operands of a
+    Concat keep buffers of their own (see `share`).
+    """
+
+    network: Network
+    options: PlanOptions
+    kernels: KernelSet
+    sinks: tuple[str, ...] = ()
+    apart: bool = True
+    _sharing: dict[bool, Sharing] = field(default_factory=dict, repr=False)
+    _actors: dict[ActorKey, ActorWork] = field(default_factory=dict, repr=False)
+
+    def at(self, rows: str | RowSpec, **changed: object) -> Phased:
+        """Cut into phases of so many rows. Raises as `phased`. changed: other options."""
+        return self.phased(replace(self.options, rows=str(rows), **changed))  # type: ignore[arg-type]
+
+    def phased(
+        self,
+        options: PlanOptions | None = None,
+        terms: Terms | None = None,
+        *,
+        fine: bool = False,
+    ) -> Phased:
+        """Cut into phases as the options say, by default those of all plans, with 1 row a phase where columns are
+        computed again and no rows are given. Raises InputError for rows or batches that name no layer, and for
+        outputs of other images than an arena keeps.
+        """
+        if options is None:
+            again = self.options.recompute > 1 and self.options.rows == DEFAULTS.rows
+            options = replace(self.options, rows="1") if again else self.options
+        kept, frames = _kept(options), options.frames
+        if kept and self.network.batch != frames:
+            raise InputError(
+                f"{option('result', options.result)}: the arena holds the outputs of {frames} of {self.network.batch} "
+                f"images; take {option('frames', self.network.batch)}, or a batch of {frames}"
+            )
+        conversion = convert(
+            self.network,
+            options.rows,
+            image=options.image,
+            frames=frames,
+            batches=options.batches or 1,
+            known=self._actors,
+        )
+        return Phased(
+            options,
+            terms or Terms.of(options),
+            self.kernels,
+            conversion,
+            self.sharing(kept=kept),
+            self.sinks,
+            fine,
+        )
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """Layers whose outputs need no computation (see `Sharing`)."""
+        return self.sharing(kept=_kept(self.options)).silent
+
+    def sharing(self, *, kept: bool) -> Sharing:
+        """Which tensors share memory. kept: outputs stay in their buffers."""
+        if kept not in self._sharing:
+            self._sharing[kept] = share(
+                self.network,
+                together=self.options.fuse == "full",
+                apart=self.apart,
+                kept=kept,
+                fed=fed_slices(self.network, self.options.image),
+            )
+        return self._sharing[kept]
+
+    def for_images(self, images: int, *, lifted: bool = False) -> Prepared:
+        """The same layers for so many images, which do not touch each other. lifted: see `Network`."""
+        if self.network.batch == images and self.network.lifted >= lifted:
+            return self
+        lifted = lifted or self.network.lifted
+        return replace(self, network=replace(self.network, batch=images, lifted=lifted))
+
+
+def prepare(
+    network: Network, options: PlanOptions, kernels: KernelSet, *, apart: bool = True
+) -> Prepared:
+    """Join layers, and cut them into tiles where the options name tiles. Raises InputError for what is no network,
+    and for tiles that do not fit.
+    """
+    if not isinstance(network, Network):
+        raise InputError(
+            f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
+        )
+    return _in_tiles(Prepared(fuse(network, options.fuse), options, kernels, apart=apart))
+
+
+def converted(network: Network, options: PlanOptions) -> Conversion:
+    """The network, its layers joined, cut into phases as the options say: what its graph is made from. Raises
+    InputError.
+    """
+    joined = fuse(network, options.fuse)
+    return convert(joined, options.rows, image=options.image, frames=options.frames)
+
+
+def recomputing(prepared: Prepared) -> Prepared:
+    """In the tiles that take the least memory for so many times the multiply-accumulates, where more than once was
+    asked for and no tiles are given.
+    """
+    options = prepared.options
+    if options.recompute <= 1 or options.tiles:
+        return prepared
+    found = recomputed(prepared.network, options.recompute)[1].tiles
+    return _in_tiles(replace(prepared, options=replace(options, tiles=found)))
+
+
+def _in_tiles(prepared: Prepared) -> Prepared:
+    if not prepared.options.tiles:
+        return prepared
+    made = tiled(prepared.network, regions_of(prepared.options.tiles))
+    return replace(prepared, network=made.network, sinks=made.sinks, _sharing={}, _actors={})
+
+
+def _kept(options: PlanOptions) -> bool:
+    """Whether outputs are in the arena to the end of a frame."""
+    return options.result == "arena"
+
+
+def _little(network: Network) -> int:
+    """Bytes of scratch that cost little time; less in small networks, which take little time."""
+    small = whole_layer_live(network) < _SMALL and not _of_bytes(network)
+    return LEAST // 2 if small else LEAST
+
+
+def _of_bytes(network: Network) -> bool:
+    """Whether there are sums that become bytes: they are four or eight bytes while they are computed."""
+    return any(
+        operator_of(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
+    )
