@@ -28,6 +28,7 @@ from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
+from csdfgen.planning import prepared as preparation
 from csdfgen.planning.checker import check
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
@@ -603,3 +604,30 @@ def test_what_is_given_up_for_speed_is_said(chain: Network) -> None:
     assert "bytes of rows less alive" in said and "goal 'memory' looks for it" in said
     assert given_up(planned(chain, rows=1), PROFILE) == ""
     assert given_up(planned(chain, goal="memory"), PROFILE) == ""
+
+
+# Once a plan ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [{}, {"goal": "memory"}, {"memory": "64KiB"}, {"rows": 2}, {"requests": 3}, {"fast": 8192, "slow": 1 << 20}],
+    ids=str,
+)  # fmt: skip
+@pytest.mark.parametrize("backend", ["numpy", pytest.param("native", marks=needs_compiler)])
+def test_layers_are_joined_and_share_memory_once_a_plan(
+    chain: Network, monkeypatch: pytest.MonkeyPatch, backend: str, asked: dict[str, Any]
+) -> None:
+    """Whatever heights are tried: they are cut from one prepared network."""
+    calls: list[str] = []
+    homes = {"prepare": choice, "fuse": preparation, "share": preparation}
+    for name, home in homes.items():
+        original = getattr(home, name)
+
+        def counted(*what: Any, name: str = name, original: Any = original, **more: Any) -> Any:
+            calls.append(name)
+            return original(*what, **more)
+
+        monkeypatch.setattr(home, name, counted)
+    csdfgen.plan(chain, backend=backend, **asked)
+    assert sorted(calls) == ["fuse", "prepare", "share"]

@@ -161,3 +161,14 @@ def test_factors_below_one_are_refused(factor: float) -> None:
     assert "\n" not in str(caught.value)
     with pytest.raises(InputError, match="given already"):
         csdfgen.plan(network, recompute=1.5, tiles="0-0:2")
+
+
+@pytest.mark.parametrize(
+    "asked", [{"goal": "memory"}, {"goal": "speed"}, {"memory": "48KiB"}], ids=str
+)
+def test_heights_are_chosen_for_the_network_in_tiles(asked: dict[str, str]) -> None:
+    network = csdfgen.load("zoo:mobilenet_v1_x0_25")
+    plan = csdfgen.plan(network, backend="numpy", recompute=1.3, **asked)  # type: ignore[arg-type]
+    assert plan.options.tiles and len(plan.network.layers) > len(network.layers)
+    if asked.get("goal") != "speed":
+        assert plan.total_bytes <= csdfgen.plan(network, backend="numpy").total_bytes
