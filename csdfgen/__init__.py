@@ -1,14 +1,15 @@
-"""csdfgen: convolutional networks in far less memory, as cyclo-static dataflow over slabs of rows.
+"""csdfgen runs convolutional networks in a fraction of their activation memory, as cyclo-static
+dataflow over slabs of rows.
 
-    net = csdfgen.load("model.onnx")
-    plan = csdfgen.plan(net, rows="auto")
+    network = csdfgen.load("model.onnx")
+    plan = csdfgen.plan(network, memory="512KiB")
     y = runtime.run(plan, x)
 
-    graph = csdfgen.convert(net)             # the CSDF graph, for save_graph, schedule, analyze
-    csdfgen.analyze(graph).throughput        # exact, with what limits it
-    csdfgen.report(net).ok                   # run, measured, compared with onnxruntime
+    graph = csdfgen.convert(network)         # the CSDF graph, for save_graph, schedule, analyze
+    csdfgen.analyze(graph).throughput        # exact, and what limits it
+    csdfgen.report(network).ok               # executed, measured, compared with onnxruntime
 
-Importing this package is cheap: onnx is loaded with the first model.
+Importing this package is cheap: onnx is imported with the first model.
 """
 
 from __future__ import annotations
@@ -68,13 +69,13 @@ _HOMES = {
     "quantize": "csdfgen.precision.quantize",
     "sensitivity": "csdfgen.precision.quantize",
 }
-"""Where a function is imported from, if not from `csdfgen.api`."""
+"""Function -> the module that defines it, if that is not `csdfgen.api`."""
 
 CHARTS["Plan"] = "csdfgen.charts.plans", "notebook_chart"
 
 
 class _Package(ModuleType):
-    """This package, which imports a function when it is first asked for.
+    """This package, which imports a function when it is first used.
 
     A class rather than functions `__getattr__` and `__dir__`, which `help` would list.
     """

@@ -1,4 +1,4 @@
-"""What can a Python program ask in one line? Everything that the command line answers, as values.
+"""Everything that the command line does, in one line of Python each, with values instead of files.
 
     net = csdfgen.load("model.onnx")
     graph = csdfgen.convert(net, rows=2)             # csdfgen MODEL --rows 2 -o graph.xml
@@ -7,10 +7,10 @@
     found = csdfgen.analyze(graph, buffers="live")   # csdfgen analyze graph.xml --buffers
     plan = csdfgen.plan(net)
     csdfgen.save_plan(plan, "plan.json")             # csdfgen schedule MODEL -o plan.json
-    told = csdfgen.report(plan)                      # csdfgen run MODEL --check
+    report = csdfgen.report(plan)                    # csdfgen run MODEL --check
 
-A thin room: each function calls the stages that know, and makes what a command makes. What is
-only about graphs loads nothing of networks. All of it is to be had from `csdfgen` itself.
+Each function calls the stages that a command calls. Functions of graphs alone import nothing of
+networks. `csdfgen` exports all of them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from schedules.throughput import Method
 
     Model = Network | str | os.PathLike[str] | onnx.ModelProto
-    """A network, or what `csdfgen.load` reads one from."""
+    """A network, or a source from which `csdfgen.load` reads one."""
 
 __all__ = [
     "analyze",
@@ -71,14 +71,16 @@ def convert(
     overlap: bool = True,
     serial: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph of a network, or of a model that is loaded first: `csdfgen MODEL -o graph.xml`.
+    """The CSDF graph of a network: `csdfgen MODEL -o graph.xml`.
 
-    rows: rows a phase: a number, "auto", "whole", "paper", "LAYER=N,...", or {"LAYER": N, "*": N}.
-    fuse: "none", "fold" or "full". image: "streamed" or "resident". tokens: "elements" or "rows".
-    rates: "exact" by the row rule, or "paper" by Algorithm 1 of the paper. overlap: with self-loops
-    for the rows that a reader keeps between phases. serial: with a self-loop of one token on every
-    actor, so that none overlaps with itself.
-    Raises InputError for an option that does not exist; ModelError.
+    network: a network, or a model that is loaded first.
+    rows: rows of its output that a layer computes in a phase: a number, "auto", "whole", "paper",
+        "LAYER=N,...", or {"LAYER": N, "*": N}.
+    fuse: "none", "fold" or "full". image: "streamed" or "resident". tokens: the unit of rates,
+    "elements" or "rows". rates: "exact" by the row rule, or "paper" by Algorithm 1 of the base paper.
+    overlap: add a self-loop for the rows that a reader keeps between phases. serial: add a self-loop
+    with one token to every actor, so that no actor overlaps with itself.
+    Raises InputError for an unknown option, ModelError for a model that is not supported.
     """
     from csdfgen.phases.graphs import graph_of
     from csdfgen.phases.heights import parse_rows
@@ -106,14 +108,15 @@ def schedule(
     image: str | None = None,
     tokens: str | None = None,
 ) -> Schedule:
-    """A checked firing order of a graph on one processor, with the capacity that every channel needs
-    for it: `csdfgen schedule GRAPH`. (What runs a network is its plan, see `csdfgen.plan`.)
+    """A checked order of firings of a graph on one processor, with the capacity that every channel
+    needs for it: `csdfgen schedule GRAPH`. (`csdfgen.plan` makes the plan that executes a network.)
 
     graph: a graph, or a network, which is converted with `rows`, `fuse`, `image` and `tokens` as in
-        `convert`. capacities: channel name -> tokens that must do.
+        `convert`. capacities: channel name -> the most tokens that it may contain.
     policy: "demand", "eager", "layers", "bounded" or "self-timed".
-    Raises InconsistentError, DeadlockError; GraphError for capacities or a policy that do not fit;
-    InputError for options of networks beside a graph.
+    iterations: number of graph iterations (images) in the order.
+    Raises InconsistentError, DeadlockError; GraphError for capacities or a policy that do not fit
+    the graph; InputError for options of a network if a graph is given.
     """
     from schedules.check import check
     from schedules.static import static_schedule
@@ -141,15 +144,17 @@ def analyze(
     tokens: str | None = None,
     overlap: bool | None = None,
 ) -> Analysis:
-    """Whether a graph is consistent and live, how fast it is, in which buffers: `csdfgen analyze`.
+    """Consistency, liveness, throughput, latency and storage of a graph: `csdfgen analyze`.
 
-    graph: a graph, or a network, which is converted as in `convert`, unless said otherwise with
-        rows "paper", tokens "rows" and without overlap self-loops, as the command does.
-    capacities: channel name -> tokens, which limit throughput and latency. buffers: "none", "live"
-    (the least storage without deadlock), "maximal" (with the highest throughput) or "front" (all
-    trade-offs), counted in `unit` ("tokens", of a network "bytes", unless it is given), sought for `seconds`.
-    Raises GraphError for a graph or capacities that are not valid; InputError for options of
-    networks beside a graph. A graph that is inconsistent or deadlocks is an answer.
+    graph: a graph, or a network, which is converted as in `convert`; the defaults for a network are
+        rows "paper", tokens "rows" and no overlap self-loops, as in the command.
+    capacities: channel name -> tokens, which limit throughput and latency.
+    buffers: "none", "live" (the least storage without deadlock), "maximal" (with the highest
+        throughput) or "front" (the Pareto front of storage and throughput).
+    unit: what is minimised, "tokens" or "bytes"; by default bytes for a network, tokens for a graph.
+    seconds: how long the least storage is searched for before bounds are returned.
+    Raises GraphError for an invalid graph or invalid capacities; InputError for options of a network
+    if a graph is given. That a graph is inconsistent or deadlocks is a result, not an error.
     """
     from schedules import analysis
 
@@ -167,11 +172,11 @@ def analyze(
 
 
 def save_graph(graph: CsdfGraph, path: str | os.PathLike[str]) -> None:
-    """Write a graph: .xml for the SDF3 tools, .json lossless, .dot to draw. The same graph gives the
-    same bytes.
+    """Write a graph as .xml for the SDF3 tools, .json lossless, or .dot to draw. Equal graphs give
+    equal bytes.
 
-    Raises InputError for another suffix or a file that cannot be written; GraphError for a graph
-    that is malformed.
+    Raises InputError for another suffix or a file that cannot be written; GraphError for a malformed
+    graph.
     """
     suffix = _suffix(path, (".xml", ".json", ".dot"), "written")
     if suffix == ".xml":
@@ -191,7 +196,9 @@ def save_graph(graph: CsdfGraph, path: str | os.PathLike[str]) -> None:
 
 
 def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
-    """Read a graph from .xml (of SDF3, of Kiter or ours) or .json. Raises InputError, GraphError."""
+    """Read a graph from .xml (of SDF3, Kiter or csdfgen) or .json. Raises InputError for a file that
+    cannot be read, GraphError for an invalid graph.
+    """
     if _suffix(path, (".xml", ".json"), "read") == ".xml":
         from sdf3_bridge import sdf3xml
 
@@ -206,7 +213,7 @@ def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
 
 def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
     """Write a plan as JSON, for `read_plan` and `csdfgen run MODEL --plan`; or a table of plans, for
-    `read_plan_table`. Raises InputError.
+    `read_plan_table`. Raises InputError for a file that cannot be written.
     """
     from csdfgen.planning.plan_file import write_plan
     from csdfgen.planning.plan_table import PlanTable, write_table
@@ -218,9 +225,9 @@ def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
-    """The table of plans in a file, each checked against its network, for `runtime.compile_table`.
+    """The table of plans in a file, for `runtime.compile_table`. Each plan is checked.
 
-    network: of one image. Raises as `read_plan`.
+    network: the network of one image. Raises as `read_plan`.
     """
     from csdfgen.native.backends import kernels_for
     from csdfgen.planning.plan_table import read_table
@@ -230,12 +237,14 @@ def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
 
 
 def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
-    """The plan in a file, checked against its network. Weights are the network's; a file has none.
+    """The plan in a file, checked with its network. The weights come from the network; a plan file has
+    none.
 
     path: a plan, or a schedule of the network's graph. network: loaded with the shapes and the batch
-        that the plan is for; a model that is still to be loaded is loaded with them.
-    Raises PlanError where file and network do not fit each other, and what a plan that cannot run
-    raises: ScheduleError, CapacityExceededError; InputError for a file that cannot be read.
+        of the plan; a model that is not loaded yet is loaded with them.
+    Raises PlanError if the plan is for another network or other shapes; ScheduleError or
+    CapacityExceededError for a plan that cannot be executed; InputError for a file that cannot be
+    read.
     """
     from csdfgen.native.backends import kernels_for
     from csdfgen.planning.saved import read_saved
@@ -266,18 +275,19 @@ def report(
     seed: int = 0,
     result: str | None = None,
 ) -> Report:
-    """Run a model, measure its memory and its time, compare it with onnxruntime: `csdfgen run MODEL
-    --check`.
+    """Execute a model, measure its memory and its time, and compare its outputs with onnxruntime's:
+    `csdfgen run MODEL --check`.
 
     model: a plan, or a model or network, which is planned with `rows`, `fuse` and `image` as in
-        `csdfgen.plan`. inputs: an array, or arrays by input name; random ones of this `seed`
-        without. check: "outputs", "layers" (one by one), or None (onnxruntime is left out).
-    reference: what onnxruntime runs, by default the file (or the name of the zoo) that the network
-        was loaded from. threads: of matrix products, on both sides. repeat: frames that are timed;
-        the median counts. result: what becomes of outputs, as in `csdfgen.plan`; "streamed": rows
-        are compared as they are made, and not stored.
-    `report(...).ok` says whether the outputs are onnxruntime's; a difference is no error.
-    `runtime.report.to_json` has it as JSON values. Raises InputError, ModelError.
+        `csdfgen.plan`. inputs: an array, or arrays by input name; without it, random arrays of this
+        `seed`. check: "outputs", "layers" (every layer), or None (onnxruntime is not called).
+    reference: what onnxruntime executes, by default the file (or zoo name) from which the network was
+        loaded. threads: threads of matrix products, on both sides. repeat: number of frames that are
+        timed; the median is reported. result: where outputs are stored, as in `csdfgen.plan`; with
+        "streamed" rows are compared as they are computed, and not stored.
+    `report(...).ok` states whether the outputs are equal; a difference is not an error.
+    `runtime.report.to_json` converts the report to JSON values. Raises InputError for inputs or options
+    that do not fit, ModelError for a model that is not supported.
     """
     from threadpoolctl import threadpool_limits
 
@@ -308,11 +318,11 @@ def report(
         )  # fmt: skip
 
 
-# What is given ----------------------------------------------------------------------------------
+# Arguments --------------------------------------------------------------------------------------
 
 
 def _network(model: Model, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Network:
-    """A network as it is, anything else loaded."""
+    """The given network, or the network of the model, which is loaded."""
     from csdfgen.model.network import Network
     from csdfgen.reading.loader import load
 
@@ -322,7 +332,7 @@ def _network(model: Model, shapes: Mapping[str, tuple[int, ...]] | None = None) 
 def _graph(
     given: CsdfGraph | Model, options: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> CsdfGraph:
-    """A graph as it is, anything else converted."""
+    """The given graph, or the graph of the network, which is converted."""
     if isinstance(given, CsdfGraph):
         _refuse(options, "a graph")
         return given
@@ -334,13 +344,13 @@ def _given(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _refuse(options: Mapping[str, Any], what: str) -> None:
-    """Options that say how a network is cut have no effect on what has been cut."""
+    """Raises InputError for options that divide a network into phases: `what` is divided already."""
     for name, value in _given(options).items():
         raise InputError(f"{option(name, value)} is for networks; {what} is cut already")
 
 
 def _only(network: Network, array: np.ndarray) -> dict[str, np.ndarray]:
-    """One array, by the name of the one input."""
+    """The array, by the name of the network's only input."""
     names = [tensor.name for tensor in network.inputs]
     if len(names) != 1:
         raise InputError(f"one array for {len(names)} inputs; give a dict with {', '.join(names)}")
@@ -348,7 +358,7 @@ def _only(network: Network, array: np.ndarray) -> dict[str, np.ndarray]:
 
 
 def _span(network: Network) -> tuple[float, float] | None:
-    """What a network of the zoo was made for; None for any other."""
+    """The range of pixels of a network of the zoo; None for any other network."""
     from csdfgen.reading.zoo import is_zoo_name, look_up
 
     return look_up(network.source)[0].pixels if is_zoo_name(network.source) else None

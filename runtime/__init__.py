@@ -1,9 +1,9 @@
-"""runtime: executes plans in one arena, and compares with onnxruntime.
+"""runtime executes plans in one arena, and compares the outputs with onnxruntime's.
 
 y = runtime.run(plan, x)            # one frame
 frame = runtime.compile(plan)       # many frames: compiled once
 y = frame(x)
-frame(x, on_rows=f)                 # no output is stored: f gets its rows as they are made
+frame(x, on_rows=f)                 # no output is stored: f gets its rows as they are computed
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
 ) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
-    taps: names of tensors whose values are kept, see `Executable.taps`. threads: of matrix products.
-    backend: whose kernels compute: "native" (C, built once on this machine), "numpy", "auto" (native where
-    it can be built), or by default those that the plan was made for. watchers: functions that see rows of
-    tensors as they are made (`bound.Watcher`).
-    Raises what the checker raises for a plan that is not sound (ScheduleError, CapacityExceededError,
-    PlanError), InputError for an unknown backend, ToolError where native code cannot be built.
+    taps: names of tensors whose values are kept (`Executable.taps`).
+    threads: number of threads that share the work of large steps.
+    backend: "native" (C, built once on this machine), "numpy", "auto" (native if it can be built), or
+        "", the backend for which the plan was made.
+    watchers: tensor name -> a function that gets its rows as they are computed (`bound.Watcher`).
+    Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not sound, InputError
+    for an unknown backend, ToolError if native code cannot be built.
     """
     from csdfgen.errors import PlanError, option
     from csdfgen.native.backends import kernels_for, settled
@@ -62,7 +63,7 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
 def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> TableProgram:
     """A program for a table of plans: `serve = compile_table(table); y = serve(images, memory=free)`.
 
-    threads, backend: as in `compile`; the table's plans are for one backend. Raises as `compile`.
+    threads, backend: as in `compile`; all plans of the table use one backend. Raises as `compile`.
     """
     from csdfgen.native.backends import kernels_for, settled
     from csdfgen.planning.plan_table import PlanTable
@@ -75,7 +76,7 @@ def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> T
 
 
 def _check(given: object, kind: type, maker: str) -> None:
-    """Raises InputError for what is compiled without having been planned."""
+    """Raises InputError if `given` is not a plan or table, with the function that makes one."""
     from csdfgen.errors import InputError
 
     if not isinstance(given, kind):
@@ -91,10 +92,11 @@ def run(
     out: Mapping[str, np.ndarray] | None = None,
     on_rows: OnRows | None = None,
 ) -> dict[str, np.ndarray]:
-    """One frame: x is an array or a dict by input name; the outputs come as a dict by output name.
+    """Execute one frame, and return its outputs by name. For many frames see `compile`.
 
-    out: arrays for outputs. on_rows: gets rows of outputs as they are made, and nothing is stored
-    (`session.OnRows`). Raises InputError where shapes or dtypes do not fit. For many frames see
-    `compile`.
+    x: an array, or arrays by input name, in the shapes of the model. out: arrays into which outputs
+        are written. on_rows: a function that gets rows of outputs as they are computed
+        (`session.OnRows`); outputs are then not stored.
+    Raises InputError for shapes or types that do not fit, and as `compile`.
     """
     return compile(plan)(x, out=out, on_rows=on_rows)

@@ -1,4 +1,4 @@
-"""Firing orders and capacities of CSDF graphs: made, checked, kept in files.
+"""Orders of firings and capacities of CSDF graphs: search, check, and files.
 
 schedule = SCHEDULERS["demand"](graph, 1)
 check(graph, schedule)
@@ -28,4 +28,4 @@ __all__ = [
 SCHEDULERS: Mapping[str, Callable[[CsdfGraph, int], Schedule]] = MappingProxyType(
     {"demand": demand_driven, "eager": eager, "layers": layers, "bounded": bounded}
 )
-"""Name -> (graph, iterations) -> schedule."""
+"""Policy -> function of a graph and a number of iterations that returns a schedule."""

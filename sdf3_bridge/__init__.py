@@ -1,5 +1,5 @@
-"""The bridge to SDF3 and Kiter: graphs in their XML, names as the tools can print them, the tools
-asked (`sdf3_bridge.engines`).
+"""The bridge to SDF3 and Kiter: their XML, names that survive what they print, and calls of the tools
+(`sdf3_bridge.engines`).
 
 sdf3xml.write("graph.xml", graph)
 graph = sdf3xml.read("graph.xml")

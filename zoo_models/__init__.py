@@ -1,11 +1,10 @@
-"""Networks that are built here from nothing but numbers: published topologies with seeded random
-weights.
+"""Published network topologies with seeded random weights.
 
     entry, height, width = zoo_models.parse("resnet18@160x256")
     model = entry.build(height, width)          # an onnx.ModelProto
 
-No trained weight is shipped or fetched. Every entry says who published the network, and how many
-parameters and multiply-accumulates were printed for it; the tests hold both.
+No trained weights are shipped or downloaded. Every entry names the source of the network and the
+published number of parameters and multiply-accumulates, which the tests compare.
 """
 
 from __future__ import annotations
@@ -97,22 +96,19 @@ ALIASES: Mapping[str, str] = MappingProxyType(
         "zfnet": "zfnet512",
     }
 )
-"""Other names that files and papers use -> names of the zoo. Capitals, points and dashes do not
-matter in either.
-"""
+"""Names in files and papers -> names of the zoo. Capitals, points and dashes are ignored in both."""
 
 MAX_SIZE = 2**16
-"""Rows or columns of an image; a typing error should not build for minutes."""
+"""Largest number of rows or columns of an image, so that a typing error does not build for minutes."""
 
 _SPELLING = re.compile(r"(?:zoo:)?(?P<name>[^@]*)(?:@(?P<height>[0-9]+)[x×X](?P<width>[0-9]+))?")
 
 
 def parse(text: str) -> tuple[ZooEntry, int, int]:
-    """The network and the image size that "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" asks for (the
-    "zoo:" may be missing).
+    """The network, height and width of "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"; "zoo:" may be missing.
 
-    Raises ZooError: an unknown name (with the nearest ones), a size that is none, and one that does
-    not go through the network (with the smallest that does).
+    Raises ZooError for an unknown name (with the nearest ones), an invalid size, and a size that the
+    network does not support (with the smallest that it does).
 
     >>> entry, height, width = parse("zoo:vgg16@64x96")
     >>> entry.name, height, width
@@ -159,7 +155,7 @@ _BY_PLAIN_NAME: Mapping[str, str] = MappingProxyType(
 
 
 def _require(entry: ZooEntry, height: int, width: int) -> None:
-    """Raises ZooError for an image that does not go through the network."""
+    """Raises ZooError for an image size that the network does not support."""
     if not 0 < min(height, width) <= max(height, width) <= MAX_SIZE:
         raise ZooError(
             f"{entry.name}: an image has 1 to {MAX_SIZE} rows and columns, not {height}x{width}"
