@@ -89,7 +89,7 @@ def swept_profile(found: dict[str, LineFit]) -> DeviceProfile:
             "Whole convolutions were swept, none of less than 0.2 ms: the launch is where their line meets zero work, and is no "
             "measurement of a short phase. With many phases it dominates, and the figures are an upper bound at best.",
             "Kinds other than 1x1, 3x3, 5x5 and 7x7 convolutions are those of the jetson-tx2 profile.",
-            "The sweep's conditions (clocks, library, channel counts) are not recorded; docs/devices.md holds it against layers.",
+            "The sweep's conditions (clocks, library, channel counts) are not recorded; docs/devices.md compares it with layers.",
         ),
     )
 
