@@ -59,7 +59,7 @@ def told_of_frames(found: Frames, profile: DeviceProfile) -> list[tuple[str, str
         ),
         (
             "rate",
-            f"{rate(found.rate)} on one processor, in any order; predicted on {profile.name}",
+            f"{rate(found.rate)} on one processor; predicted on {profile.name}",
         ),
         (
             "pipeline",

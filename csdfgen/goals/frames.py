@@ -1,8 +1,8 @@
 """What does it cost, and what does it bring, that the next image enters before the last has left?
 
 Memory is the arena of the order of several images against that of one. On one processor the rate is
-that of any order: phases take as long, whoever is in between. What more memory can bring is a
-pipeline with a processor for every actor: each tensor then has a room of its own, of as many rows as
+that of the phases one after the other, of which those of several images take less time an image. What
+more memory can bring is a pipeline with a processor for every actor: each tensor then has a room of its own, of as many rows as
 the order holds of it at most, and every phase starts as soon as its rows and its room are there.
 That is self-timed execution, so that its throughput is the highest in these rooms. The rooms are not
 the arena: rows lie in it at offsets that only the one order keeps apart.
@@ -67,13 +67,13 @@ def frames_of(plan: Plan, one: Plan, profile: DeviceProfile) -> Frames:
     the profile has no cost for an operator.
     """
     frames = plan.conversion.frames
-    seconds = estimate(one, profile).seconds
+    seconds = estimate(plan, profile).seconds
     return Frames(
         frames,
         in_flight(plan.rolling, plan.lifetimes, frames),
         plan.planned_bytes,
         one.planned_bytes,
-        1 / seconds if seconds else None,
+        frames / seconds if seconds else None,
         _pipeline(plan, profile),
         _pipeline(one, profile),
     )

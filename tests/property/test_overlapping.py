@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,3 +94,16 @@ def test_rates_of_whole_layers_are_those_of_arithmetic() -> None:
     assert found.rate is not None and abs(found.rate * sum(layers) - 1) < 1e-9
     assert found.pipeline_of_one.rate is not None
     assert 1 / sum(layers) < found.pipeline_of_one.rate <= 1 / max(layers) * (1 + 1e-4)
+
+
+def test_the_rate_of_a_request_counts_what_its_batches_save() -> None:
+    """Layers that compute several images at once read their weights once for them."""
+    from csdfgen.devices.model import estimate
+
+    network = csdfgen.load("zoo:lenet5")
+    plan = csdfgen.plan(network, requests=8, memory="400KiB", backend="numpy")
+    profile = profile_of(DEFAULT_DEVICES["numpy"])
+    one = csdfgen.plan(network, backend="numpy")
+    found = frames_of(plan, one, profile)
+    assert found.rate == pytest.approx(8 / estimate(plan, profile).seconds)
+    assert found.rate > 1.5 / estimate(one, profile).seconds
