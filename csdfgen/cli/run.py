@@ -30,6 +30,7 @@ from csdfgen.cli.terminal import (
     stages,
     table,
 )
+from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.files import write_json
 from csdfgen.goals.choice import profile_for
@@ -46,6 +47,7 @@ from csdfgen.planning.saved import SavedPlan, read_saved
 from runtime.images import (
     ImageOptions,
     check_output_path,
+    read_frames,
     read_inputs,
     read_labels,
     top_classes,
@@ -61,6 +63,9 @@ _SHOWN_IMAGES = 4
 
 _COMPUTED_BY = frozenset({"backend", "fallback"})
 """Options that say who computes a plan, not what it is."""
+
+_PREDICTED_BY = frozenset({"device", "tuning"})
+"""Options that say by what its time is predicted."""
 
 _OF_TABLES = frozenset({"memory", "frames", "batching"})
 """Options that say which plan of a table is run."""
@@ -123,19 +128,24 @@ def run_model(request: RunRequest) -> None:
                 report, request.model, feeds, outputs, request.check, stage=stage
             )
         # a plan of one image runs without the files by which its times were predicted
-        several = plan.conversion.frames > 1
-        profile = profile_for(plan.options if several else DEFAULTS)
+        asked = _PREDICTED_BY & request.options.wishes.keys()
+        timed_by = plan.options if asked or plan.conversion.frames > 1 else DEFAULTS
+        profile = profile_for(timed_by)
+        predicted = 1e3 * estimate(plan, profile).seconds if asked else None
         told = frames_facts(network, plan, profile)
     spent = by_layer(firings)
     if request.as_json:
         memories = memories_facts(plan)
         values = {**to_json(report), **({"memories": memories} if memories else {})}
         values |= {"frames": told.to_json()} if told is not None else {}
+        values |= {"predicted_ms": predicted} if predicted is not None else {}
         if request.layers:
             values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
         print(json.dumps(values, indent=2, allow_nan=False))
     else:
         _print_report(report, request)
+        if predicted is not None:
+            console().print(f"predicted  {predicted:,.3f} ms on {profile.name}")
         show_frames(told, profile)
         if request.layers:
             _print_layers(spent, peak and peak * request.threads)
@@ -211,13 +221,15 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         stage("planning")
         return plan_network(network, request.options, stage=stage), network
     wishes = request.options.wishes
-    saved = read_saved(request.plan, wishes.get("memory", 0), wishes.get("frames", 0))
+    images = wishes.get("frames", 0) or request.options.batch or 0
+    saved = read_saved(request.plan, wishes.get("memory", 0), images)
     _check_agreement(saved, request.options)
-    try:
-        network = load_network(request.model, ModelOptions(shapes=saved.inputs))
-    except CsdfgenError as error:
-        message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
-        raise PlanError(message, where=saved.where) from None
+    network = _loaded(request.model, saved)
+    if saved.of_table and not images and request.inputs:
+        frames = read_frames(request.inputs, replace(network, batch=1), _images(request))
+        images = sum(len(next(iter(arrays.values()))) for arrays in frames)
+        saved = read_saved(request.plan, wishes.get("memory", 0), images)
+        network = _loaded(request.model, saved)
     if network.batch != saved.batch:
         raise PlanError(
             f"is for {counted(saved.batch, 'image')} in inputs of {network.batch}",
@@ -225,19 +237,26 @@ def _plan_of(request: RunRequest, stage: Stage) -> tuple[Plan, Network]:
         )
     stage("reading the plan")
     of = saved.planned_with
-    kernels = kernels_for(of) if of else kernels_of(request.options.wishes.get("backend", AUTO))
+    kernels = kernels_for(of) if of else kernels_of(wishes.get("backend", AUTO))
     plan = saved.plan(network, kernels)
-    chosen = {
-        name: request.options.wishes[name] for name in _COMPUTED_BY & request.options.wishes.keys()
-    }
+    chosen = {name: wishes[name] for name in (_COMPUTED_BY | _PREDICTED_BY) & wishes.keys()}
     return replace(plan, options=replace(plan.options, **chosen)), network
+
+
+def _loaded(model: str, saved: SavedPlan) -> Network:
+    """The network as a plan needs it."""
+    try:
+        return load_network(model, ModelOptions(shapes=saved.inputs))
+    except CsdfgenError as error:
+        message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
+        raise PlanError(message, where=saved.where) from None
 
 
 def _check_agreement(saved: SavedPlan, options: ModelOptions) -> None:
     """What the user asks for is what the file was made with. Raises PlanError."""
-    free = _COMPUTED_BY | (_OF_TABLES if saved.of_table else frozenset())
+    free = _COMPUTED_BY | _PREDICTED_BY | (_OF_TABLES if saved.of_table else frozenset())
     for name in (name for name in options.wishes if name not in free):
-        raise PlanError(f"is a plan already; leave --{name} out", where=saved.where)
+        raise PlanError(f"is a plan already; leave {options.flag(name)} out", where=saved.where)
     for name in CONVERSION:
         wanted, there = getattr(options, name), saved.options[name]
         if (

@@ -445,11 +445,16 @@ def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:
     for layer in network.layers:
         height, rows = layer_height(spec, layer)
         total += _slab_count(rows, height)
-        if total * frames > MAX_PHASES:
+        if total > MAX_PHASES:
             raise InputError(
                 f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
                 f"are planned; use taller slabs ({option('rows', 'whole')})"
             )
+    if total * frames > MAX_PHASES:
+        raise InputError(
+            f"{frames} images in one order have {total * frames} phases, at most {MAX_PHASES} are planned; plan at most "
+            f"{MAX_PHASES // total} images, and run the others after them"
+        )
 
 
 def _slab_count(rows: int, height: int | tuple[int, ...]) -> int:

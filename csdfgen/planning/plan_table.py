@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from csdfgen.errors import InputError, PlanError, option
@@ -170,23 +170,28 @@ class TableFile:
         return max(plan.batch for plan, _ in self.plans)
 
     def chosen(self, memory: int = 0, images: int = 0) -> PlanFile:
-        """Of the plans of at most so many bytes (0: any) and of so many images (0: any) the one that takes the least
-        time an image. Raises PlanError where there is none.
+        """Of the plans of at most so many bytes (0: any) the one that takes the least time an image, for so many
+        images (0: its own), of which it runs its own number at a time. Raises PlanError where there is none.
         """
         fitting = [
             (seconds / plan.batch, plan)
             for plan, seconds in self.plans
-            if (not memory or plan.arena <= memory) and images in (0, plan.batch)
+            if (not memory or plan.arena <= memory) and images % plan.batch == 0
         ]
         if not fitting:
             sizes = ", ".join(str(size) for size in sorted({plan.batch for plan, _ in self.plans}))
             least = min(plan.arena for plan, _ in self.plans)
+            hint = f" in {memory:,} bytes" if memory else "; add a plan for 1 image"
             raise PlanError(
-                f"has {len(self.plans)} plans, of {sizes} images, the smallest of {least:,} bytes; none is of "
-                f"{images or 'any number of'} images in {memory:,} bytes",
+                f"has {len(self.plans)} plans, of {sizes} images, the smallest of {least:,} bytes; none divides "
+                f"{images or 'any number of'} images{hint}",
                 where=self.where,
             )
-        return min(fitting, key=lambda one: (one[0], -one[1].arena))[1]
+        plan = min(fitting, key=lambda one: (one[0], -one[1].arena))[1]
+        if images in (0, plan.batch):
+            return plan
+        shapes = {name: (images, *shape[1:]) for name, shape in plan.inputs.items()}
+        return replace(plan, batch=images, inputs=MappingProxyType(shapes))
 
     def table(self, network: Network, kernels: KernelSet) -> PlanTable:
         """The table for a network, loaded for any number of images, on a backend. Raises what a plan from a file

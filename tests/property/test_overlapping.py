@@ -102,7 +102,7 @@ def test_the_rate_of_a_request_counts_what_its_batches_save() -> None:
 
     network = csdfgen.load("zoo:lenet5")
     plan = csdfgen.plan(network, requests=8, memory="400KiB", backend="numpy")
-    profile = profile_of(DEFAULT_DEVICES["numpy"])
+    profile = profile_of("numpy-core")
     one = csdfgen.plan(network, backend="numpy")
     found = frames_of(plan, one, profile)
     assert found.rate == pytest.approx(8 / estimate(plan, profile).seconds)

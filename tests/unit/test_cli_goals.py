@@ -13,10 +13,13 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import numpy as np
 import onnx
 import pytest
 
 import csdfgen
+from csdfgen.devices.catalogue import device as profile_of
+from csdfgen.devices.model import estimate
 from csdfgen.native.backends import kernels_for
 from tests.command import Call, refused
 from tests.small_models import residual_classifier
@@ -151,6 +154,42 @@ def test_graphs_and_plans_take_no_goal(call: Call) -> None:
     assert said.startswith("plan.json: is a plan already; leave --goal out")
     said = refused(call("run", "net.onnx", "--plan", "plan.json", "--pareto"))
     assert "leave --plan out" in said
+
+
+def test_requests_are_spoken_of_as_requests(call: Call) -> None:
+    assert call("schedule", "net.onnx", "--requests", "4", "-o", "four.json").code == 0
+    said = refused(call("run", "net.onnx", "--plan", "four.json", "--requests", "2"))
+    assert said == "four.json: is a plan already; leave --requests out"
+    said = refused(call("schedule", "net.onnx", "--requests", "1000000", "--memory", "8KiB"))
+    assert "1000000 images in one order have" in said and "slab" not in said
+
+
+def test_a_table_runs_as_many_images_as_are_asked_for_or_given(call: Call) -> None:
+    assert call("schedule", "net.onnx", "--requests", "1,3", "-o", "table.json").code == 0
+    rng = np.random.default_rng(0)
+    for images in (1, 2, 6):
+        np.save("x.npy", rng.normal(size=(images, 3, 16, 12)).astype(np.float32))
+        asked = ("run", "net.onnx", "--plan", "table.json", "--check", "--json")
+        for more in ((), ("--requests", str(images)), ("--batch", str(images))):
+            found = call(*asked, "--input", "x.npy", *more)
+            assert found.code == 0, found.err
+            assert found.json["ok"] and found.json["batch"] == images
+    said = refused(call(*asked, "--requests", "5", "--memory", "100"))
+    assert "none divides 5 images in 100 bytes" in said
+    table = json.loads(Path("table.json").read_text())
+    table["plans"] = [one for one in table["plans"] if one["plan"]["batch"] > 1]
+    Path("table.json").write_text(json.dumps(table))
+    assert "none divides 5 images; add a plan for 1" in refused(call(*asked, "--requests", "5"))
+
+
+def test_a_plan_is_predicted_on_the_device_that_is_asked_for(call: Call) -> None:
+    device = kernels_for(None).profile
+    assert call("schedule", "net.onnx", "-o", "plan.json").code == 0
+    asked = ("run", "net.onnx", "--plan", "plan.json", "--device", device)
+    assert f"on {device}" in call(*asked).out
+    plan = csdfgen.plan(csdfgen.load("net.onnx"))
+    seconds = estimate(plan, profile_of(device)).seconds
+    assert call(*asked, "--json").json["predicted_ms"] == pytest.approx(1e3 * seconds)
 
 
 # Ctrl-C -----------------------------------------------------------------------------------------
