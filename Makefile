@@ -7,7 +7,7 @@
 #   make bench-speed     native code beside onnxruntime, in time and memory (needs a C compiler); rewrites docs/performance.md and a table of README.md; ten minutes
 #   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
-#   make bench-int8      int8 networks beside the same in float and onnxruntime's int8 (needs a C compiler); rewrites the table of docs/int8.md; three minutes
+#   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino (needs a C compiler); rewrites the table of docs/int8.md; three minutes
 #   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program; rewrites a table of docs/performance.md; a minute
 #   make bench-boards    memory of three networks as C on a Cortex-M7 and M55, run under qemu (needs arm-none-eabi-gcc and qemu-system-arm); rewrites a table of docs/boards.md; three minutes
 #   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
@@ -70,7 +70,7 @@ bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 bench-kernels: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_kernels $(ARGS)
 
-bench-int8: $(VENV)/.stamp-test
+bench-int8: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_int8 $(ARGS)
 
 bench-endurance: $(VENV)/.stamp-test
