@@ -68,31 +68,31 @@ class BoundProgram:
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
     ) -> None:
-        self._plan, self._kernels, self._program = plan, kernels, lower(plan, kernels)
+        self._plan, self._kernels, self.program = plan, kernels, lower(plan, kernels)
         self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
-        self.frames, self.firings = self._program.frames, len(self._program.code)
+        self.frames, self.firings = self.program.frames, len(self.program.code)
         self._results = {
             one.name: one.tensor
             for one in plan.network.outputs
-            if one.tensor is not None and one.name in self._program.results
+            if one.tensor is not None and one.name in self.program.results
         }
         self.results = self._results.keys()
         self._ports = {
             (port.name, port.image, port.output): number
-            for number, port in enumerate(self._program.ports)
+            for number, port in enumerate(self.program.ports)
         }
-        self._bind(memory or kernels.allocate(guarded(self._program.pools)))
+        self._bind(memory or kernels.allocate(guarded(self.program.pools)))
 
     @property
     def packed_bytes(self) -> int | None:
         """Bytes of weights as the kernels have them, without those of the network; None where that is not
         known.
         """
-        return self._program.constants.packed_bytes or None
+        return self.program.constants.packed_bytes or None
 
     def _bind(self, memory: Storage) -> None:
         self._memory, self._looks = memory, _Looks(memory)
-        self._bound = self._kernels.bind(self._program, memory)
+        self._bound = self._kernels.bind(self.program, memory)
         self._cut: dict[tuple[int, bool], list[Runs]] = {}
         self._held: list[Callable[[], bool]] = []
 
@@ -147,7 +147,7 @@ class BoundProgram:
 
     def _some(self, start: int, stop: int, handing_on: bool) -> Runs:
         """Firings [start, stop) of a run, and behind each what looks at memory."""
-        program, found, waiting = self._program, list[Callable[[], None]](), list[int]()
+        program, found, waiting = self.program, list[Callable[[], None]](), list[int]()
         for number in range(start, stop):
             waiting += program.code[number]
             looks: Runs = []
@@ -183,7 +183,7 @@ class BoundProgram:
     def lend(self, output: str) -> np.ndarray:
         """An output of all images of a run as it is in the memory."""
         tensor = self._results[output]
-        rows, held = self._memory.lend(self._program.results[output])
+        rows, held = self._memory.lend(self.program.results[output])
         self._held.append(held)
         one = tensor.to_onnx(rows[: tensor.rows])
         if self.frames == 1:
@@ -198,7 +198,7 @@ class BoundProgram:
 
     def move(self) -> None:
         """Go on in other memory, and leave this one to those who have arrays of it."""
-        self._bind(self._kernels.allocate(guarded(self._program.pools)))
+        self._bind(self._kernels.allocate(guarded(self.program.pools)))
 
     def taps(self) -> dict[str, np.ndarray]:
         """The tapped tensors of the last run, in ONNX axis order; those of its images along axis 0."""
@@ -230,7 +230,7 @@ class BoundProgram:
     @property
     def _whole(self) -> View:
         """All bytes of the arena as one row."""
-        size = self._program.pools[ARENA] + GUARD_BYTES
+        size = self.program.pools[ARENA] + GUARD_BYTES
         return View(ARENA, (0,), (size,), (1,), Format("uint8"))
 
 

@@ -8,7 +8,6 @@ loading nor binding, but the touch of its pages.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 
 import numpy as np
@@ -22,6 +21,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
 from runtime.bound import guarded
 from runtime.session import Executable
+from runtime.turns import Turn
 
 __all__ = ["TableProgram"]
 
@@ -34,9 +34,10 @@ class TableProgram:
 
     def __init__(self, table: PlanTable, threads: int = 1, kernels: KernelSet = NUMPY) -> None:
         self.table = table
-        self._turn = threading.Lock()
+        self._turn = Turn()
         self._memory = kernels.allocate(guarded({ARENA: table.most_bytes}), shrinks=True)
         self._held = 0
+        kernels = kernels.shared(threads)  # of which one program runs at a time
         self._programs = tuple(
             Executable(entry.plan, (), threads, kernels, memory=self._memory)
             for entry in table.entries

@@ -5,21 +5,18 @@ allocate.
 from __future__ import annotations
 
 import tracemalloc
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from csdfgen.errors import PlanError
-from runtime.bound import GUARD_BYTES, BoundProgram
-
-if TYPE_CHECKING:
-    from runtime.session import Executable, Inputs, OnRows
 
 __all__ = ["Measurement", "measured"]
 
 _PATTERN = np.frombuffer(bytes.fromhex("c71fa9ffc71fa9ff"), np.uint8).copy()
+
+Outputs = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,47 +32,47 @@ class Measurement:
 
 
 def measured(
-    session: Executable,
-    bound: BoundProgram,
-    x: Inputs,
-    out: Mapping[str, np.ndarray] | None = None,
-    on_rows: OnRows | None = None,
-) -> tuple[dict[str, np.ndarray], Measurement]:
-    """Run a frame of a session and measure its memory; x, out, on_rows: as in a call.
+    planned: int,
+    fill: Callable[[np.ndarray], None],
+    frame: Callable[[Callable[[int], None]], Outputs],
+    run: Callable[[int], None],
+    touched: Callable[[np.ndarray], int],
+) -> tuple[Outputs, Measurement]:
+    """The outputs of a frame and its memory.
 
-    The arena is filled with a pattern first; a byte that keeps it was not touched. Should a
-    result happen to equal the pattern at the end of the arena, a second frame with the complement of the
-    pattern tells. Bytes behind the arena must keep theirs: PlanError otherwise.
+    planned: bytes of the arena. fill: fills it and the guard bytes with a pattern; touched: bytes up to the
+    last that differs from a pattern. frame: a frame, given what makes its runs; run: makes one, given its
+    first image.
+
+    A byte that keeps the pattern was not touched. Should a result happen to equal the pattern at the end of
+    the arena, a second frame with the complement of the pattern tells. Raises PlanError if bytes behind the
+    arena were written.
     """
-    planned, touched, firing, whole = session.plan.planned_bytes, 0, 0, 0
-    if on_rows is not None:
-        bound.prepared(bound.firings, handing_on=True)  # made once for all frames
-    outputs: dict[str, np.ndarray] = {}
+    most = firing = whole = 0
 
     def traced(first: int) -> None:
         nonlocal firing, whole
         before, peak = tracemalloc.get_traced_memory()
         whole = max(whole, peak)
         tracemalloc.reset_peak()
-        session.run(first, on_rows, None)
+        run(first)
         peak = tracemalloc.get_traced_memory()[1]
         firing, whole = max(firing, peak - before), max(whole, peak)
 
     for pattern in (_PATTERN, ~_PATTERN):
-        outputs = {}
-        session.take_back()
-        bound.fill(pattern)
+        outputs: Outputs = {}  # those of the frame before are let go of
+        fill(pattern)
         tracemalloc.start()
         try:
-            outputs = session.frame(x, out, on_rows, traced)
+            outputs = frame(traced)
             whole = max(whole, tracemalloc.get_traced_memory()[1])
         finally:
             tracemalloc.stop()
-        touched = max(touched, bound.touched(pattern))
-        if touched > planned:
+        most = max(most, touched(pattern))
+        if most > planned:
             raise PlanError(
-                f"byte {touched} was written, the arena has {planned} ({GUARD_BYTES} guard bytes follow)"
+                f"byte {most} was written, the arena has {planned} (guard bytes follow)"
             )
-        if touched == planned:
+        if most == planned:
             break
-    return outputs, Measurement(touched, firing, whole)
+    return outputs, Measurement(most, firing, whole)

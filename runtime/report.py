@@ -12,7 +12,6 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -167,10 +166,10 @@ def measure(
     outputs, measured = program.measure(feeds, on_rows=on_rows)
     times = []
     for number in range(repeat):
-        what = f"frame {number + 1} of {repeat}"
+        stage(f"frame {number + 1} of {repeat}", number, repeat)
         outputs = {}  # a frame whose caller holds outputs in the arena would go on in another one
         start = time.perf_counter()
-        outputs = program(feeds, progress=partial(stage, what), on_rows=on_rows)
+        outputs = program(feeds, on_rows=on_rows)
         times.append(time.perf_counter() - start)
     return Report(
         model=model or plan.network.source or plan.network.name,

@@ -9,9 +9,7 @@ keeps them; the program then goes on in another arena, and gives arrays from the
 from __future__ import annotations
 
 import operator
-import os
 import threading
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -26,6 +24,7 @@ from csdfgen.model.network import Shape
 from csdfgen.planning.plan import Plan
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
+from runtime.turns import Turn
 
 __all__ = ["Executable", "Inputs", "OnRows"]
 
@@ -94,9 +93,7 @@ class Executable:
                 assert one.tensor is not None
                 end = _End(one.name, network.whole_shape(one.tensor), np.dtype(one.tensor.dtype))
             self._outputs.append(end)
-        self._one_frame = threading.Lock()
-        self._running_in: int | None = None
-        _SESSIONS.add(self)
+        self._turn = Turn()
 
     def __repr__(self) -> str:
         return one_line(
@@ -140,7 +137,7 @@ class Executable:
         and the result is empty; what it raises ends the frame. progress: called with firings done, and
         firings in all. Raises InputError if arrays do not fit.
         """
-        return self.frame(x, out, on_rows, lambda first: self.run(first, on_rows, progress))
+        return self._frame(x, out, on_rows, lambda first: self._run(first, on_rows, progress))
 
     def time_firings(
         self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
@@ -155,7 +152,7 @@ class Executable:
         def timed(first: int) -> None:
             times[:] = self._bound.time(clock)
 
-        self.frame(x, None, None, timed)
+        self._frame(x, None, None, timed)
         return tuple(times)
 
     def measure(
@@ -168,41 +165,54 @@ class Executable:
 
         x, out, on_rows: as in a call. Raises PlanError if bytes behind the arena were written.
         """
-        return measured(self, self._bound, x, out, on_rows)
+        bound, handing_on = self._bound, on_rows is not None
+        bound.prepared(bound.firings, handing_on)  # once for all frames
 
-    def frame(
+        def frame(fire: Callable[[int], None]) -> dict[str, np.ndarray]:
+            return self._frame(x, out, on_rows, fire)
+
+        def filled(pattern: np.ndarray) -> None:
+            self._take_back()
+            bound.fill(pattern)
+
+        return measured(
+            self.plan.planned_bytes,
+            filled,
+            frame,
+            lambda first: self._run(first, on_rows, None),
+            bound.touched,
+        )
+
+    def _frame(
         self,
         x: Inputs,
         out: Mapping[str, np.ndarray] | None,
         on_rows: OnRows | None,
         fire: Callable[[int], None],
     ) -> dict[str, np.ndarray]:
-        """A frame as in a call, whose runs `fire` makes, given the first image of each (see `run`)."""
+        """A frame as in a call, whose runs `fire` makes, given the first image of each (see `_run`)."""
         feeds = self.checked(x)
-        me = threading.get_ident()
         if out is not None:
             self._check_out(out, on_rows)
-        if self._running_in == me:
+        if self._turn.owner == threading.get_ident():
             raise InputError(
                 "called from within its own frame; compile the plan once more for that"
             )
         bound, outputs = self._bound, dict[str, np.ndarray]()
-        with self._one_frame:
-            self._running_in = me
+        with self._turn:
+            self._take_back()
+            filled = outputs
+            if on_rows is None:
+                outputs, filled = self._arrays(out or {})
             try:
-                self.take_back()
-                filled = outputs
-                if on_rows is None:
-                    outputs, filled = self._arrays(out or {})
                 for first in range(0, self.plan.network.batch, bound.frames):
                     self._open(feeds, False, first)
                     self._open(filled, True, first)
                     fire(first)
-                if on_rows is not None:
-                    self._hand_on_constants(on_rows)
             finally:
                 bound.close()
-                self._running_in = None
+            if on_rows is not None:
+                self._hand_on_constants(on_rows)
         return outputs
 
     def _open(self, arrays: Mapping[str, np.ndarray], output: bool, first: int) -> None:
@@ -213,7 +223,7 @@ class Executable:
                 at = first + image
                 open_(name, image, output, whole if batch == 1 else whole[at : at + 1])
 
-    def run(self, first: int, on_rows: OnRows | None, progress: Progress | None) -> None:
+    def _run(self, first: int, on_rows: OnRows | None, progress: Progress | None) -> None:
         """One run of a frame, on images from `first` on, whose arrays are open."""
         runs = self.plan.network.batch // self._bound.frames
         before = self.firings * (first // self._bound.frames)
@@ -309,7 +319,7 @@ class Executable:
                 np.copyto(array, end.constant)
         return found, filled
 
-    def take_back(self) -> None:
+    def _take_back(self) -> None:
         """The arena without outputs that were lent: if the caller still holds any they stay as they
         are, and so does the arena that they are in.
         """
@@ -325,11 +335,6 @@ class Executable:
                 whole.flags.writeable = False
                 on_rows(end.name, 0, 0, 1, whole)
 
-    def after_fork(self) -> None:
-        """In the child of a fork: no thread of the parent will end its frame here."""
-        if self._running_in not in (None, threading.get_ident()):
-            self._one_frame, self._running_in = threading.Lock(), None
-
 
 def _checked_threads(threads: object) -> int:
     """A number of threads. Raises InputError."""
@@ -340,15 +345,3 @@ def _checked_threads(threads: object) -> int:
     if number < 1:
         raise InputError(f"{option('threads', threads)}: a whole number from 1 on is needed")
     return number
-
-
-_SESSIONS: weakref.WeakSet[Executable] = weakref.WeakSet()
-
-
-def _after_fork() -> None:
-    for session in list(_SESSIONS):
-        session.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

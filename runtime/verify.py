@@ -32,6 +32,7 @@ __all__ = [
     "check_layers",
     "check_outputs",
     "check_rows",
+    "compare_outputs",
     "mismatch",
     "types_of",
 ]
@@ -59,6 +60,13 @@ def check_outputs(
     shape or dtype).
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
+    return compare_outputs(plan, outputs, reference)
+
+
+def compare_outputs(
+    plan: Plan, outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
+) -> tuple[Comparison, ...]:
+    """Compare outputs with those of onnxruntime. Raises MismatchError (a shape or dtype)."""
     axes, steps, types = _row_axes(plan), _steps(plan), types_of(plan)
     found = []
     for name, ours in outputs.items():

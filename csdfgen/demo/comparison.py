@@ -59,7 +59,8 @@ def compared(
     from threadpoolctl import threadpool_limits
 
     import runtime
-    from runtime.reference import Reference, compare
+    from runtime.reference import Reference
+    from runtime.verify import compare_outputs
 
     theirs = Reference(model, plan.network)
     program = runtime.compile(plan)
@@ -69,7 +70,7 @@ def compared(
         del lent  # a frame whose caller holds outputs in the arena would go on in another one
         reference = theirs(feeds)
         our_time, their_time = interleaved(lambda: program(feeds), lambda: theirs(feeds), repeats)
-    found = [compare(name, value, reference[name]) for name, value in outputs.items()]
+    found = compare_outputs(plan, outputs, reference)
     return FrameComparison(
         program.firings,
         measured.touched_bytes,

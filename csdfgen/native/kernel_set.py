@@ -56,7 +56,7 @@ class NativeKernels:
 
     def shared(self, threads: int) -> NativeKernels:
         """See `KernelSet.shared`. Raises InputError for too many."""
-        if threads == 1:
+        if threads == (1 if self._team is None else self._team.threads):
             return self
         team = Team(self._library, threads)
         return NativeKernels(self._library, fallback=self._fallback, ways=self._ways, team=team)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
-from runtime.reference import Comparison, Reference, compare, compared_as, same_classes
+from runtime.reference import Comparison, Reference
 from runtime.resident import grown_by_onnxruntime
-from runtime.steps import Step, steps_of
+from runtime.verify import compare_outputs
 
 __all__ = ["Beside", "measured_beside"]
 
@@ -72,15 +72,7 @@ def measured_beside(
             del outputs  # as below
             (ours,) = _in_turn([lambda: program(feeds)], repeat)
             return Beside(*sizes, ours, repeat, refused=error.message)
-        axes = {o.name: o.tensor.row_axis for o in network.outputs if o.tensor is not None}
-        known = steps_of(network)
-        steps = {o.name: known.get(o.tensor.name) for o in network.outputs if o.tensor is not None}
-        types = compared_as(network)
-        held = {o.name: types[o.tensor.name] for o in network.outputs if o.tensor is not None}
-        found = tuple(
-            _compared(name, value, reference[name], axes.get(name), steps.get(name), held.get(name))
-            for name, value in outputs.items()
-        )
+        found = compare_outputs(plan, outputs, reference)
         del outputs  # a frame whose caller holds outputs in the arena would go on in another one
         stage("timing both")
         ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
@@ -88,18 +80,6 @@ def measured_beside(
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)
     return Beside(*sizes, ours, repeat, their_time, grown, found)
-
-
-def _compared(
-    name: str,
-    ours: np.ndarray,
-    reference: np.ndarray,
-    axis: int | None,
-    step: Step | None,
-    held_to: np.dtype | None,
-) -> Comparison:
-    one = compare(name, ours, reference, axis, step=step, held_to=held_to)
-    return replace(one, classes_ok=same_classes(ours, reference, held_to))
 
 
 def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:

@@ -196,7 +196,7 @@ def test_threads_share_a_frame(threads: int) -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
     (tensor,) = plan.network.inputs
     alone, together = runtime.compile(plan), runtime.compile(plan, threads=threads)
-    assert shared_kernels(together._program, threads)
+    assert shared_kernels(together._bound.program, threads)
     rng = np.random.default_rng(3)
     for _ in range(20):
         x = rng.standard_normal(tensor.shape).astype(np.float32)
@@ -220,7 +220,7 @@ def test_parts_of_a_kernel_are_the_whole(seed: int) -> None:
     (want,) = runtime.compile(plan)(image).values()
     for threads in (2, 3):
         together = runtime.compile(plan, threads=threads)
-        kernels = shared_kernels(together._program, threads)
+        kernels = shared_kernels(together._bound.program, threads)
         assert {"depthwise_of", "pool_of", "map_of"} < kernels
         assert kernels & {"winograd_of", "winograd_row_of"}
         (got,) = together(image).values()

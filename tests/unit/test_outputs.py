@@ -507,6 +507,18 @@ def test_classes_are_compared_where_scores_are_streamed() -> None:
     )
 
 
+def test_the_second_frame_of_a_plain_loop_lowers_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first outputs are still held then: the program is bound to other memory as it is."""
+    plan = csdfgen.plan(csdfgen.load(several()), rows=1, result="arena")
+    program, x = runtime.compile(plan), image(plan.network)
+    y = program(x)
+    first = {name: value.copy() for name, value in y.items()}
+    monkeypatch.setattr(type(program._kernels), "lower", lambda *given: pytest.fail("lowered"))
+    for _ in range(3):
+        y = program(x)
+        assert all(np.array_equal(y[name], first[name]) for name in first)
+
+
 def test_what_is_timed_stays_in_its_arena(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A frame that went on in another arena would be timed with the binding of all its steps."""
     monkeypatch.setattr(BoundProgram, "move", lambda program: pytest.fail("in another arena"))
