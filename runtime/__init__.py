@@ -56,7 +56,7 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
         if kernels.name == made_for:
             raise
         raise PlanError(
-            f"{error}; it was made for {option('backend', made_for)}, run it there, or plan it anew"
+            f"{error}; it was made for {option('backend', made_for)}, run it there, or make a plan for this backend"
         ) from None
 
 

@@ -1,10 +1,9 @@
 """What goes into a network, and where do its results go? Arrays and images from files, outputs to
 files.
 
-Arrays come from .npy and .npz files, images from .png and .jpg through Pillow. Nothing from a file
-is believed
-before it is checked: an array's header and an image's size are held against what the network takes
-before any element is read, and an image of another size is refused unless `--resize` asks for it.
+Arrays are read from .npy and .npz files, images from .png and .jpg files through Pillow. The header of an
+array and the size of an image are compared with what the network takes before any element is read; an image
+of another size is refused unless `--resize` is given.
 """
 
 from __future__ import annotations
@@ -309,7 +308,7 @@ def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.nda
     assert form is not None
     if form.dtype != tensor.dtype:
         raise InputError(
-            f"values become {form.dtype} by what the model tells, input '{tensor.name}' takes {tensor.dtype}"
+            f"values become {form.dtype} as the model states, input '{tensor.name}' takes {tensor.dtype}"
         )
     if np.isnan(values).any():
         raise InputError(f"has values that are no numbers; input '{tensor.name}' takes integers")

@@ -2,8 +2,8 @@
 
 onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input
 shapes that the network was loaded with are set, and weights are no longer listed as inputs (old
-exporters did that; it keeps onnxruntime from folding them). A model whose file takes one image gets
-the images of a batch one by one. For a comparison of every layer, their outputs are asked for too.
+exporters did that; it keeps onnxruntime from folding them). If the model's file takes one image, the
+images of a batch are run one by one. For a comparison of every layer, outputs of layers are added.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from csdfgen.model.network import Network
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes
-from runtime.steps import Step, Steps, counted
+from runtime.steps import StepDifference, StepSize, counted
 
 __all__ = [
     "REFUSALS",
@@ -76,7 +76,7 @@ REFUSALS = (
     RuntimeError,
     ValueError,
 )
-"""How onnxruntime says that it cannot load or run a model."""
+"""Exceptions of onnxruntime for a model that it cannot load or run."""
 
 
 class MismatchError(CsdfgenError):
@@ -103,8 +103,8 @@ class Tolerance:
 
 
 FLOAT32 = Tolerance(1e-4, 1e-3, 1e-5)
-"""docs/decisions.md, and rounding of large sums; for float64 too, whose networks are float32 ones
-in disguise.
+"""See docs/decisions.md, with a term for the rounding of large sums; for float64 too, since networks of
+float64 are trained in float32.
 """
 
 TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
@@ -121,8 +121,8 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
 
 
 def compared_as(network: Network) -> Mapping[str, np.dtype]:
-    """The dtype with whose tolerance each tensor is compared, by its name: its own; float16 for values in
-    which any on the way to them were: those that layers made were rounded to it, and maybe not by onnxruntime.
+    """The dtype whose tolerance each tensor is compared with, by tensor name: its own dtype, or float16 if any
+    tensor that it is computed from is float16, because we round there and onnxruntime may not.
     """
     found = {tensor.name: np.dtype(tensor.dtype) for tensor in network.tensors.values()}
     coarse: set[str] = set()
@@ -138,7 +138,7 @@ def compared_as(network: Network) -> Mapping[str, np.dtype]:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One tensor beside onnxruntime's.
+    """A tensor compared with onnxruntime's.
 
     wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over
     all values; infinite where only one side is a number. first_wrong_row: along the tensor's row
@@ -151,7 +151,7 @@ class Comparison:
     max_abs_error: float
     first_wrong_row: int | None
     classes_ok: bool | None = None
-    steps: Steps | None = None
+    steps: StepDifference | None = None
 
     @property
     def ok(self) -> bool:
@@ -166,14 +166,14 @@ def compare(
     reference: np.ndarray,
     row_axis: int | None = None,
     largest: float | None = None,
-    step: Step | None = None,
-    held_to: np.dtype | None = None,
+    step: StepSize | None = None,
+    dtype: np.dtype | None = None,
 ) -> Comparison:
     """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
 
     largest: the largest |value| of the whole tensor, where only some of its rows are given. step: of
-    a quantized tensor. held_to: the dtype whose tolerance counts (`compared_as`), unless it is that of
-    the tensor.
+    a quantized tensor. dtype: the dtype whose tolerance applies (`compared_as`), by default that of the
+    tensor.
     Raises MismatchError if not even shape and dtype agree.
     """
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
@@ -183,7 +183,7 @@ def compare(
         )
     if not ours.size:
         return Comparison(name, 0, 0, 0.0, None)
-    tolerance = tolerance_of(held_to or reference.dtype)
+    tolerance = tolerance_of(dtype or reference.dtype)
     if tolerance is None:
         wrong = ours != reference
         error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
@@ -227,15 +227,15 @@ def _float_errors(
 
 
 def same_classes(
-    ours: np.ndarray, reference: np.ndarray, held_to: np.dtype | None = None
+    ours: np.ndarray, reference: np.ndarray, dtype: np.dtype | None = None
 ) -> bool | None:
     """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no
-    classifier's output. held_to: as of `compare`.
+    classifier's output. dtype: as in `compare`.
 
-    Classes whose reference values are closer than the tolerance may stand for each other.
+    Classes whose reference values differ by less than the tolerance may be exchanged.
     """
     found, wanted = top_classes(ours), top_classes(reference)
-    tolerance = tolerance_of(held_to or reference.dtype)
+    tolerance = tolerance_of(dtype or reference.dtype)
     if found is None or wanted is None or tolerance is None:
         return None
     values = reference.reshape(reference.shape[:2]).astype(np.float64)
@@ -329,13 +329,13 @@ class Reference:
 
 
 def reason_of(error: Exception) -> str:
-    """What onnxruntime says, in one line, without places in its source."""
+    """The message of onnxruntime in one line, without references to its source files."""
     reason = " ".join(_SOURCE_PLACE.sub("", str(error)).split())
     return reason if len(reason) <= _SHOWN else reason[:_SHOWN] + "..."
 
 
 def _quiet() -> None:
-    """Nothing on stderr, and nothing sent anywhere."""
+    """onnxruntime prints nothing to stderr and sends no telemetry."""
     onnxruntime.set_default_logger_severity(_SILENT)
     if hasattr(onnxruntime, "disable_telemetry_events"):
         onnxruntime.disable_telemetry_events()
@@ -344,7 +344,7 @@ def _quiet() -> None:
 def _prepared(
     source: str | os.PathLike[str] | onnx.ModelProto, network: Network, extra: Sequence[str]
 ) -> tuple[list[str], bytes, Path | None]:
-    """(names of the outputs, the model as onnxruntime gets it, where its external data lie)."""
+    """(names of the outputs, the model as onnxruntime gets it, the folder of its external data)."""
     folder = None
     try:
         if isinstance(source, onnx.ModelProto):

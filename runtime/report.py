@@ -1,8 +1,8 @@
-"""What did a run need, and what was gained? The figures of a plan beside what a frame really used,
-and its outputs beside onnxruntime's.
+"""What did a run need, and are its outputs right? The planned figures with those that were measured, and
+the outputs compared with onnxruntime's.
 
-Every tensor that the plan keeps whole is listed with the reason: these, not the few rows of
-others, are what a network with squeeze-and-excite blocks or large outputs spends its memory on.
+Every tensor that the plan keeps whole is listed with the reason. In networks with squeeze-and-excite blocks
+or large outputs these tensors take most of the memory.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ CHECKS = ("outputs", "layers")
 """What is compared with onnxruntime; `layers` too where an output is wrong."""
 
 RESULTS = ("stored", "arena", "streamed")
-"""What becomes of output rows: they fill arrays of the caller, stay in the arena until the next
-frame (if the plan has them there), or are handed on as they are made.
+"""What becomes of output rows: they are stored in arrays of the caller, stay in the arena until the next
+frame (if the plan was made so), or are handed on as they are made.
 """
 
 Stage = Callable[..., None]
@@ -62,7 +62,7 @@ Stage = Callable[..., None]
 
 @dataclass(frozen=True, slots=True)
 class KeptWhole:
-    """A tensor of which all rows are in memory at one time, and why; layer "" for a network input."""
+    """A tensor all of whose rows are in memory at one time, and why; layer is "" for a network input."""
 
     tensor: str
     layer: str
@@ -75,9 +75,9 @@ class KeptWhole:
 @dataclass(frozen=True, slots=True)
 class Report:
     """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
-    check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated
-    beside it, while firing and in the whole call (see `measurement.Measurement`). result: see
-    `RESULTS`. parameters_packed: weights as the kernels have them, None where that is not known.
+    check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated in
+    addition to it, while firing and in the whole call (see `measurement.Measurement`). result: see
+    `RESULTS`. parameters_packed: bytes of weights as the kernels store them, None where that is not known.
     """
 
     model: str
@@ -188,7 +188,7 @@ def measure(
 
 
 def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-    """Rows that nobody wants."""
+    """Rows that are not used."""
 
 
 def _form(output: Output, network: Network) -> tuple[tuple[int, ...], str]:
@@ -208,8 +208,8 @@ def compare_with_reference(
     *,
     stage: Stage = lambda *what: None,
 ) -> tuple[Report, MismatchError | None]:
-    """The report with onnxruntime's verdict, and the error if that is bad; a fault is looked for in
-    the layers.
+    """The report with the comparison, and the error if outputs differ; the layers are then compared one by
+    one to find the first that does.
 
     source: the model that onnxruntime runs. outputs: those of the report's frames; where they were
     streamed one more frame is compared as its rows are made. Raises ModelError if onnxruntime cannot
@@ -285,9 +285,9 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
 
 
 def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
-    """Why all rows of a buffer are there at one time, the strongest reason first."""
+    """Why all rows of a buffer are in memory at one time, the strongest reason first."""
     if plan.by_name[buffer].kept:
-        yield "is an output, and lies in the arena to the end of the frame"
+        yield "is an output, and stays in the arena to the end of the frame"
     members = set(plan.sharing.members[buffer])
     rows = plan.sharing.buffers[buffer].rows
     actors = plan.conversion.actors

@@ -1,10 +1,9 @@
-"""How much does a process grow in a frame of onnxruntime? Measured from outside, in a process of
-its own.
+"""How much does a process grow in a frame of onnxruntime? It is measured in a process of its own.
 
 `python -m runtime.resident MODEL '{"INPUT": [1, 3, 224, 224]}' BATCH` prints the growth in bytes:
-the high-water mark of the resident set after the frame less what was resident before. Linux only
-(/proc/self). onnxruntime runs as sparingly as it can: one thread, no arena, every tensor freed when
-it is dead; and a frame before the measured one, which allocates what all frames share.
+the high-water mark of the resident set after the frame minus the resident set before it. Linux only
+(/proc/self). onnxruntime is set up for the least memory: one thread, no arena, every tensor freed after its
+last use. A frame before the measured one allocates what all frames share.
 """
 
 from __future__ import annotations
@@ -28,14 +27,14 @@ _PROC = Path("/proc/self")
 _SECONDS = 600
 
 _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "16384"}
-"""For glibc: memory that is freed leaves the process at once, instead of being kept for later."""
+"""Settings of glibc with which freed memory is returned to the system at once."""
 
 
 def grown_by_onnxruntime(
     model: str, inputs: Mapping[str, tuple[int, ...]], batch: int
 ) -> int | None:
     """Bytes by which a process grows in onnxruntime's second frame of a model that is loaded with
-    these shapes; None where the system does not tell.
+    these shapes; None where the system does not report it.
     """
     shapes = json.dumps({name: list(shape) for name, shape in inputs.items()})
     command = [sys.executable, "-m", "runtime.resident", model, shapes, str(batch)]
@@ -67,7 +66,7 @@ def _measured(model: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> 
 
 
 def _trim() -> None:
-    """Give back what has been freed, as far as the C library can."""
+    """Return freed memory to the system, as far as the C library can."""
     try:
         ctypes.CDLL(None).malloc_trim(0)
     except (OSError, AttributeError):

@@ -1,12 +1,12 @@
 """By how many steps may a quantized tensor differ from onnxruntime's, and where is onnxruntime wrong?
 
-Integers of layers on integers alone are the same to the last bit. Where layers compute on values in
-between, sums in another order meet ties: a step there grows on the way, in onnxruntime's own runs with
-and without optimisation too. Such a tensor may differ by a hundredth of its range, as the root of the
-mean square; any single value by more.
+If all layers before a tensor compute on integers, it must be equal bit for bit. If some compute on float
+values, sums are added in another order, and a value next to a rounding tie may come out one step higher
+or lower. Later layers amplify that; onnxruntime's own results with and without optimisation differ alike.
+The root mean square difference of such a tensor may be 1 % of its range; single values may differ by more.
 
-onnxruntime adds two products of unsigned and signed bytes in 16 bits where the processor has AVX2 and
-no VNNI: they saturate, and its sums are wrong there.
+On processors with AVX2 and without VNNI, onnxruntime adds two products of unsigned and signed bytes in
+16 bits. These sums saturate, and its results are wrong there.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from csdfgen.model.network import Layer, Network
 from csdfgen.ops._integers import limits
 from csdfgen.ops.stored_products import integer_twin
 
-__all__ = ["Step", "Steps", "counted", "saturating", "steps_of"]
+__all__ = ["StepDifference", "StepSize", "counted", "saturating", "steps_of"]
 
 ALLOWED = 0.01
-"""Root of the mean square of differences, as a part of the range of the type, where layers compute on
-values in between.
+"""Root mean square difference that is accepted, as a fraction of the range of the type, for tensors that
+layers on float values contribute to.
 """
 
 _MOVING = frozenset(
     ["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Identity", "Split"]
 )
-"""Operators whose values are those of what they read."""
+"""Operators that copy values without changing them."""
 
 _QUANTIZING = ("QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear")
 
@@ -42,9 +42,9 @@ _CPU = Path("/proc/cpuinfo")
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
-    """What a tensor's values are multiples of. range: steps from the lowest to the highest; exact:
-    whether every layer before it computes on integers.
+class StepSize:
+    """The step that the values of a quantized tensor are multiples of. range: steps from the lowest value to
+    the highest; exact: whether every layer before the tensor computes on integers.
     """
 
     size: float
@@ -53,13 +53,14 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Steps:
-    """How a tensor differs from onnxruntime's in its steps.
+class StepDifference:
+    """The difference of a tensor from onnxruntime's, in steps.
 
-    differing: values that do, by half a step or more; squares: the sum of all squared differences.
+    differing: number of values that differ by half a step or more; largest: the largest difference; squares:
+    the sum of all squared differences.
     """
 
-    step: Step
+    step: StepSize
     values: int
     differing: int
     largest: float
@@ -67,12 +68,12 @@ class Steps:
 
     @property
     def share(self) -> float:
-        """Of values that differ."""
+        """The fraction of values that differ."""
         return self.differing / max(1, self.values)
 
     @property
     def root(self) -> float:
-        """Of the mean square of the differences."""
+        """The root mean square difference."""
         return float(np.sqrt(self.squares / max(1, self.values)))
 
     @property
@@ -85,9 +86,9 @@ class Steps:
             f"{self.values:,} values"
         )
 
-    def joined(self, other: Steps) -> Steps:
-        """Of two parts of a tensor together."""
-        return Steps(
+    def joined(self, other: StepDifference) -> StepDifference:
+        """The difference of two parts of a tensor taken together."""
+        return StepDifference(
             self.step,
             self.values + other.values,
             self.differing + other.differing,
@@ -96,12 +97,12 @@ class Steps:
         )
 
 
-def counted(ours: np.ndarray, reference: np.ndarray, step: Step) -> Steps:
+def counted(ours: np.ndarray, reference: np.ndarray, step: StepSize) -> StepDifference:
     """The differences of two arrays of equal shape."""
     with np.errstate(all="ignore"):
         off = np.abs(ours.astype(np.float64) - reference.astype(np.float64)) / step.size
     off = np.where(np.isnan(off), np.inf, off)
-    return Steps(
+    return StepDifference(
         step,
         off.size,
         int(np.count_nonzero(off >= 0.5)),
@@ -110,9 +111,9 @@ def counted(ours: np.ndarray, reference: np.ndarray, step: Step) -> Steps:
     )
 
 
-def steps_of(network: Network) -> Mapping[str, Step]:
-    """The step of every tensor that is quantized, or was just dequantized, by its name."""
-    found: dict[str, Step] = {}
+def steps_of(network: Network) -> Mapping[str, StepSize]:
+    """The step of every tensor that is quantized or has just been dequantized, by tensor name."""
+    found: dict[str, StepSize] = {}
     inexact: set[str] = set()
     for layer in network.layers:
         read = [tensor.name for tensor in layer.inputs if tensor is not None]
@@ -124,10 +125,10 @@ def steps_of(network: Network) -> Mapping[str, Step]:
             form = _format(layer, k)
             if form is not None and form.scale is not None and len(form.scale) == 1:
                 size = form.scale[0] if tensor.dtype == "float32" else 1.0
-                found[tensor.name] = Step(size, _range(form.dtype), exact)
+                found[tensor.name] = StepSize(size, _range(form.dtype), exact)
             elif read and read[0] in found and (not values or layer.op_type in _MOVING):
                 before = found[read[0]]
-                found[tensor.name] = Step(before.size, before.range, exact)
+                found[tensor.name] = StepSize(before.size, before.range, exact)
     return found
 
 
@@ -137,7 +138,7 @@ def _range(dtype: str) -> int:
 
 
 def _format(layer: Layer, output: int) -> Format | None:
-    """The integers that an output is, or was."""
+    """The integer format of an output, or the one that it was dequantized from."""
     if layer.stored is not None and layer.stored.written(output) is not None:
         return layer.stored.written(output)
     form = layer.attributes.get("y") or layer.attributes.get("format")
@@ -158,8 +159,8 @@ def _on_values(layer: Layer) -> bool:
 
 
 def saturating(network: Network, flags: frozenset[str] | None = None) -> tuple[str, ...]:
-    """Layers whose sums onnxruntime may cut off on this processor. flags: of the processor; None: read
-    from the system, none where it does not tell.
+    """Layers whose sums may saturate in onnxruntime on this processor. flags: of the processor; None reads
+    them from the system.
     """
     known = _flags() if flags is None else flags
     if "avx2" not in known or any("vnni" in flag for flag in known):
@@ -172,14 +173,12 @@ def _flags() -> frozenset[str]:
         lines = _CPU.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return frozenset()
-    said = next((line for line in lines if line.startswith("flags")), "")
-    return frozenset(said.partition(":")[2].split())
+    found = next((line for line in lines if line.startswith("flags")), "")
+    return frozenset(found.partition(":")[2].split())
 
 
 def _may_saturate(layer: Layer) -> bool:
-    """Two products of an unsigned byte and weights, where these are large enough: 255 * (a + b) past
-    16 bits.
-    """
+    """Whether the two largest weights times the largest unsigned byte exceed 16 bits: 255 * (a + b)."""
     twin = layer if layer.stored is None else integer_twin(layer)
     if twin is None or twin.op_type not in _PRODUCTS:
         return False

@@ -1,5 +1,5 @@
-"""Which output is wrong, and which layer was first? A frame beside onnxruntime's, as a whole, row by
-row as it is made, or layer by layer.
+"""Which output is wrong, and which layer was first? Outputs of a frame are compared with onnxruntime's as a
+whole, row by row as they are made, or layer by layer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from runtime.reference import (
     same_classes,
     tolerance_of,
 )
-from runtime.steps import ALLOWED, Step, Steps, steps_of
+from runtime.steps import ALLOWED, StepDifference, StepSize, steps_of
 
 __all__ = [
     "LayerComparison",
@@ -42,7 +42,7 @@ Source = str | os.PathLike[str] | onnx.ModelProto
 
 @dataclass(frozen=True, slots=True)
 class LayerComparison:
-    """A layer's output tensor beside onnxruntime's."""
+    """An output tensor of a layer, compared with onnxruntime's."""
 
     layer: Layer
     rows: int
@@ -67,48 +67,48 @@ def compare_outputs(
     plan: Plan, outputs: Mapping[str, np.ndarray], reference: Mapping[str, np.ndarray]
 ) -> tuple[Comparison, ...]:
     """Compare outputs with those of onnxruntime. Raises MismatchError (a shape or dtype)."""
-    axes, steps, types = _row_axes(plan), _steps(plan), types_of(plan)
-    found = []
+    found, standards = [], _standards(plan)
     for name, ours in outputs.items():
-        theirs, held_to = reference[name], types.get(name)
-        one = compare(name, ours, theirs, axes.get(name), step=steps.get(name), held_to=held_to)
-        found.append(replace(one, classes_ok=same_classes(ours, theirs, held_to)))
+        theirs, standard = reference[name], standards[name]
+        one = compare(name, ours, theirs, standard.axis, step=standard.step, dtype=standard.dtype)
+        found.append(replace(one, classes_ok=same_classes(ours, theirs, standard.dtype)))
     return tuple(found)
 
 
-def _steps(plan: Plan) -> dict[str, Step]:
-    """The steps of quantized outputs, by the names of the outputs."""
-    steps = steps_of(plan.network)
-    return {
-        output.name: steps[output.tensor.name]
-        for output in plan.network.outputs
-        if output.tensor is not None and output.tensor.name in steps
-    }
+@dataclass(frozen=True, slots=True)
+class _Standard:
+    """How an output is compared: its row axis, its step if it is quantized, and the dtype whose tolerance
+    applies (None: its own).
+    """
+
+    axis: int | None = None
+    step: StepSize | None = None
+    dtype: np.dtype | None = None
 
 
-def _row_axes(plan: Plan) -> dict[str, int | None]:
+def _standards(plan: Plan) -> dict[str, _Standard]:
+    """Output -> how it is compared; outputs that no layer computes like others."""
+    steps, types = steps_of(plan.network), compared_as(plan.network)
     return {
-        output.name: output.tensor.row_axis
+        output.name: _Standard()
+        if output.tensor is None
+        else _Standard(
+            output.tensor.row_axis, steps.get(output.tensor.name), types[output.tensor.name]
+        )
         for output in plan.network.outputs
-        if output.tensor is not None
     }
 
 
 def types_of(plan: Plan) -> dict[str, np.dtype]:
-    """The dtypes that outputs are held to, by the names of the outputs."""
-    types = compared_as(plan.network)
-    return {
-        output.name: types[output.tensor.name]
-        for output in plan.network.outputs
-        if output.tensor is not None
-    }
+    """The dtypes whose tolerances outputs are compared with, by output name."""
+    return {name: one.dtype for name, one in _standards(plan).items() if one.dtype is not None}
 
 
 def check_rows(
     source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
 ) -> tuple[Comparison, ...]:
-    """Run a frame whose rows are handed on, and compare each slab as it comes; nothing of ours is
-    stored. A row that is missing is wrong. Raises what `check_outputs` raises.
+    """Run a frame whose rows are handed on, and compare each slab as it comes; our outputs are not
+    stored. A missing row counts as wrong. Raises what `check_outputs` raises.
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
     rows = _Rows(plan, reference)
@@ -117,32 +117,33 @@ def check_rows(
 
 
 class _Rows:
-    """Outputs beside onnxruntime's, slab by slab."""
+    """Outputs compared with onnxruntime's, slab by slab."""
 
     def __init__(self, plan: Plan, reference: Mapping[str, np.ndarray]) -> None:
-        self._batch, self._axes = plan.network.batch, _row_axes(plan)
-        self._steps, self._types = _steps(plan), types_of(plan)
-        self._reference = {output.name: reference[output.name] for output in plan.network.outputs}
+        self._standards = _standards(plan)
+        batch = plan.network.batch
+        self._of_images = {one.name for one in plan.network.outputs if one.tensor and batch > 1}
+        self._reference = {name: reference[name] for name in self._standards}
         self._largest = {name: largest_of(array) for name, array in self._reference.items()}
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
 
     def compare(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
         """One slab; see `session.OnRows`."""
-        theirs, axis = self._reference[name], self._axes.get(name)
-        if name in self._axes and self._batch > 1:
+        theirs, standard = self._reference[name], self._standards[name]
+        axis, classes = standard.axis, None
+        if name in self._of_images:
             theirs = theirs[image : image + 1]
         entire = axis is None or stop - start == theirs.shape[axis]
-        held_to, classes = self._types.get(name), None
         if entire and rows.shape == theirs.shape:
-            classes = same_classes(rows, theirs, held_to)
+            classes = same_classes(rows, theirs, standard.dtype)
         if axis is not None:
             theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
-        one = compare(name, rows, theirs, axis, self._largest[name], self._steps.get(name), held_to)
+        one = compare(name, rows, theirs, axis, self._largest[name], standard.step, standard.dtype)
         row = None if one.first_wrong_row is None else start + one.first_wrong_row
         self._parts[name].append(replace(one, first_wrong_row=row, classes_ok=classes))
 
     def found(self) -> tuple[Comparison, ...]:
-        """An output each, all its slabs together."""
+        """The comparison of every output, its slabs taken together."""
         return tuple(
             _joined(name, parts, self._reference[name].size) for name, parts in self._parts.items()
         )
@@ -160,18 +161,17 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
         max((part.max_abs_error for part in parts), default=0.0),
         min(rows, default=None),
         None if None in classes or not classes else classes == {True},
-        reduce(Steps.joined, steps) if steps and size == values else None,
+        reduce(StepDifference.joined, steps) if steps and size == values else None,
     )
 
 
 def check_layers(
     source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
 ) -> tuple[LayerComparison, ...]:
-    """Run a frame that keeps the output of every layer, and compare each that onnxruntime knows by
-    name; of tiles the columns that they make.
+    """Run a frame that keeps the output of every layer, and compare each that onnxruntime has under the same
+    name; of a tile the columns that it makes.
 
-    Of a batch the last image is compared. Needs room for all tensors whole, unlike the frame
-    itself.
+    Of a batch the last image is compared. Unlike the frame itself, this keeps all tensors whole in memory.
     """
     network = plan.network
     wanted = dict.fromkeys([*network.producer, *(name for name, _, _ in network.parts.values())])
@@ -199,7 +199,7 @@ def check_layers(
                     last,
                     tensor.row_axis,
                     step=steps.get(name),
-                    held_to=types[name],
+                    dtype=types[name],
                 ),
             )
         )
@@ -214,25 +214,26 @@ def mismatch(
     saturated: Sequence[str] = (),
 ) -> MismatchError:
     """The error for an output that differs: how many values, by how much, and the first layer and
-    row that do. dtype: that it is held to; saturated: layers whose sums onnxruntime may have cut off.
+    row that do. dtype: whose tolerance applies; saturated: layers whose sums may have saturated in
+    onnxruntime.
     """
-    said = f"output '{failed.name}' differs from onnxruntime's"
+    text = f"output '{failed.name}' differs from onnxruntime's"
     if failed.steps is not None and failed.wrong:
         most = 0 if failed.steps.step.exact else ALLOWED * failed.steps.step.range
-        said += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {most:g})"
+        text += f" by {failed.steps}, {failed.steps.root:.3g} in the root of the mean square (allowed: {most:g})"
     elif failed.wrong:
         allowed = tolerance_of(dtype) or "0, they are integers"
-        said += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"
+        text += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"
     else:
-        said += " in its top 5 classes"
+        text += " in its top 5 classes"
     first = next((entry for entry in layers if not entry.comparison.ok), None)
     if first is not None:
         row = first.comparison.first_wrong_row
         place = f"row {row} of {first.rows}" if row is not None else "the values"
-        said += f"; first wrong: {place} of '{first.comparison.name}', layer '{first.layer.name}' ({first.layer.op_type})"
+        text += f"; first wrong: {place} of '{first.comparison.name}', layer '{first.layer.name}' ({first.layer.op_type})"
     if saturated:
-        said += (
+        text += (
             f"; onnxruntime itself cuts off sums of uint8 times int8 on this processor (AVX2 without VNNI), in "
             f"'{saturated[0]}' first of {len(saturated)}: quantize activations to int8, or weights to 7 bits"
         )
-    return MismatchError(said, where=where)
+    return MismatchError(text, where=where)

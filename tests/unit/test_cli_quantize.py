@@ -104,7 +104,7 @@ def test_a_picture_for_a_model_that_takes_integers(quantize: Call, call: Call) -
         ({"scale": float("nan")}, "scale nan of 'x' is not above 0"),
         ({"type": "int4"}, "type 'int4' of 'x' is none of int8"),
         ({"zero_point": 128}, "zero point 128 of 'x' is not from -128 to 127"),
-        ({"type": "uint8", "zero_point": 9}, "become uint8 by what the model tells, input 'x' takes int8"),
+        ({"type": "uint8", "zero_point": 9}, "become uint8 as the model states, input 'x' takes int8"),
     ],
 )  # fmt: skip
 def test_what_is_told_of_integers_is_checked(

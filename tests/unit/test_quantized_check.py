@@ -13,7 +13,7 @@ import pytest
 import csdfgen
 from runtime.reference import compare
 from runtime.report import compare_with_reference, measure, to_json
-from runtime.steps import Step, counted, saturating, steps_of
+from runtime.steps import StepSize, counted, saturating, steps_of
 from tests.command import Call
 from tests.quantized_models import feeds_of, quantized
 from tests.unit.test_quantized_models import Pairs, csdfgen_float
@@ -35,8 +35,8 @@ def test_steps_of_tensors() -> None:
     network = csdfgen.load(int16_model())
     steps = steps_of(network)
     kinds = {layer.op_type: steps[layer.output.name] for layer in network.layers}
-    assert kinds["QuantizeLinear"] == Step(1.0, 65535, True)
-    assert kinds["Conv"] == Step(1.0, 65535, False)
+    assert kinds["QuantizeLinear"] == StepSize(1.0, 65535, True)
+    assert kinds["Conv"] == StepSize(1.0, 65535, False)
     assert kinds["DequantizeLinear"].size == pytest.approx(1e-4)
     integers = steps_of(csdfgen.load(quantized(csdfgen_float(), "QOperator")))
     assert integers and all(step.exact for step in integers.values())
@@ -45,14 +45,14 @@ def test_steps_of_tensors() -> None:
 
 def test_a_tensor_differs_by_steps() -> None:
     a = np.array([0.0, 0.5, 1.0, 1.5], np.float32)
-    found = counted(a, a + np.array([0, 0, 0.5, -1], np.float32), Step(0.5, 255, False))
+    found = counted(a, a + np.array([0, 0, 0.5, -1], np.float32), StepSize(0.5, 255, False))
     assert (found.differing, found.share, found.largest, found.squares) == (2, 0.5, 2.0, 5.0)
     assert found.root == pytest.approx(np.sqrt(5 / 4)) and found.ok
     assert found.joined(found).values == 8
-    assert not counted(a, a + 2, Step(0.5, 255, False)).ok  # 4 steps of 255 everywhere
-    assert not counted(a, np.full(4, np.nan), Step(0.5, 255, False)).ok
+    assert not counted(a, a + 2, StepSize(0.5, 255, False)).ok  # 4 steps of 255 everywhere
+    assert not counted(a, np.full(4, np.nan), StepSize(0.5, 255, False)).ok
     exact = compare(
-        "y", a.astype(np.int8), a.astype(np.int8) + np.int8(1), step=Step(1.0, 255, True)
+        "y", a.astype(np.int8), a.astype(np.int8) + np.int8(1), step=StepSize(1.0, 255, True)
     )
     assert (
         not exact.ok

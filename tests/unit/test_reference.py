@@ -246,7 +246,7 @@ def test_tensors_kept_whole_have_a_reason() -> None:
     assert "'scale' (Mul) also needs the whole of 's'" in reasons["m"]
     assert "y" not in reasons, "rows of an output are handed on, not kept"
     there = {e.tensor: e.why for e in kept_whole(csdfgen.plan(network, rows=1, result="arena"))}
-    assert there["y"] == "is an output, and lies in the arena to the end of the frame"
+    assert there["y"] == "is an output, and stays in the arena to the end of the frame"
     whole = csdfgen.plan(csdfgen.load(residual_classifier()), rows="whole", fuse="none")
     assert {entry.tensor: entry.why for entry in kept_whole(whole)}[
         "c1"
