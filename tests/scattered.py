@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.kernels.arrays import copies
 from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
-from csdfgen.lowering.program import key_of
+from csdfgen.lowering.templates import blocks_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
@@ -259,7 +259,7 @@ def run_rolling(
         )
         size = kernels.workspace(step, sizes, None)
         step = replace(step, workspace=Scratchpad("w", 0, size))
-        key = key_of(step)
+        key = blocks_of(step)
         if key not in known:
             known[key] = bound_step(kernels, step, memory)
         with np.errstate(all="ignore"):

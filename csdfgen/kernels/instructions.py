@@ -9,7 +9,7 @@ tables (rows of a slab, pieces of a map, dimensions of an array). Every constant
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +121,28 @@ class Constants:
     def rows_of(self, ref: Ref) -> Sequence[Any]:
         """The rows of the table that begins at a place."""
         return self.tables[ref.pool][ref.offset : ref.offset + self._lengths[ref]]
+
+    def moved(self, ref: Ref | None, move: Callable[[Ref], Ref]) -> Ref | None:
+        """A place where those of programs' memory are moved; a table that has such is another table."""
+        if ref is None or ref.pool == WEIGHTS:
+            return ref
+        if ref.pool in self.memory:
+            return move(ref)
+        if ref not in self._lengths:
+            return ref  # of neither: a port
+        rows, pool = self.rows_of(ref), row_pool(ref)
+        if pool is not None:
+            first = next((at for at in rows if at != PADDING), None)
+            if pool not in self.memory or first is None:
+                return ref
+            shift = move(Ref(pool, first)).offset - first
+            return self.rows(pool, [at if at == PADDING else at + shift for at in rows])
+        if not (rows and isinstance(rows[0], tuple)):
+            return ref
+        found = [
+            type(row)(*(self.moved(v, move) if type(v) is Ref else v for v in row)) for row in rows
+        ]
+        return self.table(ref.pool, found)
 
     # Arrays --------------------------------------------------------------------------------------
 

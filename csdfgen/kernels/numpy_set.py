@@ -126,6 +126,10 @@ class NumpyKernels:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return calls
 
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """See `KernelSet.moves`: an array is of one block."""
+        return True
+
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """See `KernelSet.allocate`."""
         return allocated(pools, shrinks=shrinks)

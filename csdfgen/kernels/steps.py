@@ -280,6 +280,11 @@ class KernelSet(Protocol):
         have any size from the least on; or that move rows. Raises PlanError if it needs more than it has.
         """
 
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """Whether these instructions, which `lower` has made of a step, are those of a step whose rows are elsewhere, too,
+        once their places are: no instruction depends on where blocks of rows are from each other.
+        """
+
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> Storage:
         """Memory for pools of so many bytes, with anything in it. shrinks: what `Storage.shrink` names is given back to
         the system.

@@ -10,12 +10,13 @@ live array, and nothing depends on the images.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from csdfgen.errors import PlanError
 from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.steps import KernelSet, Move, Port, Scratchpad, Step, View, structures
+from csdfgen.kernels.steps import KernelSet, Move, Port, Scratchpad, Step, View
+from csdfgen.lowering.templates import Templates
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -24,7 +25,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Delivery", "Feed", "Firings", "Program", "firings_of", "key_of", "lower"]
+__all__ = ["Delivery", "Feed", "Firings", "Program", "firings_of", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -82,17 +83,6 @@ class Program(Firings):
     constants: Constants
     code: tuple[tuple[int, ...], ...]
     stores: tuple[tuple[int, ...], ...]
-
-
-def key_of(step: Step) -> Hashable:
-    """Steps with equal keys have equal calls: the same rows, and no border of the map in sight."""
-    views = tuple(
-        None if view is None else view.places
-        for view in (*step.inputs, *step.outputs, *step.states)
-    )
-    pad = step.workspace
-    (kind,) = structures(step.layer, (step.phase,))
-    return step.actor, kind, step.phase.images, views, pad.offset, pad.size
 
 
 def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
@@ -174,11 +164,10 @@ def lower(plan: Plan, kernels: KernelSet, constants: Constants | None = None) ->
     work = firings_of(plan, kernels)
     constants = constants or Constants(work.pools)
     known: dict[Instruction, int] = {}
-    steps: dict[Hashable, tuple[int, ...]] = {}
+    templates = Templates(kernels, constants)
 
-    def lowered(one: Step | Move) -> tuple[int, ...]:
-        made = kernels.lower(one, constants)
-        return tuple(known.setdefault(instruction, len(known)) for instruction in made)
+    def numbered(made: Iterable[Instruction]) -> tuple[int, ...]:
+        return tuple(known.setdefault(one, len(known)) for one in made)
 
     ports = {(port.name, port.image, port.output): k for k, port in enumerate(work.ports)}
     code: list[tuple[int, ...]] = []
@@ -187,18 +176,17 @@ def lower(plan: Plan, kernels: KernelSet, constants: Constants | None = None) ->
         if isinstance(firing, Feed):
             taken = [part.start for part in firing.part] or [0] * len(firing.target.shape)
             port = ports[firing.tensor.name, firing.image, False]
-            code.append(lowered(Move(port, (firing.rows.start, *taken), firing.target, False)))
+            move = Move(port, (firing.rows.start, *taken), firing.target, False)
+            code.append(numbered(kernels.lower(move, constants)))
         elif isinstance(firing, Step):
-            key = key_of(firing)
-            if key not in steps:
-                steps[key] = lowered(firing)
-            code.append(steps[key])
+            code.append(numbered(templates.lower(firing)))
         else:
             code.append(())
         given: tuple[int, ...] = ()
         for one in deliveries:
             starts = one.rows.start, *(0,) * len(one.source.shape)
-            given += lowered(Move(ports[one.output, one.image, True], starts, one.source, True))
+            move = Move(ports[one.output, one.image, True], starts, one.source, True)
+            given += numbered(kernels.lower(move, constants))
         stores.append(given)
     return Program(
         **{name: getattr(work, name) for name in Firings.__dataclass_fields__},

@@ -185,10 +185,10 @@ class _Addresses:
         steps = np.zeros(int(starts[-1]) or 1, np.uint8)
         self._kept.append(steps)
         records = np.empty((len(instructions), 2), np.uintp)
-        for k, one in enumerate(instructions):
-            values = [self._value(value) for value in slots_of(one)]
-            kernel_structure(one.kernel).pack_into(steps, int(starts[k]), values)
-            records[k, 0] = library.address(one.kernel)
+        for one, start in zip(instructions, starts.tolist(), strict=False):
+            places = [0 if ref is None else self.of(ref) for ref in one.refs]
+            kernel_structure(one.kernel).pack_into(steps, start, slots_of(one, places))
+        records[:, 0] = [library.address(one.kernel) for one in instructions]
         records[:, 1] = address_of(steps) + starts[:-1]
         return records
 

@@ -8,7 +8,7 @@ workspace.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from csdfgen.errors import PlanError
@@ -23,6 +23,7 @@ from csdfgen.native.families import AS_ESTIMATED, Family, family_of
 from csdfgen.native.library import Library
 from csdfgen.native.moves import moves
 from csdfgen.native.strided import Loop, joined, translated
+from csdfgen.native.structures import kernel_structure
 from csdfgen.native.threads import Team
 from csdfgen.native.ways import Ways
 from csdfgen.ops import operator_of
@@ -128,6 +129,10 @@ class NativeKernels:
                 loops += made
         take_loops()
         return found
+
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """See `KernelSet.moves`: copies from several blocks may have become one loop."""
+        return not any(kernel_structure(one.kernel).name == "csdf_strided" for one in made)
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """See `KernelSet.allocate`."""

@@ -5,6 +5,7 @@ Here is what several families share. The records and constants of one family are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from operator import itemgetter
 from typing import Any
@@ -55,20 +56,33 @@ def record_of(made: Instruction) -> Any:
     return found.nested(slots_of(made))
 
 
-def slots_of(made: Instruction) -> list[Any]:
-    """Numbers and places of an instruction in the order of its structure."""
-    fields, refs = iter(made.fields), iter(made.refs)
-    return [next(refs if slot.pointer else fields) for slot in kernel_structure(made.kernel).slots]
+def slots_of(made: Instruction, refs: Sequence[Any] | None = None) -> Sequence[Any]:
+    """Numbers and places of an instruction in the order of its structure. refs: what stands for its places."""
+    return _joined(kernel_structure(made.kernel))(
+        (*made.fields, *(made.refs if refs is None else refs))
+    )
+
+
+@cache
+def _places(found: Structure) -> tuple[list[int], list[int]]:
+    """Which slots are numbers, and which pointers."""
+    of = [slot.pointer for slot in found.slots]
+    return [k for k, one in enumerate(of) if not one], [k for k, one in enumerate(of) if one]
 
 
 @cache
 def _parted(found: Structure) -> tuple[Any, Any]:
     """What picks the numbers, and the pointers, out of the values of all slots."""
-    at = {
-        kind: [k for k, slot in enumerate(found.slots) if slot.pointer == kind]
-        for kind in (False, True)
-    }
-    return tuple(_picked(at[kind]) for kind in (False, True))
+    numbers, pointers = _places(found)
+    return _picked(numbers), _picked(pointers)
+
+
+@cache
+def _joined(found: Structure) -> Any:
+    """What puts numbers, and pointers behind them, in the order of the slots."""
+    numbers, pointers = _places(found)
+    order = [*numbers, *pointers]
+    return _picked(sorted(range(len(order)), key=order.__getitem__))
 
 
 def _picked(at: list[int]) -> Any:

@@ -11,9 +11,10 @@ import ctypes
 import re
 import struct
 from collections import namedtuple
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -115,6 +116,10 @@ class Structure:
         self.slots: tuple[Slot, ...] = tuple(slots)
         self.record: Any = _record(name, fields)
         self._packer = struct.Struct(self._format())
+        nested = [
+            (at, field) for at, field in enumerate(fields) if field.inner is not None or field.count
+        ]
+        self._inner = tuple(reversed(nested))  # what is replaced moves what is behind it
 
     def __repr__(self) -> str:
         return f"Structure({self.name!r})"
@@ -128,28 +133,18 @@ class Structure:
             end = slot.offset + struct.calcsize(letter)
         return "".join((*letters, f"{self.size - end}x"))
 
-    def flat(self, record: tuple[Any, ...]) -> list[Any]:
+    def flat(self, record: Sequence[Any]) -> list[Any]:
         """The values of a record, one for each of the slots."""
-        found: list[Any] = []
-        self._flatten(record, found)
+        found = list(record)
+        for at, field in self._inner:
+            value, inner = found[at], field.inner
+            if not field.count:
+                assert inner is not None
+                found[at : at + 1] = inner.flat(value)
+                continue
+            filled = (*value, *(_zero_of(field),) * (field.count - len(value)))
+            found[at : at + 1] = filled if inner is None else chain(*map(inner.flat, filled))
         return found
-
-    def _flatten(self, record: Iterable[Any], found: list[Any]) -> None:
-        for field, value in zip(self.fields, record, strict=True):
-            if field.count:
-                inner, count = field.inner, field.count
-                if inner is None:
-                    found.extend(value)
-                    found.extend((None if field.pointer else 0,) * (count - len(value)))
-                else:
-                    for one in value:
-                        inner._flatten(one, found)
-                    for _ in range(count - len(value)):
-                        inner._flatten(inner.record(), found)
-            elif field.inner is not None:
-                field.inner._flatten(value, found)
-            else:
-                found.append(value)
 
     def nested(self, values: Sequence[Any]) -> Any:
         """The record with these values of its slots: the other way round."""
@@ -190,8 +185,11 @@ def _plain(letter: str) -> str:
 
 
 def _zero(field: Field) -> Any:
-    if field.count:
-        return ()
+    return () if field.count else _zero_of(field)
+
+
+def _zero_of(field: Field) -> Any:
+    """Of one element, where the field is an array."""
     if field.inner is not None:
         return field.inner.record()
     return None if field.pointer else 0

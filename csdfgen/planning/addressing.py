@@ -7,7 +7,7 @@ which a backend declares its workspace: every buffer then is a pool of its own.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from csdfgen.kernels.steps import Scratchpad, Step, View
@@ -28,6 +28,9 @@ class Addresses:
 
     sharing: Sharing
     regions: Mapping[str, Region]
+    _forms: dict[tuple[str, str], tuple[int, tuple[int, ...]]] = field(
+        default_factory=dict, repr=False
+    )
 
     def view(self, tensor: Tensor, rows: Rows) -> View:
         """Rows of a tensor, counted through all images."""
@@ -44,16 +47,16 @@ class Addresses:
     def _at(self, place: Place, tensor: Tensor, shape: Shape, rows: Rows) -> View:
         """Rows that lie at one place, of a tensor or of a piece of it."""
         region = self.regions[place.buffer]
-        size = tensor.itemsize
-        shift = place.offset * size
+        key = place.buffer, tensor.name
+        form = self._forms.get(key)
+        if form is None:
+            size = tensor.itemsize
+            form = place.offset * size, tuple(step * size for step in place.strides)
+            self._forms[key] = form
+        shift, strides = form
         addresses = region.table[rows.start : rows.stop]
-        return View(
-            region.pool,
-            tuple(address + shift for address in addresses) if shift else addresses,
-            shape,
-            tuple(step * size for step in place.strides),
-            tensor.format,
-        )
+        moved = tuple([address + shift for address in addresses]) if shift else addresses
+        return View(region.pool, moved, shape, strides, tensor.format)
 
     def state(self, work: ActorWork, group: int) -> View:
         """The state of an accumulating layer in an image (or group of images), as output rows."""
