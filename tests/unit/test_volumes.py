@@ -132,7 +132,7 @@ def test_threads_share_frames() -> None:
     (want,) = runtime.compile(plan)(feeds).values()
     for threads in (2, 3):
         together = runtime.compile(plan, threads=threads)
-        shared = shared_kernels(together._program, threads)
+        shared = shared_kernels(together._bound.program, threads)
         assert "pool_of" in shared and shared & {"conv_of", "winograd_of", "winograd_row_of"}
         (got,) = together(feeds).values()
         np.testing.assert_array_equal(got, want)
