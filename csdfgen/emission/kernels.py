@@ -1,8 +1,7 @@
-"""Which files of the kernel library does a program need? Those that define what it calls, and so on.
+"""Which files of the kernel library does a program need? Those that define what it calls, and what these call.
 
-Names of kernels are made by macros, so that the compiler is asked: it expands a file, and of what
-stems from the file itself (headers only declare) the functions that it defines and those that it
-uses are read.
+Macros make the names of kernels, so that the compiler expands every file. The functions that a file defines and uses
+are read from the expanded lines of the file itself (headers only declare).
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ _BLOCKS = re.compile(r"blocks_(\d+)\.h")
 
 
 def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:
-    """Name -> text of the files that define these functions and all that they need, headers too; lanes: of
-    the vectors for which there are to be matrix kernels, None: of all.
+    """Name -> text of the files that define these functions and everything that they call, with headers. lanes: sizes of
+    vectors that there are matrix kernels for, None: all.
 
     Raises ToolError: no compiler, or one that fails; PlanError for a kernel that no file defines.
     """
@@ -49,7 +48,7 @@ def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[s
 
 
 def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
-    """The headers that files include, and those include."""
+    """The headers that files include, directly or through other headers."""
     found: set[str] = set()
     waiting = list(files)
     while waiting:
@@ -63,7 +62,7 @@ def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
 
 @cache
 def _library(compiler: Compiler) -> dict[str, tuple[set[str], set[str]]]:
-    """Of each file the names that it defines, and those that it uses."""
+    """File -> the names that it defines, and those that it uses."""
     files = sources()
     with tempfile.TemporaryDirectory(prefix="csdfgen-") as folder:
         write(Path(folder))
@@ -80,7 +79,7 @@ def _library(compiler: Compiler) -> dict[str, tuple[set[str], set[str]]]:
 
 
 def _own(text: str, path: Path) -> str:
-    """The lines of an expanded file that stem from itself."""
+    """The lines of an expanded file that come from the file itself."""
     found: list[str] = []
     ours = False
     for line in text.splitlines():

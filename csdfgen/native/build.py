@@ -1,9 +1,10 @@
 """How do C files become a library on this machine, once?
 
-A compiler is looked for: CC, gcc, clang, cc, and the PyPI package ziglang, which is one. What it
-makes is kept in the user's cache folder under a name that says what went in (the sources, the flags,
-and all macros that the compiler defines for this machine: its version and the instruction set) and
-what came out (a checksum): a damaged file is built anew. A file appears there complete or not at all.
+The compiler is the first of CC, gcc, clang, cc, and the PyPI package ziglang, which contains one. The
+library is cached in the user's cache folder. Its name contains a digest of what it was made from (the
+sources, the flags, and all macros that the compiler defines for this machine: its version and the
+instruction set) and a checksum of the library itself: a damaged file is built again. A file appears
+there complete or not at all. Generated headers are written to the folder of the build.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ __all__ = [
 ]
 
 STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
-"""What the sources need: -std=c99 alone keeps products and sums apart, at twice the time, and makes no
-vectors of loops that choose between two values, in case somebody looks at the flags of exceptions.
+"""What the sources need. With -std=c99 alone, compilers do not fuse products and sums, which doubles the time, and do
+not vectorize loops that choose between two values, since a program could read the exception flags.
 """
 
 NATIVE = "-march=native"
@@ -52,10 +53,10 @@ FLAGS = (*STANDARD, "-O3", NATIVE)
 """What a library for this machine is built with."""
 
 LEVELS = ("-march=x86-64-v3", "-march=x86-64-v2", "-march=x86-64")
-"""Processors that less is asked of than of the compiler's own, from much to little."""
+"""Instruction sets smaller than the compiler's own, from large to small."""
 
 WARNINGS = ("-Wall", "-Wextra", "-Wconversion", "-pedantic")
-"""What the sources give no cause for."""
+"""Warnings that the sources compile without."""
 
 _SHARED = ("-shared", "-fPIC")
 _OBJECT = ("-c", "-fPIC")
@@ -66,13 +67,13 @@ _SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler: how it is called."""
+    """A C compiler. command: the program and its first arguments."""
 
     command: tuple[str, ...]
 
     @property
     def name(self) -> str:
-        """What a message calls it."""
+        """Its name in messages."""
         return shlex.join(self.command)
 
     def run(self, arguments: Iterable[str | Path]) -> tuple[int, str, str]:
@@ -83,8 +84,8 @@ class Compiler:
     def run_all(self, commands: Iterable[Iterable[str | Path]]) -> list[tuple[int, str, str]]:
         """The same for several calls, as many at a time as there are processors.
 
-        Each runs in a session of its own, which ends with this call: Ctrl-C leaves no part of it
-        behind.
+        Each runs in its own session, which ends with this call, so that no process remains after
+        Ctrl-C.
         """
         environment = {**os.environ, "LC_ALL": "C"}
         running: deque[subprocess.Popen[str]] = deque()
@@ -117,7 +118,7 @@ class Compiler:
         return found
 
     def _ended(self, running: deque[subprocess.Popen[str]]) -> tuple[int, str, str]:
-        """What the first of these processes said, when it has ended; it is taken away."""
+        """Wait for the first of these processes, remove it, and return its exit code, output and messages."""
         process = running[0]
         try:
             out, err = process.communicate(timeout=_SECONDS)
@@ -128,7 +129,7 @@ class Compiler:
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a process and all that it has started."""
+    """Kill a process and every process that it has started."""
     if process.poll() is None:
         if hasattr(os, "killpg"):
             os.killpg(process.pid, signal.SIGKILL)
@@ -157,7 +158,7 @@ def find_compiler(environment: Mapping[str, str] = os.environ) -> Compiler:
 
 
 def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where the user's programs keep what they can make again."""
+    """The user's folder for files that programs can create again."""
     if environment.get("XDG_CACHE_HOME"):
         base = Path(environment["XDG_CACHE_HOME"])
     elif sys.platform == "darwin":
@@ -175,7 +176,7 @@ def sources() -> tuple[Path, ...]:
 
 
 def sources_digest() -> str:
-    """16 hexadecimal digits of what the kernel library is made of."""
+    """16 hexadecimal digits of the sources of the kernel library."""
     digest = hashlib.sha256()
     _add_files(digest, sources())
     return digest.hexdigest()[:16]
@@ -187,10 +188,10 @@ def build(
     compiler: Compiler | None = None,
     folder: Path | None = None,
 ) -> Path:
-    """The shared library of C files (those of the kernels unless told), from the cache or built now.
+    """The shared library of C files (by default those of the kernels), from the cache or built now.
 
-    Raises ToolError: no compiler, one that fails (with its first complaint; all it said is kept
-    beside the library), a cache folder that cannot be written.
+    Raises ToolError: no compiler, one that fails (with its first message; all messages are in a log
+    next to the library), a cache folder that cannot be written.
     """
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
@@ -217,7 +218,7 @@ def build(
 
 @contextmanager
 def _in(folder: Path) -> Iterator[None]:
-    """What the file system refuses becomes one line."""
+    """Errors of the file system become a ToolError."""
     try:
         yield
     except OSError as error:
@@ -228,13 +229,13 @@ def _in(folder: Path) -> Iterator[None]:
 
 
 def _named(folder: Path, key: str, library: bytes) -> Path:
-    """Where a library of this content lies."""
+    """The path of a library with this content."""
     return folder / f"{key}-{hashlib.sha256(library).hexdigest()[:16]}{_SUFFIX}"
 
 
 def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str:
-    """Of all that a library depends on."""
-    # the macros that a compiler defines tell its version, its target and the instruction set
+    """A digest of everything that a library depends on."""
+    # the macros that a compiler defines contain its version, its target and the instruction set
     code, macros, said = compiler.run([*flags, "-dM", "-E", "-x", "c", os.devnull])
     if code:
         raise ToolError(f"fails: {_complaint(said)}", where=compiler.name)
@@ -255,7 +256,7 @@ def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
 def _compile(
     compiler: Compiler, flags: Sequence[str], files: Sequence[Path], made: Path, log: Path
 ) -> None:
-    """Every file on its own, the largest first, and then all together into the library `made`."""
+    """Compile every file, the largest first, and link them into the library `made`."""
     ordered = sorted(files, key=lambda path: -path.stat().st_size)
     objects = [made.with_name(f"{number}.o") for number in range(len(ordered))]
     commands: list[list[str | Path]] = [
@@ -266,7 +267,7 @@ def _compile(
 
 
 def _succeed(compiler: Compiler, commands: Sequence[Sequence[str | Path]], log: Path) -> None:
-    """Run a compiler, or raise ToolError with its first complaint."""
+    """Run a compiler. Raises ToolError with its first message."""
     for arguments, (code, out, err) in zip(commands, compiler.run_all(commands), strict=True):
         if code:
             said = f"$ {shlex.join([*compiler.command, *map(str, arguments)])}\n{out}{err}"
@@ -276,7 +277,7 @@ def _succeed(compiler: Compiler, commands: Sequence[Sequence[str | Path]], log: 
 
 
 def _complaint(said: str) -> str:
-    """The first line that tells of an error, else the first at all."""
+    """The first line that contains an error, or else the first line."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     wrong = (line for line in lines if "error" in line.lower())
     return next(wrong, lines[0] if lines else "without a word")

@@ -1,13 +1,12 @@
-"""Which lines of the kernel library would nobody write by hand? Those with a name for every register, and a list of all
-structures.
+"""Which headers of the kernel library are generated? Loops that name every register, and a list of all structures.
 
-Accumulators in an array end up in memory with some compilers, so that each has a variable of its
-own. The headers are not checked in: they are made when a library is built and when C is emitted, which
-takes a few hundredths of a second. `python -m csdfgen.native.generate FOLDER` writes them for a reader.
+Some compilers store accumulators of an array in memory, so that each accumulator is a variable. The headers are not
+checked in: they are generated when a library is built and when C is emitted, which takes a few hundredths of a second.
+`python -m csdfgen.native.generate FOLDER` writes them to a folder.
 
-A *block* computes some pixels by some vectors of output channels: pixels * vectors accumulators, for
-each input channel a broadcast a pixel and a load a vector. A *strip* computes pixels of a depthwise
-layer that lie side by side, so that each input value is loaded once for all the windows it is in.
+A *block* computes some pixels times some vectors of output channels: pixels * vectors accumulators, and for each input
+channel a broadcast per pixel and a load per vector. A *strip* computes neighbouring pixels of a depthwise layer, so that
+each input value is loaded once for all windows that contain it.
 """
 
 from __future__ import annotations
@@ -26,16 +25,14 @@ __all__ = ["GENERATED", "SOURCES", "text_of", "write"]
 PANEL = 16
 
 TURN = 8
-"""Input channels of a turn of the innermost loop. In each turn a block fetches its share of the weights
-that come next, other lines than the blocks beside it.
+"""Input channels per turn of the innermost loop. In each turn, a block prefetches its share of the next weights: other
+lines of the cache than its neighbours.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Blocks of `vectors` vectors and up to `pixels` pixels; used where a pass has at most `most`
-    pixels, 0: any number.
-    """
+    """Blocks of `vectors` vectors and up to `pixels` pixels, for passes of at most `most` pixels (0: any number)."""
 
     vectors: int
     pixels: int
@@ -50,10 +47,10 @@ BLOCKS: Mapping[int, tuple[Shape, ...]] = MappingProxyType(
         1: (Shape(4, 4),),
     }
 )
-"""Lanes of a vector -> shapes, the first that suits is taken; measured, none of them spills."""
+"""Lanes of a vector -> shapes, of which the first that fits is used. None of them spills registers (measured)."""
 
 STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (1, 1))
-"""Widths and strides of windows that have strips of their own; the last, of one tap, serves all."""
+"""Widths and strides of windows that have their own strips; the last, of one tap, works for all windows."""
 
 STRIP = 8
 """Most pixels of a strip."""
@@ -65,11 +62,11 @@ _HEADER = "/* Written by csdfgen/native/generate.py: change that. */\n"
 
 
 def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
-    """The functions that compute blocks of a shape: of any pass, and of one with a single run."""
+    """The functions that compute blocks of a shape: for any pass, and for passes with a single run."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
 
     def at(v: int) -> str:
-        """Weights of a vector, from those of the first one on."""
+        """The address of the weights of a vector, relative to those of the first."""
         panel, lane = divmod(v * lanes, PANEL)
         return f"w + {panel} * panel + {lane}" if panel else f"w + {lane}"
 
@@ -77,7 +74,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     ws = [
         f"csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k); CSDF_KEEP(w{v});" for v in range(vectors)
     ]
-    # the fewer operands stay in registers, the others come one by one
+    # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
     yield "/* All products of the k-th input channel from c on. */"
@@ -100,7 +97,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
 
 
 def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str]:
-    """One of the two functions; single: of passes with one tap and one piece."""
+    """One of the two functions; single: for passes with one tap and one piece."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
     run += [
@@ -143,7 +140,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     if single:
         yield from _indented(run, 2)
     else:
-        # long sums leave time to fetch where they go; short ones are faster without
+        # long sums leave time to prefetch the output; short ones are faster without
         for i in range(pixels):
             for v in range(0, vectors * lanes, PANEL):
                 yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
@@ -169,7 +166,7 @@ def _indented(lines: Iterable[str], levels: int) -> Iterator[str]:
 
 
 def _activation(by: str) -> Iterator[str]:
-    """The activation of all that ALL names."""
+    """The activation of all accumulators of ALL."""
     yield f"    if ({by}.kind == CSDF_CLIP) {{"
     yield f"        const csdf_v low = csdf_splat({by}.a), high = csdf_splat({by}.b);"
     yield "        ALL(CLIPPED)"
@@ -197,13 +194,13 @@ _FETCHES = (
 
 
 _FMA = "#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);"
-"""Written out: some compilers part single chains of these into products and sums, and so the last bit
-would depend on how many pixels a block has.
+"""A fused multiply-add as a call: some compilers split single chains of products and sums, so that the last bit would
+depend on the number of pixels of a block.
 """
 
 
 def _all(names: Iterable[str]) -> Iterator[str]:
-    """The macro that does something with every accumulator."""
+    """The macro that applies another macro to every accumulator."""
     calls = [f"DO({name})" for name in names]
     lines = [" ".join(calls[start : start + 8]) for start in range(0, len(calls), 8)]
     yield "#define ALL(DO) " + " \\\n    ".join(lines)
@@ -242,9 +239,8 @@ def blocks(lanes: int) -> Iterator[str]:
 
 
 def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
-    """The function that computes one strip of a depthwise layer; even: it sees no padding.
-
-    kernel 1: rows of the strip are single taps.
+    """The function that computes one strip of a depthwise layer; even: without padding. With kernel 1, rows of the strip are
+    single taps.
     """
     columns = pixels if kernel == 1 else (pixels - 1) * stride + kernel
     names = [f"a{i}" for i in range(pixels)]
@@ -259,7 +255,7 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "        const float *const *t = s->table;"
     yield "        float *out = s->out + c;"
     if even:
-        # a line of cache is as long as a panel: each vector of it fetches for some of the pixels
+        # a line of the cache is as long as a panel: each of its vectors prefetches for some of the pixels
         yield "        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;"
         yield "        if (s->far) {"
         yield f"            FETCH_OUT({pixels}, out + ({pixels} + turn) * pace, pace)"
@@ -274,7 +270,7 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
     yield "            const float *w = s->weights[row] + c;"
     if even:
         yield "            const float *p = t[0] + c;"
-        # columns that the strip at its right sees and this one does not
+        # columns that the next strip to the right reads and this one does not
         new = pixels if kernel == 1 else pixels * stride
         yield "            if (s->far) {"
         yield f"                FETCH({new}, p + ({columns} + turn) * step, step)"
@@ -329,7 +325,7 @@ DOTS = ((1, 12), (2, 12), (4, 6))
 
 
 def dots() -> Iterator[str]:
-    """The header with the blocks of products of bytes: sixteen outputs of some pixels."""
+    """The header with the blocks of products of bytes: sixteen outputs for some pixels."""
     yield _HEADER
     yield "#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);"
     yield ""

@@ -1,6 +1,6 @@
-"""How does Python call the kernels? The structures of `csdf.h`, and a library that was built.
+"""How does Python call the kernels? By their addresses in a library that was built.
 
-Structures hold addresses: who fills them keeps the arrays alive.
+Steps contain addresses: their owner keeps the arrays alive.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
 
 
 class Library:
-    """The kernels of a library that was built; it stays loaded as long as the process.
+    """The kernels of a library that was built; it stays loaded until the process ends.
 
-    instructions: the instruction set that it uses. compiler: what made it. functions: name without `csdf_` -> function of
-    the address of a step.
+    instructions: the instruction set that it uses. compiler: the compiler that made it. functions: name without
+    `csdf_` -> function of the address of a step.
     """
 
     def __init__(self, path: Path) -> None:
@@ -39,7 +39,7 @@ class Library:
             sizes = [self._library.csdf_size_of(k) for k, _ in enumerate(structures())]
             version = self._library.csdf_version()
         except (OSError, AttributeError) as error:
-            raise ToolError(f"is no library of kernels: {error}", where=str(path)) from None
+            raise ToolError(f"is not a library of kernels: {error}", where=str(path)) from None
         wanted = [structure(name).size for name in structures()]
         known = constant("CSDF_VERSION")
         if (version, sizes) != (known, wanted):
@@ -76,7 +76,7 @@ class Library:
         self._winograd_row_bytes.argtypes = (c_void_p, c_int32, c_int32, c_int32)
 
     def address(self, kernel: str) -> int:
-        """Of a kernel `csdf_...` as a `Record` names it. Raises KeyError."""
+        """The address of a kernel `csdf_...` in a record. Raises KeyError."""
         found = self._addresses.get(kernel)
         if found is None:
             try:
@@ -87,7 +87,7 @@ class Library:
         return found
 
     def has(self, kernel: str) -> bool:
-        """Whether there is such a kernel."""
+        """Whether the library has a kernel."""
         try:
             self.address(kernel)
         except KeyError:
@@ -95,8 +95,8 @@ class Library:
         return True
 
     def peak(self) -> float:
-        """Floating point operations a second that a core does on registers: measured now, in a few
-        hundredths of a second, the fastest of several times.
+        """Floating point operations per second of a core on registers: measured now, in a few hundredths of
+        a second, the fastest of several runs.
         """
         kept = c_float(1.0)
         self._peak(_PEAK_ROUNDS, ctypes.byref(kept))  # the clock rises
@@ -108,24 +108,24 @@ class Library:
         return float(best)
 
     def winograd_bytes(self, layer: Any, tile: int, tiles: int, channels: int) -> int:
-        """Workspace with which `csdf_winograd` computes so many tiles of `tile` rows at a time, from so
-        many input channels at a time.
+        """Bytes of workspace with which `csdf_winograd` computes `tiles` tiles of `tile` rows at a time, from
+        `channels` input channels at a time.
         """
         return int(self._winograd_bytes(ctypes.byref(layer), tile, tiles, channels))
 
     def winograd_row_bytes(self, layer: Any, rows: int, tiles: int, channels: int) -> int:
-        """Workspace with which `csdf_winograd_row` computes so many rows of tiles at a time, from so
-        many input channels of a group at a time.
+        """Bytes of workspace with which `csdf_winograd_row` computes `rows` rows of `tiles` tiles at a time, from
+        `channels` input channels of a group at a time.
         """
         return int(self._winograd_row_bytes(ctypes.byref(layer), rows, tiles, channels))
 
 
 @cache
 def load(flags: Sequence[str] = FLAGS) -> Library:
-    """The kernel library of this machine, built if need be. Raises ToolError.
+    """The kernel library of this machine, built if necessary. Raises ToolError.
 
-    The compiler says what the processor can that it runs on. Where that is more than this one can, as in
-    an emulator, which starts compilers outside of it, a library is built for less.
+    With -march=native the compiler uses the instruction set of the processor that it runs on. Where this processor
+    has a smaller one, as in an emulator that starts compilers outside of it, a library for a smaller one is built.
     """
     found = Library(build(flags=tuple(flags)))
     for level in LEVELS if found.lacking and NATIVE in flags else ():
@@ -134,7 +134,7 @@ def load(flags: Sequence[str] = FLAGS) -> Library:
             break
     if found.lacking:
         raise ToolError(
-            f"is for processors with {found.lacking}, which this one has not; set CC to a compiler for it",
+            f"is for processors with {found.lacking}, which this one does not have; set CC to a compiler for it",
             where=str(found.path),
         )
     return found

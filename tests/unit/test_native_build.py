@@ -191,7 +191,7 @@ def test_a_damaged_library_is_built_anew(small: Path, tmp_path: Path, damage: by
 
 @needs_compiler
 def test_a_library_of_something_else_is_refused(small: Path, tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="is no library of kernels"):
+    with pytest.raises(ToolError, match="is not a library of kernels"):
         Library(build([small], folder=tmp_path / "cache"))
 
 

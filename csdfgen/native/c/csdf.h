@@ -1,10 +1,11 @@
 /* Kernels of csdfgen: layers of convolutional networks over slabs of rows.
  *
- * A map is stored by rows, [row][column][channel], float32, the channels of a pixel side by side.
- * Its rows lie anywhere: every step has a table of their addresses. Nothing here allocates, keeps a
- * state or writes a value outside the rows, columns and channels that a step names; the stack that
- * a call takes is below 8 KiB. A step and all that it points to is constant while it runs, so that
- * it may lie in read-only memory, and threads may share it unless they write the same values.
+ * A map is stored by rows, [row][column][channel], in float32; the channels of a pixel are contiguous.
+ * Rows may be anywhere in memory: every step has a table of their addresses. The kernels allocate
+ * nothing, keep no state, and write nothing outside the rows, columns and channels that a step names;
+ * a call takes less than 8 KiB of stack. A step and everything that it points to is constant while it
+ * runs, so that it may be in read-only memory, and threads may share it unless they write the same
+ * values.
  */
 #ifndef CSDF_H
 #define CSDF_H
@@ -18,15 +19,15 @@
 extern "C" {
 #endif
 
-/* Changes with every structure below, so that who was compiled against another header notices. */
+/* Changes with every structure below, so that code that was compiled with another header is detected. */
 #define CSDF_VERSION 9
 
-/* Output channels that are packed side by side, whatever the instruction set. */
+/* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
 
 /* CSDF_CLIP: min(max(x, a), b); Relu is a clip to [0, infinity]. CSDF_LEAKY: x < 0 ? a * x : x.
- * A value that is not a number stays so.
- * Of csdf_map alone: CSDF_SIGMOID, 1 / (1 + e^-x); CSDF_SWISH, x * sigmoid(a * x);
+ * NaN stays NaN.
+ * Only csdf_map has CSDF_SIGMOID, 1 / (1 + e^-x); CSDF_SWISH, x * sigmoid(a * x);
  * CSDF_HARD_SIGMOID, a * x + b clipped to [0, 1]; CSDF_HARD_SWISH, x times that. */
 enum {
     CSDF_NONE = 0,
@@ -43,19 +44,19 @@ typedef struct csdf_activation {
     float a, b;
 } csdf_activation;
 
-/* Channels of a map that is read. A map may come in pieces, one after the other along its channels.
+/* Channels of a map that is read. A map may consist of several pieces along its channels.
  * rows: address of the first pixel of each row; NULL is a row of padding, all zeros.
- * stride: floats from a pixel to the next. */
+ * stride: floats from one pixel to the next. */
 typedef struct csdf_source {
     const float *const *rows;
     int32_t stride;
     int32_t channels;
 } csdf_source;
 
-/* Rows that are written: `count` of them, of each the columns [column, column + columns) and of
- * these the channels [channel, channel + channels), which is how threads share a slab. `channel`
- * is a multiple of CSDF_PANEL from the first channel of its group.
- * rows: address of column 0, channel 0 of each row. stride: floats from a pixel to the next. */
+/* `count` rows that are written: columns [column, column + columns) of each, and channels
+ * [channel, channel + channels) of these, so that threads can share a slab. `channel` is a multiple of
+ * CSDF_PANEL, counted from the first channel of its group.
+ * rows: address of column 0, channel 0 of each row. stride: floats from one pixel to the next. */
 typedef struct csdf_target {
     float *const *rows;
     int32_t stride;
@@ -64,13 +65,13 @@ typedef struct csdf_target {
     int32_t channel, channels;
 } csdf_target;
 
-/* A convolution, whichever kernel computes it.
- * pad_left may be negative (a crop). Padding above, below and at the right needs no saying: rows
- * that are NULL, columns behind the map.
+/* A convolution, for all kernels that compute one.
+ * pad_left may be negative (a crop). Padding above and below are rows that are NULL, and padding at the
+ * right are columns beyond the map's width.
  * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
  *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd, blocks of up to four panels of 16
- *     outputs, [block][(tile + 2) * 6][panel][in][16]; csdf_winograd_row, such blocks of every group,
- *     [block][6][panel][kernel_h][in / groups][16]. Best at a multiple of 64 bytes.
+ *     outputs, [block][(tile + 2) * 6][panel][in][16]; csdf_winograd_row, blocks of every group,
+ *     [block][6][panel][kernel_h][in / groups][16]. Fastest at a multiple of 64 bytes.
  * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
 typedef struct csdf_layer {
     int32_t in_channels, out_channels, groups;
@@ -85,18 +86,18 @@ typedef struct csdf_layer {
 
 /* A slab of a convolution. Output row r reads rows r * stride_h + y * dilation_h of the pieces' tables
  * for y in [0, kernel_h): the first row of a table is that of the first tap of the first output row.
- * Of a layer of one group the first pieces and the last ones may be nothing but padding, their table NULL:
- * csdf_conv and Winograd's kernels pass over their weights. One piece at least has a table.
+ * In a layer of one group, the first and the last pieces may consist of padding only and have no table (NULL):
+ * csdf_conv and Winograd's kernels skip their weights. At least one piece has a table.
  * width: columns of the map that is read.
- * residual: NULL, or a map of the output's shape that is added before the activation; its tables
- *     have a row for each row of the target, which they may be.
- * workspace: of csdf_winograd and csdf_winograd_row, see there.
- * tile: of csdf_winograd, rows of a tile.
- * some: of both of these, input channels of a group at a time, whole panels or all of them; 0: as many as
- *     suit the workspace. Sums are rounded alike where this is, whatever the workspace. Of csdf_conv,
- *     weights of an output channel at a time; 0: as many as suit a near cache.
- * each, apart: of several images, output rows of one, and rows of a piece's table from the first of an image
- *     to that of the next: output row r is row r % each of image r / each. each is 0 where all are of one. */
+ * residual: NULL, or a map of the output's shape that is added before the activation; its table has a row
+ *     for each row of the target, and these rows may be the target's own.
+ * workspace: for csdf_winograd and csdf_winograd_row, see there.
+ * tile: for csdf_winograd, rows of a tile.
+ * some: for both of these, input channels of a group that are processed at a time, whole panels or all
+ *     channels; 0: as many as fit the workspace. Equal values round sums equally, for any workspace. For
+ *     csdf_conv, weights of an output channel that are processed at a time; 0: as many as fit a near cache.
+ * each, apart: for several images, output rows of one image, and rows of a piece's table from the first row of
+ *     one image to that of the next: output row r is row r % each of image r / each. each is 0 for one image. */
 typedef struct csdf_conv_step {
     const csdf_layer *layer;
     const csdf_source *pieces;
@@ -113,34 +114,32 @@ typedef struct csdf_conv_step {
 /* Any convolution of two axes, groups included. */
 void csdf_conv(const csdf_conv_step *step);
 
-/* One input channel a group, as many output channels a group as divide evenly. */
+/* One input channel per group, and any equal number of output channels per group. */
 void csdf_depthwise(const csdf_conv_step *step);
 
 /* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x4, 3x3), 4 for F(4x4, 3x3).
- * Tables of rows as for csdf_conv: of an image two rows more are read than written. workspace: at least
+ * Tables of rows as for csdf_conv: two more rows of an image are read than written. workspace: at least
  * csdf_winograd_bytes(layer, tile, 1, channels) bytes for up to 64 of the input channels, aligned to 64;
- * with less nothing is computed. */
+ * with a smaller one, nothing is computed. */
 void csdf_winograd(const csdf_conv_step *step);
 
-/* Bytes with which `tiles` tiles (of tile x 4 pixels) are computed at a time, from `channels` input
- * channels at a time; more than 128 tiles, or all tiles of a step, are of no use. */
+/* Bytes that computing `tiles` tiles (of tile x 4 pixels) from `channels` input channels at a time takes;
+ * more than 128 tiles, or than all tiles of a step, bring nothing. */
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles, int32_t channels);
 
-/* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any down; any groups.
- * Reads as csdf_conv does. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels) bytes
- * for up to 64 of a group's input channels, aligned to 64; with less nothing is computed. */
+/* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any in the other direction;
+ * any groups. Reads what csdf_conv reads. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels)
+ * bytes for up to 64 of a group's input channels, aligned to 64; with a smaller one, nothing is computed. */
 void csdf_winograd_row(const csdf_conv_step *step);
 
-/* Bytes with which `rows` rows of an image, `tiles` tiles (7 - kernel_w pixels each) of each of them, are
- * computed at a time, from `channels` input channels of a group at a time; for as many rows of several images
- * as many times that. */
+/* Bytes that computing `tiles` tiles (7 - kernel_w pixels each) of each of `rows` rows of an image takes, from
+ * `channels` input channels of a group at a time; for that many rows of each of several images, a multiple. */
 size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels);
 
-/* Rows of a matrix times a constant one: out[r] = activation(bias + rows[r] * weights).
- * The sum over inputs may be made in parts: of `outputs` sums over all `inputs` a step adds those
- * of `parts` pieces, from input `first` on. begin: starts from the bias instead of what `out` has;
- * end: applies the activation.
- * rows: [parts][count], address of the values of each part and row; sizes: values of each part.
+/* Rows of a matrix times a constant matrix: out[r] = activation(bias + rows[r] * weights).
+ * The sum over `inputs` may be split: a step adds the products of `parts` pieces, from input `first` on.
+ * begin: starts from the bias instead of the values in `out`; end: applies the activation.
+ * rows: [parts][count], address of the values of each part and row; sizes: number of values of each part.
  * weights: [ceil(outputs / 16)][inputs][16], bias [ceil(outputs / 16)][16].
  * Outputs [channel, channel + channels) are computed; channel is a multiple of CSDF_PANEL. */
 typedef struct csdf_gemm_step {
@@ -159,7 +158,7 @@ typedef struct csdf_gemm_step {
 
 void csdf_gemm(const csdf_gemm_step *step);
 
-/* What csdf_map computes of its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
+/* What csdf_map computes from its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
 enum {
     CSDF_COPY = 0,
     CSDF_ADD = 1,
@@ -172,10 +171,10 @@ enum {
 
 /* Element by element: out = activation(operation(operands)), `count` rows of `columns` pixels of
  * `channels` floats. The output may be an operand.
- * operands: rows is NULL for those that the operation does not have, each row's address else; stride:
- *     floats from a pixel to the next, 0: all of a row meet the same pixel; channels: 1, or 0 where a
+ * operands: rows is NULL for operands that the operation does not have, else a table of row addresses; stride:
+ *     floats from one pixel to the next, 0 if all pixels of a row use the same one; channels: 1, or 0 if a
  *     pixel is one number for all channels.
- * out: address of each row; stride: floats from a pixel to the next. */
+ * out: address of each row; stride: floats from one pixel to the next. */
 typedef struct csdf_map_step {
     int32_t operation;
     int32_t count, columns, channels;
@@ -187,12 +186,12 @@ typedef struct csdf_map_step {
 
 void csdf_map(const csdf_map_step *step);
 
-/* Windows of a map become their greatest value, or (average) their sum divided by the product of
+/* The greatest value of each window of a map, or (average) the sum of the window divided by the product of
  * rows_seen of the output row and columns_seen of the output column, both positive.
- * Output row r reads rows r * stride_h + y * dilation_h of the source for y in [0, kernel_h), NULL ones
- * not at all; width: columns of the map that is read, others are not read either.
- * begin: starts from nothing instead of what the output has; end: divides and applies the activation.
- * out: address of each of `count` rows of `columns` pixels; stride: floats from a pixel to the next. */
+ * Output row r reads rows r * stride_h + y * dilation_h of the source for y in [0, kernel_h) that are not NULL;
+ * width: columns of the map, beyond which nothing is read.
+ * begin: starts empty instead of from the values in the output; end: divides and applies the activation.
+ * out: address of each of `count` rows of `columns` pixels; stride: floats from one pixel to the next. */
 typedef struct csdf_pool_step {
     int32_t average;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
@@ -208,16 +207,16 @@ typedef struct csdf_pool_step {
 
 void csdf_pool(const csdf_pool_step *step);
 
-/* Maps of bytes: tensors of int8 or uint8, whose numbers stand for values (docs/model.md, Number formats).
+/* Maps of bytes: tensors of int8 or uint8, quantized values (docs/model.md, Number formats).
  *
- * Channels of such a map that is read: as csdf_source, in bytes. A row that is NULL is padding. */
+ * Channels of a map of bytes that is read: as csdf_source, in bytes. A row that is NULL is padding. */
 typedef struct csdf_byte_source {
     const uint8_t *const *rows;
     int32_t stride;
     int32_t channels;
 } csdf_byte_source;
 
-/* Rows that are written: as csdf_target. stride: bytes from a pixel to the next. */
+/* Rows that are written: as csdf_target. stride: bytes from one pixel to the next. */
 typedef struct csdf_byte_target {
     uint8_t *const *rows;
     int32_t stride;
@@ -226,9 +225,9 @@ typedef struct csdf_byte_target {
     int32_t channel, channels;
 } csdf_byte_target;
 
-/* What becomes of sums of products. CSDF_BYTES: a byte, round(sum * factor) + zero from low to high, half to
- * even; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float.
- * factors: of each output, in panels as the bias is; NULL for CSDF_INTEGERS. */
+/* What sums of products are stored as. CSDF_BYTES: a byte, round(sum * factor) + zero, rounded half to even and
+ * clipped to [low, high]; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float.
+ * factors: one for each output, in panels like the bias; NULL for CSDF_INTEGERS. */
 enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2 };
 
 typedef struct csdf_rescaling {
@@ -237,17 +236,17 @@ typedef struct csdf_rescaling {
     const float *factors;
 } csdf_rescaling;
 
-/* A convolution of bytes. Sums are of signed bytes: an input of unsigned ones is 128 smaller.
- * flip: 128 if the input is unsigned, else 0. padding: what padding reads, signed: the zero point.
- * pace: weights of an output from a tap to the next: the input channels of a group, unless they are filled
- *     up with zeros to a multiple of four.
- * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4], a sum has
- *     kernel_h * kernel_w * pace terms, filled up with zeros to a multiple of four;
- *     csdf_depthwise_bytes, signed, [kernel_w][pairs of a column][out][2]: a column's taps two by two from above to
- *     below, filled up with zeros; out is filled up to a multiple of 16.
- * bias: [2][group][ceil(out / groups / 16)][16], what is added to the sums for inputs that are signed, and for
- *     such that are 128 larger, as some processors want them.
- * zeros: NULL, or as the bias, times which the sum of all inputs is taken away: zero points of the weights. */
+/* A convolution of bytes. Sums are of signed bytes: 128 is subtracted from unsigned inputs.
+ * flip: 128 if the input is unsigned, else 0. padding: the value of padding, signed: the zero point.
+ * pace: weights of an output from one tap to the next: the input channels of a group, padded with zeros to a
+ *     multiple of four where that is faster.
+ * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4]; a sum has
+ *     kernel_h * kernel_w * pace terms, padded with zeros to a multiple of four;
+ *     csdf_depthwise_bytes, signed, [kernel_w][pairs of a column][out][2]: the taps of a column in pairs from top to
+ *     bottom, padded with zeros; out is padded to a multiple of 16.
+ * bias: [2][group][ceil(out / groups / 16)][16], what is added to the sums for signed inputs, and for inputs that are
+ *     128 larger, which some processors need.
+ * zeros: NULL, or zero points of the weights, laid out like the bias: times the sum of all inputs they are subtracted. */
 typedef struct csdf_byte_layer {
     int32_t in_channels, out_channels, groups;
     int32_t kernel_h, kernel_w;
@@ -261,8 +260,8 @@ typedef struct csdf_byte_layer {
     const int32_t *zeros;
 } csdf_byte_layer;
 
-/* A slab of it: as csdf_conv_step. workspace: where values are gathered, aligned to 16; best are bytes for all
- * terms of a dozen sums, two each; with few or none it is done in parts, on the stack. */
+/* A slab of a convolution of bytes: as csdf_conv_step. workspace: where values are gathered, aligned to 16; all terms
+ * of a dozen sums, two bytes each, are best; with less, values are gathered in parts, on the stack. */
 typedef struct csdf_byte_conv_step {
     const csdf_byte_layer *layer;
     const csdf_byte_source *pieces;
@@ -274,23 +273,23 @@ typedef struct csdf_byte_conv_step {
     int32_t each, apart;
 } csdf_byte_conv_step;
 
-/* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are pixels. */
+/* Any convolution of two axes, groups included; and products with a constant matrix, whose rows are the pixels. */
 void csdf_conv_bytes(const csdf_byte_conv_step *step);
 
-/* One input channel a group, and one output channel. */
+/* One input channel and one output channel per group. */
 void csdf_depthwise_bytes(const csdf_byte_conv_step *step);
 
-/* What csdf_map_bytes computes of bytes x and y, as the integers that they are, and `set`:
- * CSDF_TABLE: table[x], of the bits of a byte;
- * CSDF_ADD_BYTES: round(x * set[0] + (y * set[1] + set[2])), each product and sum rounded once (a fused one);
+/* What csdf_map_bytes computes from bytes x and y, as integers, and `set`:
+ * CSDF_TABLE: table[x], indexed by the bits of a byte;
+ * CSDF_ADD_BYTES: round(x * set[0] + (y * set[1] + set[2])), each product rounded once with its sum (fused);
  * CSDF_MULTIPLY_BYTES: round((x - zeros[0]) * (y - zeros[1]) * set[0] + set[1]), rounded at each step;
  * CSDF_QUANTIZE: round(v / set[0]) + set[1] of a float v;
  * CSDF_DEQUANTIZE: the float (x - zeros[0]) * set[0].
- * All rounded half to even, and kept from low to high. */
+ * Results are rounded half to even and clipped to [low, high]. */
 enum { CSDF_TABLE = 0, CSDF_ADD_BYTES = 1, CSDF_MULTIPLY_BYTES = 2, CSDF_QUANTIZE = 3, CSDF_DEQUANTIZE = 4 };
 
 /* Element by element: `count` rows of `columns` pixels of `channels` elements. The output may be an operand.
- * flip: of either operand, 128 if its bytes are unsigned, else 0.
+ * flip: for each operand, 128 if its bytes are unsigned, else 0.
  * operands: as those of csdf_map, strides in bytes; out, stride: as csdf_byte_target. */
 typedef struct csdf_byte_map_step {
     int32_t operation;
@@ -307,8 +306,8 @@ typedef struct csdf_byte_map_step {
 
 void csdf_map_bytes(const csdf_byte_map_step *step);
 
-/* Windows of a map of bytes become their greatest one: as csdf_pool, which says what the others mean.
- * flip: 128 if bytes are unsigned, else 0. stride: bytes. A window that sees nothing has the least byte there is. */
+/* The greatest byte of each window of a map of bytes: as csdf_pool, which describes the other fields.
+ * flip: 128 if bytes are unsigned, else 0. stride: bytes. An empty window gives the least byte. */
 typedef struct csdf_byte_pool_step {
     int32_t flip;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
@@ -322,10 +321,10 @@ typedef struct csdf_byte_pool_step {
 
 void csdf_pool_bytes(const csdf_byte_pool_step *step);
 
-/* Windows of a map of bytes become the average of their values (x - source_zero) * scale: these are added up one by
- * one, from left to right and from above to below, divided by the product of rows_seen and columns_seen, then by
- * out_scale; the output is round(that + zero), from low to high. Each step is rounded by itself, in 32 bits. Others are
- * those of csdf_byte_pool_step and csdf_pool_step. */
+/* The average of the values (x - source_zero) * scale in each window of a map of bytes: the values are added from left
+ * to right and from top to bottom, divided by the product of rows_seen and columns_seen, then by out_scale; the output
+ * is round(average + zero), clipped to [low, high]. Each operation is rounded to 32 bits. The other fields are those of
+ * csdf_byte_pool_step and csdf_pool_step. */
 typedef struct csdf_byte_average_step {
     int32_t flip;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
@@ -341,8 +340,8 @@ typedef struct csdf_byte_average_step {
 
 void csdf_average_bytes(const csdf_byte_average_step *step);
 
-/* Rows of a map of bytes are added up: sums[channel], floats that hold integers, are those of all rows before, unless
- * it begins. end: then the output is round((sum + rest) * factor) + zero, from low to high.
+/* The sums of rows of a map of bytes: sums[channel], integers in floats, are those of all rows before, and zero if
+ * `begin` is set. end: the output is round((sum + rest) * factor) + zero, clipped to [low, high].
  * source: `count` rows of `width` pixels. */
 typedef struct csdf_byte_sum_step {
     int32_t flip;
@@ -357,7 +356,7 @@ typedef struct csdf_byte_sum_step {
 
 void csdf_sum_bytes(const csdf_byte_sum_step *step);
 
-/* A kernel and its step, in a form that is the same for all kernels; tables of these are programs. */
+/* A kernel and its step, in one form for all kernels; a table of records is a program. */
 typedef struct csdf_record {
     void (*kernel)(const void *step);
     const void *step;
@@ -365,8 +364,8 @@ typedef struct csdf_record {
 
 void csdf_run(const csdf_record *records, int32_t count);
 
-/* An array of whoever runs the program, set before a frame: where it starts (NULL: nothing is moved),
- * the copy (csdf_copy_..., csdf_from_..._to_...) between its elements and the program's, and bytes from
+/* An array of the caller, set before a frame: where it starts (NULL: nothing is copied), the kernel
+ * (csdf_copy_..., csdf_from_..._to_...) that copies between its elements and the program's, and bytes from
  * one element to the next along each of its axes. */
 typedef struct csdf_port {
     void *base;
@@ -374,9 +373,9 @@ typedef struct csdf_port {
     ptrdiff_t strides[CSDF_RANK];
 } csdf_port;
 
-/* Elements between a port and memory of the program, out of the port or into it.
- * dims: size, and in `a` the stride in the program's memory, of each dimension; axes: which of the port's
- * axes it is. starts: first element along each of the port's axes, of which there are `port_rank`. */
+/* A copy of elements between a port and the memory of the program, from the port or into it.
+ * dims: for each dimension its size and, in `a`, its stride in the program's memory; axes: the axis of the port
+ * that it corresponds to. starts: first element along each of the `port_rank` axes of the port. */
 typedef struct csdf_transfer {
     const csdf_port *port;
     const csdf_dim *dims;
@@ -403,14 +402,15 @@ void csdf_pool_bytes_of(const void *step);
 void csdf_average_bytes_of(const void *step);
 void csdf_sum_bytes_of(const void *step);
 
-/* What was built: "avx512", "avx2", "neon" or "scalar"; CSDF_VERSION and sizes of the structures. */
+/* What the library was built for, "avx512", "avx2", "neon" or "scalar", and by which compiler. */
 const char *csdf_instructions(void);
 const char *csdf_compiler(void);
-/* An instruction set that was compiled for and that this processor has not, or NULL. */
+/* An instruction set that the library was compiled for and that this processor does not have, or NULL. */
 const char *csdf_lacking(void);
 double csdf_peak(int32_t rounds, float *kept);
+/* CSDF_VERSION of the header that the library was compiled with. */
 int32_t csdf_version(void);
-/* Of the structures in the order in which strided.h, this header and team.h declare them; 0 behind the last. */
+/* Sizes of the structures in the order in which strided.h, this header and team.h declare them; 0 after the last. */
 size_t csdf_size_of(int32_t which);
 
 #ifdef __cplusplus
