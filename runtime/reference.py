@@ -39,6 +39,7 @@ from runtime.images import top_classes
 from runtime.steps import StepDifference, StepSize, counted
 
 __all__ = [
+    "NOISE",
     "REFUSALS",
     "TOLERANCES",
     "Comparison",
@@ -47,6 +48,7 @@ __all__ = [
     "Tolerance",
     "compare",
     "compared_as",
+    "noise_of",
     "reason_of",
     "same_classes",
     "tolerance_of",
@@ -115,6 +117,12 @@ dtypes are compared exactly.
 """
 
 
+NOISE = 4.0
+"""How many times as far as onnxruntime with optimisations is from onnxruntime without them our values may be
+from its own: these two share most of their kernels, and ours are others.
+"""
+
+
 def tolerance_of(dtype: np.dtype) -> Tolerance | None:
     """The tolerance for a dtype, None where values must be equal."""
     return TOLERANCES.get(dtype.name)
@@ -142,7 +150,8 @@ class Comparison:
 
     wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over
     all values; infinite where only one side is a number. first_wrong_row: along the tensor's row
-    axis. steps: of a quantized tensor, by how many of its steps it differs.
+    axis. steps: of a quantized tensor, by how many of its steps it differs. noise: by how much onnxruntime
+    differs from itself without optimisations; 0 where that was not measured.
     """
 
     name: str
@@ -152,6 +161,7 @@ class Comparison:
     first_wrong_row: int | None
     classes_ok: bool | None = None
     steps: StepDifference | None = None
+    noise: float = 0.0
 
     @property
     def ok(self) -> bool:
@@ -168,12 +178,13 @@ def compare(
     largest: float | None = None,
     step: StepSize | None = None,
     dtype: np.dtype | None = None,
+    noise: float = 0.0,
 ) -> Comparison:
     """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
 
     largest: the largest |value| of the whole tensor, where only some of its rows are given. step: of
     a quantized tensor. dtype: the dtype whose tolerance applies (`compared_as`), by default that of the
-    tensor.
+    tensor. noise: by how much onnxruntime differs from itself, see `noise_of`.
     Raises MismatchError if not even shape and dtype agree.
     """
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
@@ -188,7 +199,7 @@ def compare(
         wrong = ours != reference
         error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
     else:
-        error, wrong = _float_errors(ours, reference, tolerance, largest)
+        error, wrong = _float_errors(ours, reference, tolerance, largest, noise)
     axis = 0 if row_axis is None else row_axis
     rows = (
         wrong.any(axis=tuple(i for i in range(wrong.ndim) if i != axis))
@@ -197,7 +208,18 @@ def compare(
     )
     first = int(rows.argmax()) if row_axis is not None and rows.any() else None
     steps = None if step is None else counted(ours, reference, step)
-    return Comparison(name, ours.size, int(wrong.sum()), float(error.max()), first, steps=steps)
+    wrongs, most = int(wrong.sum()), float(error.max())
+    return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=noise)
+
+
+def noise_of(one: np.ndarray, other: np.ndarray) -> float:
+    """The largest difference between two results of onnxruntime where both are finite; 0 for integers."""
+    if one.dtype.kind != "f" or (one.shape, one.dtype) != (other.shape, other.dtype):
+        return 0.0
+    wide = np.promote_types(one.dtype, np.float32)
+    with np.errstate(all="ignore"):
+        difference = np.abs(one.astype(wide, copy=False) - other.astype(wide, copy=False))
+    return float(difference.max(where=np.isfinite(difference), initial=0.0))
 
 
 def largest_of(reference: np.ndarray) -> float:
@@ -210,7 +232,11 @@ def largest_of(reference: np.ndarray) -> float:
 
 
 def _float_errors(
-    ours: np.ndarray, reference: np.ndarray, tolerance: Tolerance, largest: float | None
+    ours: np.ndarray,
+    reference: np.ndarray,
+    tolerance: Tolerance,
+    largest: float | None,
+    noise: float,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(absolute errors, which are too large)."""
     wide = np.promote_types(ours.dtype, np.float32)
@@ -223,14 +249,15 @@ def _float_errors(
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
         allowed = tolerance.absolute + tolerance.of_largest * largest + tolerance.relative * size
+        allowed += NOISE * noise
         return error, ~same & ~(finite & (error <= allowed))
 
 
 def same_classes(
-    ours: np.ndarray, reference: np.ndarray, dtype: np.dtype | None = None
+    ours: np.ndarray, reference: np.ndarray, dtype: np.dtype | None = None, noise: float = 0.0
 ) -> bool | None:
     """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no
-    classifier's output. dtype: as in `compare`.
+    classifier's output. dtype, noise: as in `compare`.
 
     Classes whose reference values differ by less than the tolerance may be exchanged.
     """
@@ -244,6 +271,7 @@ def same_classes(
             tolerance.absolute
             + tolerance.of_largest * np.nanmax(np.abs(values))
             + tolerance.relative * np.abs(values)
+            + NOISE * noise
         )
         for image, (mine, theirs) in enumerate(zip(found, wanted, strict=True)):
             row, slack = values[image], allowed[image]
@@ -263,7 +291,8 @@ class Reference:
     source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors
     inside the graph to return as well; those that the model does not have are left out. sparing: no
     arena and no memory pattern, so that every tensor is an allocation of its own and freed when it
-    is dead. Raises ModelError if onnxruntime cannot load the model.
+    is dead. optimised: whether it may rewrite the graph. Raises ModelError if onnxruntime cannot load the
+    model.
     """
 
     def __init__(
@@ -273,6 +302,7 @@ class Reference:
         extra_outputs: Iterable[str] = (),
         threads: int = 1,
         sparing: bool = False,
+        optimised: bool = True,
     ) -> None:
         self.source = network.source or network.name
         self._one_by_one, self._images = network.lifted, network.batch
@@ -284,6 +314,9 @@ class Reference:
         options.log_severity_level = _SILENT
         # else it computes int8 models in QDQ form in float on x86
         options.add_session_config_entry("session.qdqisint8allowed", "1")
+        if not optimised:
+            level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+            options.graph_optimization_level = level
         if sparing:
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder is not None:

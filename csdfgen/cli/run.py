@@ -371,6 +371,7 @@ def _print_check(report: Report) -> None:
         out.print(
             f"check      '{plain(one.name)}': {verdict}, {counted(one.values, 'value')}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}{classes}"
+            f"{f', without optimisations it differs from itself by {one.noise:.3g}' if one.noise else ''}"
         )
     saturated = saturating(report.plan.network) if report.comparisons is not None else ()
     if saturated:
