@@ -72,22 +72,20 @@ def pack(
     if found.total <= enough:
         return found
 
-    def repaired(steps: int) -> Packing:
-        best = repair(
-            items,
-            found.offsets,
-            aim,
-            enough=enough,
-            steps=steps,
-            patience=_PATIENCE[isinstance(effort, str)],
-            seed=seed,
-            stop=lambda: now() > until or asked(),
-        )
-        return packed(items, best, bound)
-
-    first = repaired(steps)
-    if effort == "low" and steps < _MORE and first.total > enough + bound // _FAR:
-        return repaired(_MORE)
+    tried = repair(
+        items,
+        found.offsets,
+        aim,
+        enough=enough,
+        steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
+        patience=_PATIENCE[isinstance(effort, str)],
+        seed=seed,
+        stop=lambda: now() > until or asked(),
+    )
+    first = packed(items, next(tried), bound)
+    if first.total > enough + bound // _FAR:
+        more = next(tried, None)
+        return first if more is None else packed(items, more, bound)
     return first
 
 

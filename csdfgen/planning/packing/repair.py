@@ -8,7 +8,7 @@ breakout method for escaping from local minima, 1993).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator, Sequence
 from heapq import heapify, heappop, heappush
 
 import numpy as np
@@ -33,14 +33,15 @@ def repair(
     aim: int,
     *,
     enough: int,
-    steps: int,
+    steps: Sequence[int],
     patience: int,
     seed: int = 0,
     stop: Callable[[], bool] = lambda: False,
-) -> np.ndarray:
-    """Offsets of at most the bytes of those given. Ceilings go down towards `aim` bytes; the search
-    ends at `enough` bytes, after so many steps, after `patience` ceilings in a row were too low, or
-    once `stop()` is true. A search of fewer steps is the beginning of one of more.
+) -> Iterator[np.ndarray]:
+    """Offsets of at most the bytes of those given, after each of these numbers of steps, and when the search ends.
+
+    Ceilings go down towards `aim` bytes; the search ends at `enough` bytes, after the last of the steps, after
+    `patience` ceilings in a row were too low, or once `stop()` is true.
     """
     return _Search(items, seed, stop, steps).run(offsets, aim, enough, patience)
 
@@ -48,36 +49,49 @@ def repair(
 class _Search:
     """What is alive together, and how much the search may still do."""
 
-    def __init__(self, items: Items, seed: int, stop: Callable[[], bool], steps: int) -> None:
-        self._random, self._stop, self._left = np.random.default_rng(seed), stop, steps
+    def __init__(
+        self, items: Items, seed: int, stop: Callable[[], bool], steps: Sequence[int]
+    ) -> None:
+        self._random, self._stop = np.random.default_rng(seed), stop
+        self._made, self._limits = 0, [*steps]
         self._items, self._step = items, items.alignment
         self._whole = -(-items.sizes // self._step) * self._step
         self._fixed = items.fixed != FREE
+        self._some_fixed = bool(self._fixed.any())
+        self._aligned = not (items.fixed[self._fixed] % self._step).any()
+        self._sizes = items.sizes.tolist()
         self._movable = ~self._fixed & (items.sizes > 0)
         self._rivals: list[np.ndarray | None] = [None] * len(items)
         self._remembered = 0
 
-    def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> np.ndarray:
+    def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> Iterator[np.ndarray]:
+        """The best offsets after each number of steps, and at the end."""
         area = self._items.sizes.astype(float) * self._items.spans
         turn, failed, total = 0, 0, self._top(best)
-        while total > enough and failed < patience and self._left > 0 and not self._stop():
+        while total > enough and failed < patience and not self._stop():
             part = _PARTS[turn % len(_PARTS)]
             step = max(self._step, (total - aim) // part // self._step * self._step)
             weights = area ** (0.5 if turn // len(_PARTS) % 2 == 0 else 1.0)
             weights *= 1 + 0.5 * self._random.random(len(weights))
-            found = self._under(max(aim, total - step), best, weights)
+            found = yield from self._under(max(aim, total - step), best, weights)
+            if not self._limits:
+                return
             if found is None:
                 turn, failed = turn + 1, failed + 1
             else:
                 best, total, failed = found, self._top(found), 0
-        return best
+        yield best
 
     def _top(self, offsets: np.ndarray) -> int:
         ends = offsets + self._items.sizes
         return int(ends[self._items.sizes > 0].max(initial=0))
 
-    def _under(self, ceiling: int, start: np.ndarray, weights: np.ndarray) -> np.ndarray | None:
-        """Offsets with all items under a ceiling; None if they are not found."""
+    def _under(
+        self, ceiling: int, start: np.ndarray, weights: np.ndarray
+    ) -> Generator[np.ndarray, None, np.ndarray | None]:
+        """Offsets with all items under a ceiling; None if they are not found. Where a number of steps is reached it
+        yields the offsets that it started from.
+        """
         at = start.copy()
         placed = (at + self._items.sizes <= ceiling) | ~self._movable
         first = weights.copy()  # heavy ones are put back first
@@ -85,9 +99,14 @@ class _Search:
         heapify(out)
         tries = _STEPS + _STEPS_EACH * len(out)
         while out:
-            if not tries or self._left <= 0 or (tries % _ASKED == 0 and self._stop()):
+            if not tries or (tries % _ASKED == 0 and self._stop()):
                 return None
-            tries, self._left = tries - 1, self._left - 1
+            if self._made >= self._limits[0]:
+                self._limits.pop(0)
+                yield start
+                if not self._limits:
+                    return None
+            tries, self._made = tries - 1, self._made + 1
             _, i = heappop(out)
             offset, displaced = self._place(i, ceiling, at, placed, weights)
             if offset is None:
@@ -104,35 +123,42 @@ class _Search:
         self, i: int, ceiling: int, at: np.ndarray, placed: np.ndarray, weights: np.ndarray
     ) -> tuple[int | None, np.ndarray]:
         """(offset of an item, what has to go for it): first fit, else what weighs least."""
-        size, step = int(self._items.sizes[i]), self._step
+        size, step = self._sizes[i], self._step
         others = self._alive_with(i)
         others = others[placed[others]]
         low = at[others]
         order = low.argsort(kind="stable")
         others, low = others[order], low[order]
-        high = -(-(low + self._items.sizes[others]) // step) * step
-        gaps = np.zeros(len(others) + 1, np.int64)
+        if self._aligned:
+            high = low + self._whole[others]
+        else:
+            high = -(-(low + self._items.sizes[others]) // step) * step
+        count = len(others)
+        gaps = np.zeros(count + 1, np.int64)
         np.maximum.accumulate(high, out=gaps[1:])
-        room = np.empty(len(others) + 1, np.int64)
+        room = np.empty(count + 1, np.int64)
         np.subtract(low, gaps[:-1], out=room[:-1])
-        room[-1] = ceiling - gaps[-1]
+        room[count] = ceiling - gaps[count]
         gap = int((room >= size).argmax())
         if room[gap] >= size:
             return int(gaps[gap]), others[:0]
         # above an item, below one, at either end
-        places = np.concatenate(
-            [[0, (ceiling - size) // step * step], high, (low - size) // step * step]
-        )
-        places = places[(places >= 0) & (places + size <= ceiling)]
+        places = np.empty(2 * count + 2, np.int64)
+        places[0], places[1] = 0, (ceiling - size) // step * step
+        places[2 : count + 2] = high
+        np.floor_divide(low - size, step, out=places[count + 2 :])
+        places[count + 2 :] *= step
+        places = places[(places >= 0) & (places <= ceiling - size)]
         if not len(places):
             return None, others
-        below = np.searchsorted(low, places + size)
+        below = low.searchsorted(places + size)
         by_end = high.argsort(kind="stable")
-        over = np.searchsorted(high[by_end], places, side="right")
-        cost = _sums(weights[others])[below] - _sums(weights[others[by_end]])[over]
+        over = high[by_end].searchsorted(places, side="right")
+        weight = weights[others]
+        cost = _sums(weight)[below] - _sums(weight[by_end])[over]
         cost *= 1 + 0.1 * self._random.random(len(cost))
-        fixed = self._fixed[others]
-        if fixed.any():
+        if self._some_fixed:
+            fixed = self._fixed[others]
             cost[_sums(fixed)[below] > _sums(fixed[by_end])[over]] = np.inf
         best = int(cost.argmin())
         if cost[best] == np.inf:
@@ -157,5 +183,5 @@ class _Search:
 def _sums(values: np.ndarray) -> np.ndarray:
     """Sum of the first k values, for every k."""
     found = np.zeros(len(values) + 1)
-    np.cumsum(values, out=found[1:])
+    np.add.accumulate(values, out=found[1:])
     return found
