@@ -35,7 +35,8 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
     taps: names of tensors whose values are kept (`Executable.taps`).
-    threads: number of threads that share the work of large steps.
+    threads: number of threads that share the work of large steps. In numpy these are the threads of the
+        BLAS library of the whole process; its number is restored when the last such program is gone.
     backend: "native" (C, built once on this machine), "numpy", "auto" (native if it can be built), or
         "", the backend for which the plan was made.
     watchers: tensor name -> a function that gets its rows as they are computed (`bound.Watcher`).

@@ -9,6 +9,7 @@ and ask for outputs that are stored in its memory.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from copy import copy
 from functools import partial
 
 import numpy as np
@@ -196,9 +197,11 @@ class BoundProgram:
         self._held = [held for held in self._held if held()]
         return not self._held
 
-    def move(self) -> None:
-        """Go on in other memory, and leave this one to those who have arrays of it."""
-        self._bind(self._kernels.allocate(guarded(self.program.pools)))
+    def elsewhere(self) -> BoundProgram:
+        """The same program in other memory; taps and watchers are the same."""
+        found = copy(self)
+        found._bind(self._kernels.allocate(guarded(self.program.pools)))
+        return found
 
     def taps(self) -> dict[str, np.ndarray]:
         """The tapped tensors of the last run, in ONNX axis order; those of its images along axis 0."""

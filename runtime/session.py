@@ -3,7 +3,7 @@ caller or views of the arena, and threads take turns.
 
 Rows of outputs go to arrays in the firing that completes them, or to a function of the caller, or stay in
 the arena. Outputs that stay there are lent: a caller that still holds them when the next frame starts
-keeps them; the program then goes on in another arena, and gives arrays from then on (docs/model.md).
+keeps them, and the program goes on in another arena (`Executable._take_back`, docs/model.md).
 """
 
 from __future__ import annotations
@@ -78,6 +78,7 @@ class Executable:
         self.plan, self._threads = plan, _checked_threads(threads)
         self._kernels = kernels.shared(self._threads)
         self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)
+        self._other: BoundProgram | None = None
         self.firings = bound.firings
         # where programs take turns, the next one would write over what was lent
         self._lends = bool(bound.results) and memory is None
@@ -165,22 +166,18 @@ class Executable:
 
         x, out, on_rows: as in a call. Raises PlanError if bytes behind the arena were written.
         """
-        bound, handing_on = self._bound, on_rows is not None
-        bound.prepared(bound.firings, handing_on)  # once for all frames
-
-        def frame(fire: Callable[[int], None]) -> dict[str, np.ndarray]:
-            return self._frame(x, out, on_rows, fire)
 
         def filled(pattern: np.ndarray) -> None:
             self._take_back()
-            bound.fill(pattern)
+            self._bound.prepared(self.firings, on_rows is not None)  # not in the frame
+            self._bound.fill(pattern)
 
         return measured(
             self.plan.planned_bytes,
             filled,
-            frame,
+            lambda fire: self._frame(x, out, on_rows, fire),
             lambda first: self._run(first, on_rows, None),
-            bound.touched,
+            lambda pattern: self._bound.touched(pattern),
         )
 
     def _frame(
@@ -198,10 +195,10 @@ class Executable:
             raise InputError(
                 "called from within its own frame; compile the plan once more for that"
             )
-        bound, outputs = self._bound, dict[str, np.ndarray]()
+        outputs: dict[str, np.ndarray] = {}
         with self._turn:
             self._take_back()
-            filled = outputs
+            bound, filled = self._bound, outputs
             if on_rows is None:
                 outputs, filled = self._arrays(out or {})
             try:
@@ -320,12 +317,22 @@ class Executable:
         return found, filled
 
     def _take_back(self) -> None:
-        """The arena without outputs that were lent: if the caller still holds any they stay as they
-        are, and so does the arena that they are in.
+        """Go on in an arena that nobody has outputs in: this one, the one before, or a new one.
+
+        A caller that holds outputs until it has the next ones (`y = frame(x)` in a loop) has two arenas
+        used in turn, if these take no more than one arena and two arrays of each output; no row is then
+        copied. Outputs that are held beyond that keep their arenas, and the caller gets arrays from then on.
         """
-        if not self._bound.is_free():
-            self._lends = False
-            self._bound.move()
+        bound, other = self._bound, self._other
+        if bound.is_free():
+            return
+        in_turn = 2 * self.plan.network.output_bytes >= self.plan.planned_bytes
+        if other is not None and other.is_free():
+            self._bound, self._other = other, bound
+        elif other is None and in_turn:
+            self._bound, self._other = bound.elsewhere(), bound
+        else:
+            self._bound, self._other, self._lends = bound.elsewhere(), None, False
 
     def _hand_on_constants(self, on_rows: OnRows) -> None:
         """Outputs that no layer computes, whole: of all images, as image 0."""
