@@ -143,7 +143,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
                 "measured",
                 [_mib(s.resident) if s.resident else "not on this system" for s in shown],
             ),
-            ("all tensors, none sharing", "modelled", figure("sum_of_tensors")),
+            ("all tensors, no sharing", "modelled", figure("sum_of_tensors")),
             ("whole layers, dead tensors freed", "modelled", figure("whole_layer_live")),
         ],
         [
@@ -152,11 +152,11 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
             ("  of which workspace at most", "planned", figure("workspace")),
             (
-                "  of which outputs, in the end",
+                "  of which outputs, at the end",
                 "planned",
                 [_mib(_outputs_in(s.plan)) for s in shown],
             ),
-            ("csdfgen, outputs beside it", "planned", figure("outputs")),
+            ("csdfgen, outputs outside it", "planned", figure("outputs")),
             (
                 "[bold]less memory by a factor of[/bold]",
                 "",

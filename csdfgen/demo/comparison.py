@@ -1,4 +1,4 @@
-"""A frame of csdfgen beside a frame of onnxruntime: same network, same picture, one thread each."""
+"""A frame of csdfgen compared with a frame of onnxruntime: same network, same picture, one thread each."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["FrameComparison", "compared", "interleaved"]
 
 @dataclass(frozen=True)
 class FrameComparison:
-    """A frame of a plan beside onnxruntime's.
+    """A frame of a plan, compared with onnxruntime's.
 
     touched_bytes: highest byte of the arena that a frame wrote. ours, theirs: seconds a frame,
         medians.

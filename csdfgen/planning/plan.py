@@ -36,11 +36,11 @@ FIGURES = MappingProxyType(
         "lower_bound": "phased: no order of these firings has a lower peak",
         "arena": "phased: the one arena with everything in it",
         "workspace": "in the arena: the most scratch that the kernel of any firing takes",
-        "outputs": "beside the arena: the arrays that the caller gets; none if they lie in it or rows are handed on",
+        "outputs": "outside the arena: the arrays that the caller gets; 0 if outputs stay in the arena or are streamed",
         "parameters": "weights and biases",
     }
 )
-"""Memory figures in bytes and what they mean (docs/model.md)."""
+"""Memory figures in bytes and what they mean (docs/plan.md)."""
 
 
 @dataclass(frozen=True, eq=False)
