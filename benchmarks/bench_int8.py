@@ -31,8 +31,8 @@ import runtime
 from benchmarks.bench_speed import mean
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import BY_DEFAULT, rivals
+from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import CsdfgenError
-from csdfgen.native.backends import kernels_of
 from csdfgen.reading.zoo import build
 from tests.quantized_models import feeds_of, prepared, quantized, session
 

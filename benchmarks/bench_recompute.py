@@ -19,8 +19,8 @@ import numpy as np
 
 import runtime
 from benchmarks.pages import ROOT, write_between
+from csdfgen.backends.registry import kernels_for
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.planner import plan_of
 from csdfgen.planning.recompute import EFFORT, Told, recomputed
 from csdfgen.reading.loader import load

@@ -34,10 +34,10 @@ from benchmarks.bench_frame import NAMES as FRAMES
 from benchmarks.bench_frame import network as named_network
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import BY_DEFAULT, rivals
+from csdfgen.backends.native.library import load
 from csdfgen.errors import PlanError
 from csdfgen.files import write_bytes
 from csdfgen.model.network import Network
-from csdfgen.native.library import load
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.zoo import build
 from runtime.reference import MismatchError, Reference, compare

@@ -229,7 +229,7 @@ def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
 
     network: the network of one image. Raises as `read_plan`.
     """
-    from csdfgen.native.backends import kernels_for
+    from csdfgen.backends.registry import kernels_for
     from csdfgen.planning.plan_table import read_table
 
     file = read_table(path)
@@ -246,7 +246,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     CapacityExceededError for a plan that cannot be executed; InputError for a file that cannot be
     read.
     """
-    from csdfgen.native.backends import kernels_for
+    from csdfgen.backends.registry import kernels_for
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)

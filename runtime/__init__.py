@@ -43,8 +43,8 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
     Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not sound, InputError
     for an unknown backend, ToolError if native code cannot be built.
     """
+    from csdfgen.backends.registry import kernels_for, settled
     from csdfgen.errors import PlanError, option
-    from csdfgen.native.backends import kernels_for, settled
     from csdfgen.planning.plan import Plan
     from runtime.session import Executable
 
@@ -66,7 +66,7 @@ def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> T
 
     threads, backend: as in `compile`; all plans of the table use one backend. Raises as `compile`.
     """
-    from csdfgen.native.backends import kernels_for, settled
+    from csdfgen.backends.registry import kernels_for, settled
     from csdfgen.planning.plan_table import PlanTable
     from runtime.choosing import TableProgram
 

@@ -16,12 +16,12 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import InputError, option
-from csdfgen.kernels.steps import KernelSet, Storage, View
 from csdfgen.lowering.program import Delivery, lower
 from csdfgen.model.formats import Format
 from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Backend, Storage, View
 
 __all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded"]
 
@@ -64,7 +64,7 @@ class BoundProgram:
     def __init__(
         self,
         plan: Plan,
-        kernels: KernelSet,
+        kernels: Backend,
         taps: Iterable[str] = (),
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.units import size_of
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
+from csdfgen.program.steps import Backend
 from runtime.bound import guarded
 from runtime.session import Executable
 from runtime.turns import Turn
@@ -32,9 +32,10 @@ class TableProgram:
     Programs share one arena, so that it runs one request at a time; threads wait for each other.
     """
 
-    def __init__(self, table: PlanTable, threads: int = 1, kernels: KernelSet = NUMPY) -> None:
+    def __init__(self, table: PlanTable, threads: int = 1, kernels: Backend | None = None) -> None:
         self.table = table
         self._turn = Turn()
+        kernels = kernels or kernels_for(table.entries[0].plan.options)
         self._memory = kernels.allocate(guarded({ARENA: table.most_bytes}), shrinks=True)
         self._held = 0
         kernels = kernels.shared(threads)  # of which one program runs at a time

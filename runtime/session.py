@@ -16,12 +16,12 @@ from time import perf_counter_ns
 
 import numpy as np
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, option
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet, Storage
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Shape
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Backend, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
 from runtime.turns import Turn
@@ -58,10 +58,10 @@ class Executable:
     thread: every program has an arena of its own; packed weights are shared. A process that is forked
     has its own copy of the program and of its threads.
 
-    kernels: the backend. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
+    kernels: the backend, by default the plan's. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
     `Watcher`; a tensor that nothing stores cannot be watched. threads: that share a frame: native
     code large steps, numpy matrix products (those of phases are so small that sharing one among
-    threads takes several times as long as computing it; see `kernels.numpy_settings` for whom the number
+    threads takes several times as long as computing it; see `csdfgen.backends.numpy.settings` for whom the number
     holds). memory: as of `BoundProgram`; whoever gives it takes care that programs which share it take turns.
     Raises what `lowering.program.lower` raises; InputError for taps and threads that cannot be.
     """
@@ -71,12 +71,12 @@ class Executable:
         plan: Plan,
         taps: Iterable[str] = (),
         threads: int = 1,
-        kernels: KernelSet = NUMPY,
+        kernels: Backend | None = None,
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
     ) -> None:
         self.plan, self._threads = plan, _checked_threads(threads)
-        self._kernels = kernels.shared(self._threads)
+        self._kernels = (kernels or kernels_for(plan.options)).shared(self._threads)
         self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)
         self._other: BoundProgram | None = None
         self.firings = bound.firings

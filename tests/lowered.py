@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.steps import Code, KernelSet, Port, Step, Storage, View
+from csdfgen.backends.native.threads import shared_out
 from csdfgen.model.formats import Format
-from csdfgen.native.threads import shared_out
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Backend, Code, Port, Step, Storage, View
 
 __all__ = ["Lowered", "bound_step", "lowered", "prepared", "run_step", "shared_kernels"]
 
@@ -25,19 +25,19 @@ class Lowered:
     ports: Sequence[Port] = ()
 
 
-def lowered(kernels: KernelSet, step: Step, sizes: Mapping[str, int]) -> Lowered:
+def lowered(kernels: Backend, step: Step, sizes: Mapping[str, int]) -> Lowered:
     """The instructions of a step in pools of these sizes."""
     constants = Constants(sizes)
     return Lowered(sizes, tuple(kernels.lower(step, constants)), constants)
 
 
-def run_step(kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]) -> None:
+def run_step(kernels: Backend, step: Step, memory: Mapping[str, np.ndarray]) -> None:
     """Compute a step in this memory."""
     bound_step(kernels, step, memory)()
 
 
 def bound_step(
-    kernels: KernelSet, step: Step, memory: Mapping[str, np.ndarray]
+    kernels: Backend, step: Step, memory: Mapping[str, np.ndarray]
 ) -> Callable[[], None]:
     """What computes a step as if its pools were this memory, wherever the backend has them."""
     sizes = {name: array.size for name, array in memory.items()}
@@ -55,7 +55,7 @@ def bound_step(
     return computed
 
 
-def prepared(kernels: KernelSet, made: Lowered, storage: Storage) -> Callable[[], None]:
+def prepared(kernels: Backend, made: Lowered, storage: Storage) -> Callable[[], None]:
     """What runs all instructions, in their order."""
     return kernels.bind(made, storage).prepared(range(len(made.instructions)))
 

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.records import CLIP, LEAKY, NONE
+from csdfgen.backends.native.structures import ctype
 from csdfgen.errors import ToolError
-from csdfgen.native import packing
-from csdfgen.native.build import find_compiler
-from csdfgen.native.records import CLIP, LEAKY, NONE
-from csdfgen.native.structures import ctype
 
 Activation, ConvStep, Layer = (
     ctype(f"csdf_{name}") for name in ("activation", "conv_step", "layer")

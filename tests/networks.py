@@ -19,10 +19,10 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.demo.centerface import packaged_file
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import Candidate

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from csdfgen.native.families import KERNELS
+from csdfgen.backends.native.families import KERNELS
 from csdfgen.ops.page import page
 from tests.node_cases_report import report
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import Predicted
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning import plan_file, planner, saved
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile

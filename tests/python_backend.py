@@ -19,16 +19,16 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.bound import NumpyBound, moves
 from csdfgen.errors import PlanError
-from csdfgen.kernels.arrays import HostMemory, allocated
-from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.numpy_bound import NumpyBound, moves
-from csdfgen.kernels.steps import Call, Code, Memory, Move, Step, View, by_image
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
 from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import Mode, Phase, stored_rows
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Call, Code, Memory, Move, Step, View, by_image
 
 __all__ = ["PYTHON", "PythonKernels"]
 
@@ -476,6 +476,10 @@ class PythonKernels:
                 f"its plan has {step.workspace.size}"
             )
         return [Instruction(_STEP, (step,), ())]
+
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """No: an instruction is a step, with its rows where they are."""
+        return False
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
         """Arrays of bytes."""

@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.arrays import HostMemory, allocated
-from csdfgen.kernels.numpy_set import NUMPY, NumpyKernels
-from csdfgen.kernels.steps import Code, View
+from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.lowering.program_file import Frame, read_program, write_program
+from csdfgen.program.steps import Code, View
 
 __all__ = ["RemoteBackend"]
 

@@ -23,14 +23,14 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 import csdfgen
-from csdfgen.kernels.arrays import HostMemory
-from csdfgen.kernels.instructions import Constants, Instruction, address_of
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Code, Memory, Move, Step, View
-from csdfgen.native.bound import NativeBound
-from csdfgen.native.build import STANDARD, find_compiler
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import Library, load
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.bound import NativeBound
+from csdfgen.backends.native.build import STANDARD, find_compiler
+from csdfgen.backends.native.library import Library, load
+from csdfgen.backends.numpy.arrays import HostMemory
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.program.instructions import Constants, Instruction, address_of
+from csdfgen.program.steps import Code, Memory, Move, Step, View
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
 from tests import random_networks

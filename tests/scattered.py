@@ -16,14 +16,14 @@ from typing import cast
 
 import numpy as np
 
-from csdfgen.kernels.arrays import copies
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet, Memory, Scratchpad, Step, View
+from csdfgen.backends.numpy.arrays import copies
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.lowering.templates import blocks_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind, Mode, phases, stored_rows
+from csdfgen.program.steps import Backend, Memory, Scratchpad, Step, View
 from tests.lowered import bound_step, run_step
 
 __all__ = ["Layout", "declared", "overwritten", "run_rolling", "run_scattered", "run_together"]
@@ -184,7 +184,7 @@ def declared(
     height: int,
     layout: Layout,
     limit: int | None,
-    kernels: KernelSet = NUMPY,
+    kernels: Backend = NUMPY,
     images: int = 1,
 ) -> list[int]:
     """What every step of a layer declares."""
@@ -199,7 +199,7 @@ def run_scattered(
     layout: Layout,
     limit: int | None,
     sizes: list[int] | None = None,
-    kernels: KernelSet = NUMPY,
+    kernels: Backend = NUMPY,
 ) -> list[np.ndarray]:
     """All steps, each with the workspace that it declares (or `sizes`) and no byte more; outputs in
     ONNX axis order.
@@ -214,14 +214,14 @@ def run_together(
     layout: Layout,
     limit: int | None,
     sizes: list[int] | None = None,
-    kernels: KernelSet = NUMPY,
+    kernels: Backend = NUMPY,
 ) -> list[list[np.ndarray]]:
     """The same for several whole images in one step."""
     return _run(layer, feeds, maxsize, layout, limit, sizes, kernels)
 
 
 def run_rolling(
-    layer: Layer, feeds: Mapping[int, np.ndarray], height: int, kernels: KernelSet
+    layer: Layer, feeds: Mapping[int, np.ndarray], height: int, kernels: Backend
 ) -> list[np.ndarray]:
     """All phases of a row-phased layer, every slab at the addresses of the one before; calls are bound
     once for steps of equal keys. Outputs in ONNX axis order.
@@ -277,7 +277,7 @@ def _run(
     layout: Layout,
     limit: int | None,
     sizes: list[int] | None,
-    kernels: KernelSet,
+    kernels: Backend,
 ) -> list[list[np.ndarray]]:
     images = len(feeds)
     steps, extents, operands, outputs = _steps(layer, height, layout, 2, images)

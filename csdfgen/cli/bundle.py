@@ -7,6 +7,7 @@ from pathlib import Path
 
 import runtime
 from csdfgen import __version__
+from csdfgen.backends.registry import kernels_of
 from csdfgen.cli.emit import for_native
 from csdfgen.cli.plans import Asked, Planned, planned
 from csdfgen.cli.profile import parse_counts
@@ -21,7 +22,6 @@ from csdfgen.emission.times import inputs_of
 from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_of
 from csdfgen.planning.planner import plan_of
 
 __all__ = ["BundleRequest", "run_bundle"]

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.capacities import Capacities, capacities_for
 from csdfgen.cli.graph_file import read_graph_file
 from csdfgen.cli.models import built, load_network, network_graph, plan_network
@@ -16,7 +17,6 @@ from csdfgen.dataflow.dot import to_dot
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, short_form
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import write_bytes
-from csdfgen.native.backends import kernels_for
 from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of

@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 
 from csdfgen import __version__
+from csdfgen.backends.native.build import cache_folder, find_compiler
 from csdfgen.errors import ToolError
-from csdfgen.native.build import cache_folder, find_compiler
 from sdf3_bridge.tools import KITER, SDF3, Family, find_tool
 
 __all__ = ["IMPORT_NAMES", "Finding", "diagnose", "second_owners"]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.terminal import console
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.frames import Frames, frames_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
 

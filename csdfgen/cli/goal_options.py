@@ -40,7 +40,7 @@ class Result(str, enum.Enum):
 
 
 class Backend(str, enum.Enum):
-    """`csdfgen.native.backends.BACKENDS`."""
+    """`csdfgen.backends.registry.BACKENDS`."""
 
     auto = "auto"
     native = "native"
@@ -214,7 +214,7 @@ class GoalGroup:
             if name in wishes:
                 wishes[name] = read(wishes[name])
         if wishes.get("backend") == "auto":
-            from csdfgen.native.backends import settled
+            from csdfgen.backends.registry import settled
 
             wishes["backend"] = settled("auto")
         PlanOptions(**wishes)

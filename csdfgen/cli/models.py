@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.goals import asked
 from csdfgen.goals.choice import chosen
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import converted

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePath
 from types import MappingProxyType
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.models import load_network, plan_network
 from csdfgen.cli.options import ModelOptions, is_graph_file, parse_shape
 from csdfgen.cli.terminal import Stage
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, OPTIONS
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.saved import SavedPlan, read_saved
 from csdfgen.reading.zoo import is_zoo_name

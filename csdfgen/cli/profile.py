@@ -11,6 +11,7 @@ from rich.text import Text
 from threadpoolctl import threadpool_limits
 
 from csdfgen import __version__
+from csdfgen.backends.registry import AUTO, settled
 from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import console, counted, plain, stages, table
@@ -29,7 +30,6 @@ from csdfgen.devices.samples import sample_model
 from csdfgen.errors import InputError, about
 from csdfgen.files import check_writable
 from csdfgen.model.network import Network
-from csdfgen.native.backends import AUTO, settled
 
 __all__ = ["ProfileRequest", "parse_counts", "run_difference", "run_import", "run_profile"]
 

@@ -14,6 +14,8 @@ import numpy as np
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.registry import AUTO, kernels_for, kernels_of
 from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
@@ -35,10 +37,8 @@ from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.files import write_json
 from csdfgen.goals.choice import profile_for
 from csdfgen.goals.facts import memories_facts
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, DEFAULTS
-from csdfgen.native.backends import AUTO, kernels_for, kernels_of
 from csdfgen.pages.trace import FiringTime, LayerTime, by_layer, chrome_trace, timed
 from csdfgen.phases.heights import parse_rows
 from csdfgen.planning.memories import memories_of
@@ -414,7 +414,7 @@ def _peak(plan: Plan) -> float | None:
     """
     if plan.options.backend == NUMPY.name:
         return None
-    from csdfgen.native.library import load
+    from csdfgen.backends.native.library import load
 
     return load().peak()
 

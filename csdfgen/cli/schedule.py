@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.table import Table as RichTable
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.frames import frames_facts, show_frames
 from csdfgen.cli.front import points_of, show_front, write_front
 from csdfgen.cli.goal_options import front_folder
@@ -44,7 +45,6 @@ from csdfgen.files import check_writable, write_bytes
 from csdfgen.goals.choice import profile_for, table_of
 from csdfgen.goals.facts import given_up, placement_said, schedule_facts
 from csdfgen.model.network import Network
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan

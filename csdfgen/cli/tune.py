@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import runtime
+from csdfgen.backends.native.library import load
 from csdfgen.cli.models import load_network
 from csdfgen.cli.options import ModelOptions, is_graph_file
 from csdfgen.cli.terminal import Stage, console, counted, plain, stages, table
@@ -17,7 +18,6 @@ from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import check_writable
 from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
-from csdfgen.native.library import load
 from csdfgen.tuning.file import Tuning, machine_of, read_tuning, write_tuning
 from csdfgen.tuning.measure import Tuner
 from runtime.images import random_inputs

@@ -22,6 +22,7 @@ from types import MappingProxyType
 import numpy as np
 
 import runtime
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.model import actor_key
@@ -37,7 +38,6 @@ from csdfgen.devices.profile import (
 from csdfgen.devices.work import formats_of, kernel_class, of_values, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import prepare, recomputing

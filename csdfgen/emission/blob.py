@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from csdfgen.kernels.instructions import Constants
+from csdfgen.program.instructions import Constants
 
 __all__ = ["Blob"]
 

@@ -23,8 +23,8 @@ from csdfgen.emission.order import lowered
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target, target_of
 from csdfgen.files import replacing
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Backend
 
 __all__ = ["Part", "bundle"]
 
@@ -47,7 +47,7 @@ def bundle(
     title: str,
     file: Path,
     parts: Sequence[Part],
-    kernels: KernelSet,
+    kernels: Backend,
     outputs: Mapping[str, np.ndarray],
     about: Mapping[str, Any],
     *,

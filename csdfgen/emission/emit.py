@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.emission import board, project
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
@@ -22,9 +23,8 @@ from csdfgen.emission.ports import ports_of
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.targets import Target, target_of
 from csdfgen.errors import InputError, ModelError
-from csdfgen.kernels.steps import KernelSet
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Backend
 
 __all__ = [
     "LITERALS",
@@ -74,7 +74,7 @@ def emit(
     *,
     target: str = "host",
     force: bool = False,
-    kernels: KernelSet | None = None,
+    kernels: Backend | None = None,
     literals: int = LITERALS,
     maker: str = "csdfgen",
     report: Report = lambda what: None,

@@ -12,9 +12,9 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from csdfgen.backends.native.build import STANDARD, Compiler, find_compiler, sources
+from csdfgen.backends.native.generate import text_of, write
 from csdfgen.errors import PlanError, ToolError
-from csdfgen.native.build import STANDARD, Compiler, find_compiler, sources
-from csdfgen.native.generate import text_of, write
 
 __all__ = ["needed"]
 

@@ -14,11 +14,11 @@ from csdfgen.emission.blob import Blob
 from csdfgen.emission.ports import Port, Side, Sides, Task, side_tables
 from csdfgen.emission.tables import Tables
 from csdfgen.errors import PlanError
-from csdfgen.kernels.instructions import Array, Constants, Ref
-from csdfgen.kernels.steps import KernelSet, Step
 from csdfgen.lowering.program import Program, lower
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Array, Constants, Ref
+from csdfgen.program.steps import Backend, Step
 
 __all__ = ["Frame", "Lowered", "frame_of", "lowered"]
 
@@ -52,7 +52,7 @@ class Lowered:
     outputs: Mapping[str, tuple[np.ndarray, Ref]]
 
 
-def lowered(plans: Sequence[Plan], kernels: KernelSet) -> list[Lowered]:
+def lowered(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
     """Plans as programs whose constants are the same pools. Raises what lowering raises, PlanError for a step without
     a native kernel.
     """

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Pool, Tables
-from csdfgen.kernels.steps import View
 from csdfgen.lowering.program import Delivery, Feed, Program
 from csdfgen.model.network import Network, Tensor
+from csdfgen.program.steps import View
 
 __all__ = ["Port", "Side", "Sides", "Task", "ports_of", "side_tables"]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from csdfgen.backends.native.build import STANDARD, WARNINGS
 from csdfgen.emission.board import qemu, run_rule
 from csdfgen.emission.names import TYPES, comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target
-from csdfgen.native.build import STANDARD, WARNINGS
 
 __all__ = ["KERNELS", "assembly", "cmake", "main", "makefile"]
 

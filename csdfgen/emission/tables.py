@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.backends.native.records import slots_of
+from csdfgen.backends.native.structures import Structure, kernel_structure, structure
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.macros import (
     ARENA,
@@ -26,11 +28,9 @@ from csdfgen.emission.macros import (
     shortened,
     wrapped,
 )
-from csdfgen.kernels import instructions
-from csdfgen.kernels.instructions import PADDING, Constants, Instruction, Ref, row_pool
-from csdfgen.native.records import slots_of
-from csdfgen.native.structures import Structure, kernel_structure, structure
 from csdfgen.planning import buffers
+from csdfgen.program import instructions
+from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, row_pool
 
 __all__ = ["Pool", "Tables"]
 

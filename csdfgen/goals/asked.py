@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from csdfgen.backends.registry import AUTO, settled
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.native.backends import AUTO, settled
 
 __all__ = ["plan_options", "wished"]
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from csdfgen.backends.registry import AUTO, kernels_for, settled
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
@@ -28,16 +29,15 @@ from csdfgen.goals.facts import holders_said
 from csdfgen.goals.heights import Predicted
 from csdfgen.goals.results import with_result
 from csdfgen.goals.search import Planner, Point, Progress, Search
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import shown_size, shown_time, size_of
-from csdfgen.native.backends import AUTO, kernels_for, settled
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import Prepared, prepare, recomputing
 from csdfgen.planning.replacing import in_memories
+from csdfgen.program.steps import Backend
 from csdfgen.tuning.use import predicting, tuned
 
 __all__ = [
@@ -64,7 +64,7 @@ def plan(
     network: Network,
     *,
     cost: Cost | None = None,
-    kernels: KernelSet | None = None,
+    kernels: Backend | None = None,
     progress: Progress | None = None,
     **given: Any,
 ) -> Plan:
@@ -152,7 +152,7 @@ def _options(given: Mapping[str, Any]) -> PlanOptions:
 def pareto(
     network: Network,
     *,
-    kernels: KernelSet | None = None,
+    kernels: Backend | None = None,
     progress: Progress | None = None,
     **given: Any,
 ) -> tuple[Point, ...]:
@@ -169,7 +169,7 @@ def chosen(
     options: PlanOptions,
     planner: Planner = planned,
     progress: Progress | None = None,
-    kernels: KernelSet | None = None,
+    kernels: Backend | None = None,
     cost: Cost | None = None,
 ) -> Plan:
     """The plan that the options ask for. planner: makes a plan of given heights; kernels: the backend, that of the
@@ -187,7 +187,7 @@ def chosen(
     return made
 
 
-def _prepared(network: Network, options: PlanOptions, kernels: KernelSet | None = None) -> Prepared:
+def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = None) -> Prepared:
     """The network, for all plans that are tried."""
     options = with_result(network, options)
     prepared = recomputing(prepare(network, options, kernels or kernels_for(options)))
@@ -254,7 +254,7 @@ def front(
     options: PlanOptions,
     planner: Planner = planned,
     progress: Progress | None = None,
-    kernels: KernelSet | None = None,
+    kernels: Backend | None = None,
 ) -> tuple[Point, ...]:
     """All plans that are worth having, see `pareto`. Raises InputError for heights or budgets beside
     it.
@@ -295,7 +295,7 @@ class _Target:
     take: Callable[[list[Point]], Point | None]
 
 
-def _target_of(options: PlanOptions, kernels: KernelSet) -> _Target | None:
+def _target_of(options: PlanOptions, kernels: Backend) -> _Target | None:
     """None where one plan at the heights of `auto` is what is asked for."""
     fastest = partial(explored.fastest, kernels=kernels)
     if options.latency:

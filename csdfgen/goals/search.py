@@ -18,9 +18,9 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung, heights_of
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms
+from csdfgen.program.steps import Backend
 
 __all__ = [
     "Planner",
@@ -395,7 +395,7 @@ def smallest(found: Sequence[Point]) -> Point | None:
     return min(found, key=lambda one: (one.bytes, one.seconds), default=None)
 
 
-def fastest(found: Sequence[Point], kernels: KernelSet) -> Point | None:
+def fastest(found: Sequence[Point], kernels: Backend) -> Point | None:
     """Least time but for what no model can tell, among these least bytes."""
     if not found:
         return None
@@ -403,7 +403,7 @@ def fastest(found: Sequence[Point], kernels: KernelSet) -> Point | None:
     return smallest([one for one in found if expected(one.plan, one.seconds, kernels) <= limit])
 
 
-def expected(plan: Plan, seconds: float, kernels: KernelSet) -> float:
+def expected(plan: Plan, seconds: float, kernels: Backend) -> float:
     """Seconds to choose by: those predicted, and what no profile knows of rows that are not contiguous."""
     return seconds * (_APART if plan.fine and kernels.rereads_weights else 1.0)
 

@@ -4,7 +4,7 @@ A program says everything by numbers: which rows of an input go to which bytes, 
 which rows at which bytes with which scratch, and which rows of outputs each firing completes: they
 are handed on before the next firing, which may use their bytes again (or lie in the arena until the
 frame has ended, if the plan has them there). A backend binds the steps to
-memory of its own (`csdfgen.kernels.steps.KernelSet`), or writes them as source; nothing in them is a
+memory of its own (`csdfgen.program.steps.Backend`), or writes them as source; nothing in them is a
 live array, and nothing depends on the images.
 """
 
@@ -14,8 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from csdfgen.errors import PlanError
-from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.steps import KernelSet, Move, Port, Scratchpad, Step, View
 from csdfgen.lowering.templates import Templates
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
@@ -24,6 +22,8 @@ from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View
 
 __all__ = ["Delivery", "Feed", "Firings", "Program", "firings_of", "lower"]
 
@@ -97,7 +97,7 @@ def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
     return source, tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in order)
 
 
-def firings_of(plan: Plan, kernels: KernelSet) -> Firings:
+def firings_of(plan: Plan, kernels: Backend) -> Firings:
     """The steps of a plan.
 
     Raises what the checker raises for a plan that is not sound, PlanError for a layer that the
@@ -156,7 +156,7 @@ def firings_of(plan: Plan, kernels: KernelSet) -> Firings:
     )
 
 
-def lower(plan: Plan, kernels: KernelSet, constants: Constants | None = None) -> Program:
+def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> Program:
     """The program of a plan. constants: to which those of the program are added, where several share them.
 
     Raises what `firings_of` raises; PlanError for a step that the backend cannot compute in its workspace.

@@ -17,10 +17,9 @@ from typing import IO, Any
 import numpy as np
 
 from csdfgen.errors import InputError
-from csdfgen.kernels.arrays import allocated
-from csdfgen.kernels.instructions import Array, Constants, Instruction, Ref
-from csdfgen.kernels.steps import Port
 from csdfgen.lowering.program import Program
+from csdfgen.program.instructions import Array, Constants, Instruction, Ref, aligned_bytes
+from csdfgen.program.steps import Port
 
 __all__ = ["Frame", "read_program", "write_program"]
 
@@ -99,7 +98,7 @@ def read_program(file: str | Path | IO[bytes]) -> Frame:
 
 def _aligned(values: bytes) -> np.ndarray:
     """Bytes where kernels like them best."""
-    found = allocated({"": len(values)})[""]
+    found = aligned_bytes(len(values))
     found[:] = np.frombuffer(values, np.uint8)
     return found
 

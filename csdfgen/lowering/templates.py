@@ -11,8 +11,8 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
-from csdfgen.kernels.instructions import Constants, Instruction, Ref
-from csdfgen.kernels.steps import KernelSet, Step, View, structures
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Backend, Step, View, structures
 
 __all__ = ["Blocks", "Templates", "blocks_of"]
 
@@ -69,7 +69,7 @@ def blocks_of(step: Step) -> Blocks:
 class Templates:
     """Instructions of steps that were lowered so far."""
 
-    def __init__(self, kernels: KernelSet, constants: Constants) -> None:
+    def __init__(self, kernels: Backend, constants: Constants) -> None:
         self._kernels, self._constants = kernels, constants
         self._first: dict[Hashable, tuple[Blocks, Sequence[Instruction]]] = {}
         self._known: dict[tuple[Hashable, tuple[tuple[str, int], ...]], Sequence[Instruction]] = {}

@@ -2,7 +2,7 @@
 
 A prepared call is a function and its arguments. Beside these, kernels name numpy's own: `copyto`,
 ufuncs with their `reduce` and `accumulate`, `matmul`, `take`, `argmax`, `argmin`, `ndarray.clip` and
-`ndarray.fill`. Who reads prepared calls instead of calling them (`csdfgen.native`) knows all of these.
+`ndarray.fill`. Who reads prepared calls instead of calling them (`csdfgen.backends.native`) knows all of these.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 
-from csdfgen.kernels.steps import Scratchpad, Step, View
 from csdfgen.model.network import Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops.base import stored_rows
@@ -18,6 +17,7 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import state_name
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Place, Sharing
+from csdfgen.program.steps import Scratchpad, Step, View
 
 __all__ = ["Addresses"]
 

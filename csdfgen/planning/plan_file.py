@@ -33,7 +33,6 @@ from csdfgen.dataflow.graph import parse_short_form, short_form
 from csdfgen.dataflow.origin import read_shapes
 from csdfgen.errors import CsdfgenError, InputError, PlanError, about
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
@@ -52,6 +51,7 @@ from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, prepare
+from csdfgen.program.steps import Backend
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
 __all__ = [
@@ -216,7 +216,7 @@ def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
     return values
 
 
-def to_plan(file: PlanFile, network: Network, kernels: KernelSet) -> Plan:
+def to_plan(file: PlanFile, network: Network, kernels: Backend) -> Plan:
     """The plan of a file for the network that it was made for, loaded with the file's shapes and
     batch.
 
@@ -227,7 +227,7 @@ def to_plan(file: PlanFile, network: Network, kernels: KernelSet) -> Plan:
     return plan_for(file, prepared_for(file, network, kernels))
 
 
-def prepared_for(file: PlanFile, network: Network, kernels: KernelSet) -> Prepared:
+def prepared_for(file: PlanFile, network: Network, kernels: Backend) -> Prepared:
     """The network, for this plan and for others that differ in rows, batches and budgets alone: they share
     weights. Raises InputError.
     """

@@ -18,13 +18,13 @@ from types import MappingProxyType
 
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted, write_json
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, from_json, plan_for, prepared_for, to_json
 from csdfgen.planning.prepared import Prepared
+from csdfgen.program.steps import Backend
 
 __all__ = [
     "FORMAT",
@@ -193,7 +193,7 @@ class TableFile:
         shapes = {name: (images, *shape[1:]) for name, shape in plan.inputs.items()}
         return replace(plan, batch=images, inputs=MappingProxyType(shapes))
 
-    def table(self, network: Network, kernels: KernelSet) -> PlanTable:
+    def table(self, network: Network, kernels: Backend) -> PlanTable:
         """The table for a network, loaded for any number of images, on a backend. Raises what a plan from a file
         raises.
         """

@@ -18,7 +18,6 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.assembling import assemble, outputs_beside
@@ -32,6 +31,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, prepare, recomputing
 from csdfgen.planning.pulling import pulled
 from csdfgen.planning.workspaces import Scratch, Timed, timed
+from csdfgen.program.steps import Backend
 
 __all__ = ["Candidate", "plan_of", "planned"]
 
@@ -140,7 +140,7 @@ def _equal(one: Scratch, other: Scratch) -> bool:
     )
 
 
-def plan_of(network: Network, options: PlanOptions, kernels: KernelSet) -> Plan:
+def plan_of(network: Network, options: PlanOptions, kernels: Backend) -> Plan:
     """The plan of a network on a backend at the heights of the options; goals and budgets are above, in `goals`.
 
     Raises InputError for what is no network, and options that do not fit it; PlanError where an exact

@@ -13,7 +13,6 @@ from functools import cached_property
 from math import inf
 
 from csdfgen.errors import InputError, option
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.ops import operator_of
@@ -26,6 +25,7 @@ from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.whole_layers import whole_layer_live
 from csdfgen.planning.workspaces import Declarations, Scratch
+from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.tiles import regions_of, tiled
 
@@ -89,7 +89,7 @@ class Phased:
 
     options: PlanOptions
     terms: Terms
-    kernels: KernelSet
+    kernels: Backend
     conversion: Conversion
     sharing: Sharing
     sinks: tuple[str, ...] = ()
@@ -142,7 +142,7 @@ class Prepared:
 
     network: Network
     options: PlanOptions
-    kernels: KernelSet
+    kernels: Backend
     sinks: tuple[str, ...] = ()
     apart: bool = True
     _sharing: dict[bool, Sharing] = field(default_factory=dict, repr=False)
@@ -216,7 +216,7 @@ class Prepared:
 
 
 def prepare(
-    network: Network, options: PlanOptions, kernels: KernelSet, *, apart: bool = True
+    network: Network, options: PlanOptions, kernels: Backend, *, apart: bool = True
 ) -> Prepared:
     """Join layers, and cut them into tiles where the options name tiles. Raises InputError for what is no network,
     and for tiles that do not fit.

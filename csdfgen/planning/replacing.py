@@ -17,7 +17,6 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import PlanError, option
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
@@ -26,6 +25,7 @@ from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.workspaces import Declarations, timed
+from csdfgen.program.steps import Backend
 
 __all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
 
@@ -44,7 +44,7 @@ def write_plan_items(path: str | os.PathLike[str], plan: Plan) -> tuple[int, int
     return int(np.count_nonzero(items.sizes)), lower_bound(items)
 
 
-def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: KernelSet) -> Plan:
+def with_offsets(plan: Plan, path: str | os.PathLike[str], kernels: Backend) -> Plan:
     """The plan with its rows and scratch at the offsets of a CSV file, a solution of its items.
 
     kernels: the backend that the plan was made for. The arena ends where the highest item does; kernels get what is

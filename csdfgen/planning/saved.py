@@ -17,7 +17,6 @@ from types import MappingProxyType
 from csdfgen.dataflow import graph_json
 from csdfgen.errors import CsdfgenError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
@@ -29,6 +28,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, to_plan
 from csdfgen.planning.planner import Candidate
 from csdfgen.planning.prepared import prepare
+from csdfgen.program.steps import Backend
 from schedules import schedule as schedule_json
 from schedules import starts
 from schedules.schedule import Schedule
@@ -57,7 +57,7 @@ class SavedPlan:
         """The options of a plan, which say for which backend it was made; None for the schedule of a graph."""
         return self.content.options if isinstance(self.content, PlanFile) else None
 
-    def plan(self, network: Network, kernels: KernelSet) -> Plan:
+    def plan(self, network: Network, kernels: Backend) -> Plan:
         """The plan for the network, loaded with `inputs`, on a backend.
 
         Raises what `plan_file.to_plan` and `plan_from_schedule` raise, with the file's name in front.
@@ -127,7 +127,7 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
 def plan_from_schedule(
     network: Network,
     schedule: Schedule,
-    kernels: KernelSet,
+    kernels: Backend,
 ) -> Plan:
     """The plan that fires a network in the order of a schedule of its graph, in buffers within the
     capacities there.

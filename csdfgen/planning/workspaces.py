@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step, demand_of, demands, relations
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
@@ -22,6 +21,7 @@ from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.lifetimes import Lifetimes, times_of
 from csdfgen.planning.placement import Placement, Region, Used, trimmed, widened
 from csdfgen.planning.sharing import Sharing
+from csdfgen.program.steps import Backend, Scratchpad, Step, demand_of, demands, relations
 
 __all__ = ["Declarations", "Scratch", "Timed", "timed"]
 
@@ -32,7 +32,7 @@ Timed = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
 
 _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
-"""Limits of scratch of which a firing gets the largest that is free, see `KernelSet.workspace`."""
+"""Limits of scratch of which a firing gets the largest that is free, see `Backend.workspace`."""
 
 
 class Declarations:
@@ -46,7 +46,7 @@ class Declarations:
         conversion: Conversion,
         sharing: Sharing,
         buffers: Sequence[Buffer],
-        kernels: KernelSet,
+        kernels: Backend,
     ) -> None:
         self._kernels = kernels
         self._buffers, self._sharing = buffers, sharing

@@ -16,12 +16,12 @@ from functools import partial
 
 import onnx
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, PlanError
 from csdfgen.goals.choice import chosen
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Prepared, prepare
 from csdfgen.precision.noise import Sensitivity, decibels

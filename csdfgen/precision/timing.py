@@ -16,12 +16,12 @@ from math import inf
 
 import onnx
 
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.model import check_costs, estimate, phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.prepared import prepare
 from csdfgen.precision.choice import (
     Arenas,

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
 
+from csdfgen.backends.registry import AUTO, settled
 from csdfgen.errors import CsdfgenError, about
 from csdfgen.goals.choice import profile_for
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import AUTO, settled
 from csdfgen.sweeps.cache import Cache
 from csdfgen.sweeps.engines import Engine
 from csdfgen.sweeps.point import Outcome, Task, task_of

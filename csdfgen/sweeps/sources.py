@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.registry import kernels_of
 from csdfgen.devices.catalogue import HOST, HOST_FILE
 from csdfgen.errors import InputError
-from csdfgen.native.backends import kernels_of
-from csdfgen.native.kernel_set import NativeKernels
 from csdfgen.reading.digest import file_digest, model_digest
 from csdfgen.reading.zoo import is_zoo_name
 from csdfgen.sweeps.spec import Point

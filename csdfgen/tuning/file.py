@@ -19,12 +19,12 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
+from csdfgen.backends.native.build import sources_digest
+from csdfgen.backends.native.library import Library, load
+from csdfgen.backends.native.ways import Variant, height_of
 from csdfgen.devices.facts import NOT_TOLD, cpu_name
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, write_json
-from csdfgen.native.build import sources_digest
-from csdfgen.native.library import Library, load
-from csdfgen.native.ways import Variant, height_of
 
 __all__ = ["Machine", "Timing", "Tuning", "machine_of", "read_tuning", "write_tuning"]
 

@@ -17,19 +17,19 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.families import variants_of
+from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.ways import Variant, Ways, written
 from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
 from csdfgen.devices.model import actor_key
-from csdfgen.kernels.steps import KernelSet, Step
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.families import variants_of
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import Library
-from csdfgen.native.ways import Variant, Ways, written
 from csdfgen.phases.heights import slab_heights
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import prepare
+from csdfgen.program.steps import Backend, Step
 from csdfgen.tuning.file import Machine, Shapes, Timing, Tuning
 from runtime.images import random_inputs
 from runtime.session import Executable
@@ -222,11 +222,11 @@ class Tuner:
         kernels = self._kernels({})
         return Executable(self._planned("auto", kernels), kernels=kernels)
 
-    def _planned(self, height: int | str, kernels: KernelSet) -> Plan:
+    def _planned(self, height: int | str, kernels: Backend) -> Plan:
         prepared = replace(self._prepared, kernels=kernels)
         return planned(prepared, prepared.at(str(height)))
 
-    def _kernels(self, variants: Mapping[str, Variant]) -> KernelSet:
+    def _kernels(self, variants: Mapping[str, Variant]) -> Backend:
         text = written({name: {1: variant} for name, variant in variants.items()})
         return NativeKernels(self._library, ways=Ways(text=text))
 
@@ -234,11 +234,11 @@ class Tuner:
 class _Roomy(NativeKernels):
     """Kernels that ask for the most workspace that any of several sets asks for, with no limit."""
 
-    def __init__(self, sets: Sequence[KernelSet]) -> None:
+    def __init__(self, sets: Sequence[Backend]) -> None:
         self._sets = sets
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
-        """See `KernelSet.workspace`; limits are not kept: what is measured has all that it can use."""
+        """See `Backend.workspace`; limits are not kept: what is measured has all that it can use."""
         return max(kernels.workspace(step, sizes, None) for kernels in self._sets)
 
 

@@ -10,16 +10,16 @@ from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
+from csdfgen.backends.native.ways import CONV, Variant, written
 from csdfgen.devices import units
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Quantity, Series
 from csdfgen.devices.work import layer_key
 from csdfgen.errors import InputError, option
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.ways import CONV, Variant, written
 from csdfgen.planning.prepared import Prepared
+from csdfgen.program.steps import Backend
 from csdfgen.tuning.file import Timing, Tuning, machine_of, read_tuning
 
 __all__ = ["best_variants", "predicting", "tuned", "tuned_profile"]
@@ -64,7 +64,7 @@ def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mappin
     return MappingProxyType(found)
 
 
-def predicting(options: PlanOptions, kernels: KernelSet) -> DeviceProfile:
+def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
     """The profile by which a plan's times are predicted: of the device that is named, of the tuning
     file, or of the backend. Raises InputError.
     """

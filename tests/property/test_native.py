@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
+from csdfgen.backends.native import backends, families, strided
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.library import load
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.registry import kernels_of, settled
 from csdfgen.errors import InputError, PlanError, ToolError
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.native import backends, families, strided
-from csdfgen.native.backends import kernels_of, settled
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
 from csdfgen.rewriting.fuse import fuse

@@ -8,13 +8,13 @@ from functools import cache
 import numpy as np
 import pytest
 
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.library import load
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.network import Layer
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import CountingScratch, Mode, phases, presented, stored_rows
+from csdfgen.program.steps import Backend
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
@@ -101,7 +101,7 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
 
 
 @cache
-def kernels_of(backend: str) -> KernelSet:
+def kernels_of(backend: str) -> Backend:
     if backend == "numpy":
         return NUMPY
     if compiler_missing():

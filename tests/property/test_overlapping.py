@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.goals.frames import frames_of, rooms_of
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.plan import Plan
 from runtime.images import random_inputs
 from tests.networks import check_touched

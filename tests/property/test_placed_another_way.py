@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
+from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, PlanError
-from csdfgen.native.backends import kernels_for
 from csdfgen.planning.checker import check
 from csdfgen.planning.memories import memories_of, row_traffic
 from csdfgen.planning.packing import pack

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from csdfgen.backends.native.build import build
 from csdfgen.errors import ToolError
-from csdfgen.native.build import build
 from tests import sanitized
 from tests.native_steps import compiler_missing
 

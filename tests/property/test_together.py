@@ -7,10 +7,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.library import load
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.program.steps import Backend
 from tests.native_steps import compiler_missing
 from tests.op_harness import run_in_slabs
 from tests.op_samples import SAMPLES
@@ -25,7 +25,7 @@ LAYOUTS = (
 """Images apart, each whole; in blocks of rows and in pieces; one behind the other; in ONNX axis order."""
 
 
-def _backend(name: str) -> KernelSet:
+def _backend(name: str) -> Backend:
     if name == "numpy":
         return NUMPY
     if compiler_missing():

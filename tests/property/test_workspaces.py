@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Scratchpad, Step, View
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.formats import FLOAT32
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import CountingScratch, Scratch, phases
+from csdfgen.program.steps import Scratchpad, Step, View
 from tests.lowered import run_step
 from tests.op_harness import Sample, _in_storage, _slabs, heights, run_in_slabs
 from tests.op_samples import SAMPLES

@@ -16,9 +16,8 @@ import pytest
 from onnx import helper
 
 import csdfgen
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.errors import CapacityExceededError, PlanError
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet, Scratchpad, Step
 from csdfgen.lowering.program import lower
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
@@ -29,6 +28,7 @@ from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import plan_of
+from csdfgen.program.steps import Backend, Scratchpad, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.python_backend import PYTHON
@@ -156,7 +156,7 @@ class _Scattering:
         return replace(region, table=table)
 
 
-def scattered(plan: Plan, kernels: KernelSet, recycled: bool, seed: int = 0) -> Plan:
+def scattered(plan: Plan, kernels: Backend, recycled: bool, seed: int = 0) -> Plan:
     """The plan with the rows of all its tensors anywhere in a larger pool, and workspace for it."""
     places = _Scattering(plan.planned_bytes, seed)
     rolling = {one.name: plan.regions[one.name] for one in plan.rolling}
@@ -190,11 +190,11 @@ def scattered(plan: Plan, kernels: KernelSet, recycled: bool, seed: int = 0) -> 
     )
 
 
-def _as_planned(plan: Plan, kernels: KernelSet) -> Plan:
+def _as_planned(plan: Plan, kernels: Backend) -> Plan:
     return plan
 
 
-Place = Callable[[Plan, KernelSet], Plan]
+Place = Callable[[Plan, Backend], Plan]
 anywhere = pytest.mark.parametrize(
     "place",
     [_as_planned, partial(scattered, recycled=False), partial(scattered, recycled=True)],
@@ -285,7 +285,7 @@ def test_the_networks_have_every_operator_and_every_mode() -> None:
 
 @pytest.mark.parametrize(("planned", "run"), [(NUMPY, PYTHON), (PYTHON, NUMPY)])
 def test_a_plan_of_the_other_backend_with_less_workspace_is_refused(
-    planned: KernelSet, run: KernelSet
+    planned: Backend, run: Backend
 ) -> None:
     network = csdfgen.load((scores if planned is PYTHON else one_row_softmax)()[0])
     plan = plan_of(network, PlanOptions(rows="1"), planned)
@@ -312,7 +312,7 @@ def test_a_layer_that_a_backend_cannot_compute_is_named() -> None:
 
 
 @pytest.mark.parametrize("kernels", BACKENDS, ids=lambda kernels: kernels.name)
-def test_scattered_rows_that_overlap_are_refused(kernels: KernelSet) -> None:
+def test_scattered_rows_that_overlap_are_refused(kernels: Backend) -> None:
     network = csdfgen.load(two()[0])
     plan = plan_of(network, PlanOptions(rows="1"), kernels)
     moved = scattered(plan, kernels, recycled=False)

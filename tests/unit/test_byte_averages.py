@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.native.backends import settled
+from csdfgen.backends.registry import settled
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 

@@ -18,9 +18,9 @@ import onnx
 import pytest
 
 import csdfgen
+from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.model import estimate
-from csdfgen.native.backends import kernels_for
 from tests.command import Call, refused
 from tests.small_models import residual_classifier
 

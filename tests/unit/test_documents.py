@@ -16,12 +16,12 @@ import runtime
 from benchmarks.bench_speed import MARKER
 from benchmarks.bench_speed import PAGE as SPEED
 from benchmarks.pages import between
+from csdfgen.backends.native.families import KERNELS
 from csdfgen.cli import main
 from csdfgen.demo import method
 from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
 from csdfgen.model.network import Node, Tensor
-from csdfgen.native.families import KERNELS
 from csdfgen.ops.base import Operator, phases, run_slab
 from csdfgen.ops.page import page
 from csdfgen.planning.plan import FIGURES

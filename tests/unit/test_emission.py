@@ -17,6 +17,7 @@ import onnx
 import pytest
 
 import csdfgen
+from csdfgen.backends.native.build import find_compiler
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import emit
 from csdfgen.emission.kernels import needed
@@ -24,10 +25,9 @@ from csdfgen.emission.macros import even, shortened, written
 from csdfgen.emission.names import comment, identifier, identifiers
 from csdfgen.emission.tables import Pool
 from csdfgen.errors import InputError, PlanError
-from csdfgen.kernels.instructions import Constants
 from csdfgen.model.network import Network
-from csdfgen.native.build import find_compiler
 from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Constants
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph
 from tests.command import Call, refused
@@ -477,7 +477,7 @@ def test_refusals_leave_nothing(command: Call, arguments: tuple[str, ...], said:
 
 
 def test_no_compiler(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from csdfgen.native import backends, library
+    from csdfgen.backends.native import backends, library
 
     monkeypatch.setenv("CC", "no-such-compiler")
     backends._native.cache_clear()

@@ -13,6 +13,7 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
@@ -24,7 +25,6 @@ from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
 from csdfgen.goals.heights import Heights, heights_of
 from csdfgen.goals.search import Point, not_dominated
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of

@@ -36,57 +36,28 @@ ARROWS: dict[str, set[str]] = {
     "dataflow": {"base", "model"},
     "schedules": {"base", "model", "dataflow"},
     "sdf3_bridge": {"base", "dataflow", "schedules"},
-    "charts": {"base", "model", "dataflow", "phases", "planning", "schedules"},
     "phases": STAGES - {"phases"},
-    "kernels": {"base", "model", "ops"},
-    "native": {"base", "model", "ops", "kernels"},
-    "planning": STAGES | {"rewriting", "kernels", "schedules"},
-    "lowering": {"base", "model", "phases", "kernels", "planning"},
-    "emission": {"base", "model", "kernels", "native", "lowering", "planning"},
-    "runtime": STAGES - {"dataflow"} | {"reading", "kernels", "native", "planning", "lowering"},
-    "devices": STAGES - {"dataflow"} | {"reading", "native", "planning", "runtime"},
-    "tuning": STAGES - {"dataflow", "ops"}
-    | {"kernels", "native", "planning", "runtime", "devices"},
-    "goals": {
-        "base",
-        "model",
-        "dataflow",
-        "phases",
-        "kernels",
-        "native",
-        "planning",
-        "schedules",
-        "devices",
-        "tuning",
-    },
+    "program": {"model", "ops"},
+    "planning": STAGES | {"rewriting", "program", "schedules"},
+    "charts": {"base", "model", "dataflow", "phases", "planning", "schedules"},
+    "numpy": {"base", "model", "ops", "program"},
+    "native": {"base", "model", "ops", "program", "numpy"},
+    "backends": {"base", "model", "program", "numpy", "native"},
+    "lowering": {"base", "model", "phases", "program", "planning"},
+    "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
+    "runtime": STAGES - {"dataflow"} | {"reading", "program", "backends", "planning", "lowering"},
+    "devices": STAGES - {"dataflow"} | {"reading", "backends", "planning", "runtime"},
+    "tuning": {"base", "model", "phases", "program", "native", "planning", "runtime", "devices"},
+    "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
+    | {"devices", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}
-    | {"reading", "native", "planning", "runtime", "devices", "goals"},
-    "sweeps": {
-        "base",
-        "model",
-        "reading",
-        "native",
-        "planning",
-        "charts",
-        "devices",
-        "goals",
-        "precision",
-        "runtime",
-    },
+    | {"reading", "backends", "planning", "runtime", "devices", "goals"},
+    "sweeps": {"base", "model", "reading", "backends", "native", "planning", "charts", "devices"}
+    | {"goals", "precision", "runtime"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
-    | {
-        "reading",
-        "rewriting",
-        "native",
-        "planning",
-        "goals",
-        "precision",
-        "schedules",
-        "runtime",
-        "devices",
-        "zoo_models",
-    },
+    | {"reading", "rewriting", "backends", "planning", "goals", "precision", "schedules", "runtime"}
+    | {"devices", "zoo_models"},
 }
 """Room -> rooms that it imports; a room stands below all those that import it. Only the top, which
 nobody imports, may import everything.
@@ -106,13 +77,22 @@ def room(module: str) -> str:
         return package
     if not inner or not (ROOT / package / inner[0]).is_dir():
         return ROOMS.get(module, ROOMS[package])
+    if inner[0] == "backends" and (ROOT / package / "/".join(inner[:2])).is_dir():
+        return inner[-1] if len(inner) == 1 else inner[1]  # numpy, native
     return ROOMS.get(f"{package}.{inner[0]}", inner[0])
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Modules of the project that a file imports, wherever in it the import stands."""
+    """Modules of the project that a file imports, wherever in it the import stands, or names in a text of its own."""
     for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = node.value.split(".")
+            found = (
+                [node.value]
+                if named[0] in PACKAGES and len(named) > 2 and is_module(node.value)
+                else []
+            )
+        elif isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
             assert node.module is not None

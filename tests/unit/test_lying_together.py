@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 import csdfgen
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.goals.search import Point, fastest
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import Step
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.program.steps import Step
 from tests.builder import Graph
 from tests.planning import phased
 from tests.python_backend import PYTHON

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from csdfgen.native.build import STANDARD, WARNINGS, find_compiler
-from csdfgen.native.generate import SOURCES, write
+from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
+from csdfgen.backends.native.generate import SOURCES, write
 from tests.board_networks import NETWORKS, absent, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing

@@ -19,10 +19,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from csdfgen.errors import ToolError
-from csdfgen.native import generate
-from csdfgen.native import library as native_library
-from csdfgen.native.build import (
+from csdfgen.backends.native import generate
+from csdfgen.backends.native import library as native_library
+from csdfgen.backends.native.build import (
     LEVELS,
     NATIVE,
     SOURCES,
@@ -34,7 +33,8 @@ from csdfgen.native.build import (
     find_compiler,
     sources,
 )
-from csdfgen.native.library import Library
+from csdfgen.backends.native.library import Library
+from csdfgen.errors import ToolError
 from tests.command import heed_interrupts
 from tests.native_steps import compiler_missing
 
@@ -60,12 +60,12 @@ def script(path: Path, text: str) -> Compiler:
 
 
 DIGESTS = {
-    "blocks_16.h": "4ab341a1df0fbefc",
-    "blocks_8.h": "3729ed773bc86900",
-    "blocks_4.h": "b7fb0b71ef025d40",
-    "blocks_1.h": "34d43530f016b7cb",
-    "strips.h": "1f7db0df01d5e222",
-    "dots.h": "c4293f45efd6ec68",
+    "blocks_16.h": "37c0061aab1e1dc8",
+    "blocks_8.h": "439506504b9b2466",
+    "blocks_4.h": "652309652d4f48c6",
+    "blocks_1.h": "d812970dd9ecc68e",
+    "strips.h": "e018dbe1ee395006",
+    "dots.h": "d85448a52bdb6486",
 }
 """Of the generated headers that compute, as they were when they were last measured."""
 
@@ -169,7 +169,7 @@ def test_processes_that_build_at_once_make_one_library(tmp_path: Path) -> None:
     """Of a source that reads a generated header, which each writes for itself."""
     folder = tmp_path / "cache"
     lines = (
-        "from pathlib import Path; from csdfgen.native.build import SOURCES, STANDARD, build; import sys; "
+        "from pathlib import Path; from csdfgen.backends.native.build import SOURCES, STANDARD, build; import sys; "
         "print(build([SOURCES / 'products.c'], (*STANDARD, '-DCSDF_SCALAR'), folder=Path(sys.argv[1])))"
     )
     command = [sys.executable, "-c", lines, str(folder)]
@@ -259,7 +259,7 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
         f'case "$*" in *-dM*) echo; exit;; esac\nsleep 60 & echo $! > {pid}; wait',
     )
     code = (
-        "from csdfgen.native.build import Compiler, build; from pathlib import Path\n"
+        "from csdfgen.backends.native.build import Compiler, build; from pathlib import Path\n"
         f"build([Path({str(small)!r})], compiler=Compiler({slow.command!r}), folder=Path({str(folder)!r}))"
     )
     process = subprocess.Popen(

@@ -13,8 +13,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
-from csdfgen.native.families import AS_ESTIMATED, family_of
-from csdfgen.native.families.byte_products import Operands
+from csdfgen.backends.native.families import AS_ESTIMATED, family_of
+from csdfgen.backends.native.families.byte_products import Operands
 from tests.native_steps import compiler_missing
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")

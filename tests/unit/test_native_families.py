@@ -13,21 +13,21 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.kernels.arrays import HostMemory
-from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.steps import KernelSet, Move, Step
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.families import family_of, variants_of
+from csdfgen.backends.native.families.convolution import Filter
+from csdfgen.backends.native.families.winograd import row_bytes, tile_bytes
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.packing import aligned
+from csdfgen.backends.native.records import NONE
+from csdfgen.backends.native.strided import Loop, joined, translated
+from csdfgen.backends.native.ways import CONV, ROWS, TILES, Variant, Ways, written
+from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.model.network import Layer
-from csdfgen.native.families import family_of, variants_of
-from csdfgen.native.families.convolution import Filter
-from csdfgen.native.families.winograd import row_bytes, tile_bytes
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
-from csdfgen.native.packing import aligned
-from csdfgen.native.records import NONE
-from csdfgen.native.strided import Loop, joined, translated
-from csdfgen.native.ways import CONV, ROWS, TILES, Variant, Ways, written
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Backend, Move, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.lowered import Lowered, prepared
@@ -512,7 +512,7 @@ def test_copies_of_uneven_distance_stay_apart() -> None:
     assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
 
 
-def _is_kernel_set(found: KernelSet) -> bool:
+def _is_kernel_set(found: Backend) -> bool:
     return found.name == "native"
 
 

@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from csdfgen.native import packing
-from csdfgen.native.build import FLAGS
-from csdfgen.native.library import Library, load
-from csdfgen.native.records import CLIP, LEAKY, NONE
-from csdfgen.native.structures import ctype
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.build import FLAGS
+from csdfgen.backends.native.library import Library, load
+from csdfgen.backends.native.records import CLIP, LEAKY, NONE
+from csdfgen.backends.native.structures import ctype
 from tests.native_steps import (
     Convolution,
     Map,

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 import csdfgen
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
-from csdfgen.kernels.numpy_set import NUMPY
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.lowering.program import lower
 from csdfgen.lowering.program_file import Frame, read_program, write_program
-from csdfgen.native.backends import kernels_of
+from csdfgen.program.steps import Backend
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
 from tests.op_harness import Sample, heights
@@ -37,7 +37,7 @@ ELSEWHERE = """
 import sys
 import numpy as np
 from csdfgen.lowering.program_file import read_program
-from csdfgen.native.backends import kernels_of
+from csdfgen.backends.registry import kernels_of
 kernels, frame = kernels_of(sys.argv[1]), read_program("program.zip")
 bound = kernels.bind(frame, kernels.allocate(frame.pools))
 arrays = dict(np.load("given.npz"))
@@ -106,7 +106,7 @@ def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
 # Memory that numpy does not see ------------------------------------------------------------------
 
 
-def same_as_numpy(sample: Sample, kernels: KernelSet) -> None:
+def same_as_numpy(sample: Sample, kernels: Backend) -> None:
     layer, feeds = sample.layer(), sample.feeds()
     height = heights(layer)[-1]
     want = run_scattered(layer, feeds, height, Layout(), None, None, NUMPY)

@@ -15,8 +15,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
+from csdfgen.backends.registry import settled
 from csdfgen.errors import CsdfgenError
-from csdfgen.native.backends import settled
 from tests.builder import Graph
 from tests.emitted import Program
 from tests.native_steps import compiler_missing

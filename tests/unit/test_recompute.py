@@ -8,10 +8,10 @@ import pytest
 import csdfgen
 import runtime
 from benchmarks.bench_recompute import PUBLISHED
+from csdfgen.backends.registry import AUTO, settled
 from csdfgen.errors import InputError
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import AUTO, settled
 from csdfgen.planning.recompute import (
     macs_in_tiles,
     measured,

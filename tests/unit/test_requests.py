@@ -13,16 +13,16 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.registry import kernels_for, kernels_of
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError, ScheduleError
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.search import ALIKE, Request, passages
 from csdfgen.goals.batching.stages import Call, order_of_request
 from csdfgen.goals.choice import profile_for
-from csdfgen.kernels.numpy_set import NUMPY
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for, kernels_of
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.batches import parse_batches
 from csdfgen.phases.graphs import graph_of

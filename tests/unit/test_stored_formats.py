@@ -14,10 +14,10 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.backends.registry import settled
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.native.backends import settled
 from csdfgen.ops.widened import values_of
 from csdfgen.planning.buffers import workspace_name
 from csdfgen.reading.zoo import build

@@ -15,9 +15,9 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
+from csdfgen.backends.native.families import family_of
+from csdfgen.backends.registry import settled
 from csdfgen.model.network import Layer, Network
-from csdfgen.native.backends import settled
-from csdfgen.native.families import family_of
 from csdfgen.ops import OPERATORS, operator_of, stored_functions
 from csdfgen.ops.stored_functions import byte_position, byte_table
 from csdfgen.rewriting.fuse import fuse

@@ -7,9 +7,15 @@ import re
 
 import pytest
 
-from csdfgen.native.build import SOURCES, build
-from csdfgen.native.library import load
-from csdfgen.native.structures import Structure, constant, ctype, kernel_structure, structure
+from csdfgen.backends.native.build import SOURCES, build
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.structures import (
+    Structure,
+    constant,
+    ctype,
+    kernel_structure,
+    structure,
+)
 from tests.native_steps import compiler_missing
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")

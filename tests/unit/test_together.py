@@ -13,14 +13,14 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.kernels.instructions import Constants, Instruction
-from csdfgen.kernels.numpy_set import NUMPY, NumpyKernels
-from csdfgen.kernels.steps import Call, KernelSet, Memory, Move, Step
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.native.kernel_set import NativeKernels
-from csdfgen.native.library import load
-from csdfgen.native.ways import Ways
 from csdfgen.ops.linear import flattened_gemm
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Backend, Call, Memory, Move, Step
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
 from tests.native_steps import compiler_missing
@@ -46,7 +46,7 @@ class Counting(NativeKernels):
 
 
 @pytest.fixture(params=["numpy", "native"])
-def kernels(request: pytest.FixtureRequest) -> KernelSet:
+def kernels(request: pytest.FixtureRequest) -> Backend:
     if request.param == "numpy":
         return NUMPY
     if compiler_missing():
@@ -223,9 +223,7 @@ def followed(layer: Layer) -> Layer:
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("make", KINDS)
-def test_images_are_what_onnxruntime_makes_of_each(
-    make: Any, seed: int, kernels: KernelSet
-) -> None:
+def test_images_are_what_onnxruntime_makes_of_each(make: Any, seed: int, kernels: Backend) -> None:
     rng = np.random.default_rng(seed)
     sample = make(rng)
     layer, relu = sample.layer(), bool(seed % 2)
@@ -261,7 +259,7 @@ def flattened(rng: np.random.Generator, turned: bool) -> tuple[Layer, Sample]:
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_flattened_map_is_multiplied_for_all_images(
-    seed: int, turned: bool, kernels: KernelSet
+    seed: int, turned: bool, kernels: Backend
 ) -> None:
     rng = np.random.default_rng(seed)
     layer, sample = flattened(rng, turned)
@@ -377,7 +375,7 @@ def byte_convolution(rng: np.random.Generator, group: bool, full: bool) -> Sampl
 
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("group", [False, True])
-def test_images_of_bytes_are_exact(group: bool, full: bool, kernels: KernelSet) -> None:
+def test_images_of_bytes_are_exact(group: bool, full: bool, kernels: Backend) -> None:
     sample = byte_convolution(np.random.default_rng(2), group, full)
     layer = sample.layer()
     for count in COUNTS:
@@ -408,7 +406,7 @@ def byte_product(rng: np.random.Generator, kind: str) -> Sample:
 
 
 @pytest.mark.parametrize("kind", ["QGemm", "QLinearMatMul", "MatMulInteger"])
-def test_vectors_of_bytes_are_exact(kind: str, kernels: KernelSet) -> None:
+def test_vectors_of_bytes_are_exact(kind: str, kernels: Backend) -> None:
     """And integer sums of them pass what float32 holds exactly."""
     sample = byte_product(np.random.default_rng(3), kind)
     layer = sample.layer()

@@ -15,14 +15,14 @@ from onnx import helper
 
 import csdfgen
 import runtime
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.ways import Variant, Ways, written
 from csdfgen.cli import tune as tune_command
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError
 from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
-from csdfgen.native.library import load
-from csdfgen.native.ways import Variant, Ways, written
 from csdfgen.planning.saved import read_saved
 from csdfgen.tuning.file import Machine, Timing, Tuning, machine_of, read_tuning, write_tuning
 from csdfgen.tuning.measure import FRAMES, Tuner

@@ -21,7 +21,6 @@ from csdfgen.goals.batching.search import ALIKE, Passage, Price, Request, passag
 from csdfgen.goals.batching.stages import order_of_request
 from csdfgen.goals.heights import Predicted
 from csdfgen.goals.search import Progress, expected
-from csdfgen.kernels.steps import KernelSet
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
@@ -31,6 +30,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
 from csdfgen.planning.planner import Candidate
 from csdfgen.planning.prepared import ANY, Prepared
+from csdfgen.program.steps import Backend
 from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
@@ -141,7 +141,7 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
-def _quick(found: Sequence[Entry], kernels: KernelSet) -> Entry:
+def _quick(found: Sequence[Entry], kernels: Backend) -> Entry:
     """The fastest; of those that are expected alike one whose slabs lie together, and with the fewest bytes alive,
     which leaves the most for scratch and for caches.
     """

@@ -17,8 +17,8 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import runtime
+from csdfgen.backends.registry import kernels_for
 from csdfgen.model.options import PlanOptions
-from csdfgen.native.backends import kernels_for
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
 from csdfgen.paper.formulas.quantizers import TYPES, Quantizer, Range
 from csdfgen.planning.planner import plan_of

@@ -1,0 +1,1 @@
+"""Who computes? The backends, each in a folder of its own, and the registry of their names."""

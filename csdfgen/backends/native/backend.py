@@ -1,0 +1,177 @@
+"""How does native code compute a step? By a kernel of its family, else as numpy would, loop by loop.
+
+A step of a family (`csdfgen.backends.native.families`) becomes a kernel over its rows wherever they lie, and what
+follows it in the slab a step of its own unless the kernel does it on the way. The calls of any other
+step are numpy's, each turned into a loop (`csdfgen.backends.native.strided`): in the same memory, with the same
+workspace.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from csdfgen.backends.native.bound import NativeBound
+from csdfgen.backends.native.families import AS_ESTIMATED, Family, family_of
+from csdfgen.backends.native.library import Library, load
+from csdfgen.backends.native.moves import moves
+from csdfgen.backends.native.strided import Loop, joined, translated
+from csdfgen.backends.native.structures import kernel_structure
+from csdfgen.backends.native.threads import Team
+from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.numpy.arrays import HostMemory, allocated
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.numpy.calls import written_down
+from csdfgen.errors import PlanError
+from csdfgen.model.network import Layer
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode, Phase
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Backend, Call, Code, Move, Step, by_image
+
+__all__ = ["NativeKernels", "backend"]
+
+
+class NativeKernels:
+    """The native backend over a library that was built.
+
+    team: threads that share what it computes; without one it is one. fallback: what has no native
+    kernel is computed by numpy, instead of refused. ways: how convolutions are computed.
+    """
+
+    name = "native"
+
+    rereads_weights, tall_slabs, variants = False, True, True
+
+    profile = "native-core"
+
+    def __init__(
+        self,
+        library: Library,
+        *,
+        fallback: bool = False,
+        ways: Ways = AS_ESTIMATED,
+        team: Team | None = None,
+    ) -> None:
+        self._library, self._fallback, self._ways, self._team = library, fallback, ways, team
+
+    def shared(self, threads: int) -> NativeKernels:
+        """See `Backend.shared`. Raises InputError for too many."""
+        if threads == (1 if self._team is None else self._team.threads):
+            return self
+        team = Team(self._library, threads)
+        return NativeKernels(self._library, fallback=self._fallback, ways=self._ways, team=team)
+
+    @property
+    def code(self) -> str:
+        """The instruction set of its kernels."""
+        return self._library.instructions
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Operators are numpy's."""
+        return NUMPY.refusal(layer)
+
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+        """See `Backend.workspace`."""
+        return self._most(step, limit, lambda one: NUMPY.workspace(one, sizes, limit))
+
+    def used(self, step: Step, size: int) -> int:
+        """See `Backend.used`."""
+        return self._most(step, size, lambda one: NUMPY.used(one, size))
+
+    def _most(self, step: Step, limit: int | None, by_numpy: Callable[[Step], int]) -> int:
+        """What the part of a step takes that takes the most; by_numpy: what one without a family takes."""
+        parts = _parts(step, self._ways)
+        return max(
+            (
+                by_numpy(one) if family is None else family.workspace(one, limit)
+                for one, family in parts
+            ),
+            default=0,
+        )
+
+    def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
+        """See `Backend.lower`. Raises PlanError too for a call that has no native kernel."""
+        if isinstance(step, Move):
+            return moves(step, constants)
+        found: list[Instruction] = []
+        try:
+            for one, family in _parts(step, self._ways):
+                if family is None:
+                    found += self._translated(NUMPY.calls_of(one, constants.memory), constants)
+                else:
+                    found += family.lower(one, constants)
+        except PlanError as error:
+            raise error.at(f"firing {step.firing} ({step.actor})") from None
+        return found
+
+    def _translated(self, calls: Iterable[Call], constants: Constants) -> list[Instruction]:
+        """Loops for prepared calls of numpy, as few as can be."""
+        found: list[Instruction] = []
+        loops: list[Loop] = []
+
+        def take_loops() -> None:
+            found.extend(loop.lower(constants) for loop in joined(loops))
+            loops.clear()
+
+        for call in calls:
+            try:
+                made = translated(call, constants)
+                lacking = [one.kernel for one in made if not self._library.has(one.kernel)]
+                if lacking:
+                    raise PlanError(f"there is no native kernel '{lacking[0]}'")
+            except PlanError:
+                if not self._fallback:
+                    raise
+                take_loops()
+                found.append(written_down(call, constants))
+            else:
+                loops += made
+        take_loops()
+        return found
+
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """See `Backend.moves`: copies from several blocks may have become one loop."""
+        return not any(kernel_structure(one.kernel).name == "csdf_strided" for one in made)
+
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+        """See `Backend.allocate`."""
+        return allocated(pools, shrinks=shrinks)
+
+    def bind(self, program: Code, memory: HostMemory) -> NativeBound:
+        """See `Backend.bind`."""
+        return NativeBound(self._library, program, memory, self._team)
+
+
+def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
+    """See `csdfgen.backends.registry`. Raises ToolError where no library can be built, InputError for ways that are none."""
+    return NativeKernels(load(), fallback=fallback, ways=Ways(exact, ways))
+
+
+def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
+    """The step, image by image unless all are computed at once, and what follows it in the slab as steps of
+    their own, where a family computes it; the whole step where none does.
+    """
+    family = family_of(step.layer, ways)
+    if family is None:
+        return [(step, None)]
+    found: list[tuple[Step, Family | None]] = []
+    for one in (step,) if family.joins else by_image(step):
+        if not family.takes(one):
+            return [(step, None)]
+        on_the_way = family.follows(step.layer)
+        found.append((one, family))
+        if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+            continue  # sums that are not finished
+        for after in step.layer.following[on_the_way:]:
+            found.extend(_parts(_after(one, after), ways))
+    return found
+
+
+def _after(step: Step, after: Layer) -> Step:
+    """What a layer of the epilogue does, on the rows that the step has written."""
+    out = step.phase.out
+    ins = operator_of(after).input_rows(after, out)
+    inputs = tuple(None if rows is None else step.outputs[0] for rows in ins)
+    phase = Phase(out, ins, image=step.phase.image, images=step.phase.images)
+    return replace(step, layer=after, phase=phase, inputs=inputs, states=())

@@ -1,0 +1,196 @@
+"""How does a program become what the kernels run? Every reference becomes an address, once for a memory.
+
+Tables of constants and the steps of all instructions are bytes as their structures say; a frame is a table of kernels
+and steps, which one call of the library works off. Instructions of numpy between them, where the backend may fall back
+on it, are calls of their own.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.moves import PORTS
+from csdfgen.backends.native.records import slots_of
+from csdfgen.backends.native.strided import copy_kernel
+from csdfgen.backends.native.structures import POINTER, ctype, kernel_structure, structure
+from csdfgen.backends.native.threads import Team, shared_out
+from csdfgen.backends.numpy.arrays import HostMemory
+from csdfgen.backends.numpy.calls import called
+from csdfgen.backends.numpy.settings import BLAS, call_all
+from csdfgen.program.instructions import (
+    PADDING,
+    WEIGHTS,
+    Constants,
+    Instruction,
+    Ref,
+    address_of,
+    row_pool,
+)
+from csdfgen.program.steps import Call, Code
+
+__all__ = ["NativeBound"]
+
+
+class NativeBound:
+    """A program in arrays of this process, see `Bound`. team: threads that share it."""
+
+    def __init__(
+        self, library: Library, program: Code, memory: HostMemory, team: Team | None = None
+    ) -> None:
+        self._library, self._team, self._memory = library, team, memory
+        constants = program.constants
+        threads = 1 if team is None else team.threads
+        if team is not None:
+            constants = constants.copy()  # parts of steps have tables of their own
+        parts = [shared_out(one, threads, constants) for one in program.instructions]
+        self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
+        self._forms = program.ports
+        self._opened: dict[int, tuple[np.dtype, tuple[int, ...]]] = {}
+        self._arrays: dict[int, np.ndarray] = {}
+        addresses = _Addresses(constants, memory, ctypes.addressof(self._ports))
+        self._kept = addresses, constants
+        self._numpy: dict[int, list[Call]] = {}
+        self._first = np.zeros(len(parts) + 1, np.intp)
+        native: list[Instruction] = []
+        for number, some in enumerate(parts):
+            if library.has(some[0].kernel):
+                native += some
+            else:
+                self._numpy[number] = [called(one, memory, program.constants) for one in some]
+            self._first[number + 1] = len(native)
+        self._records = addresses.records(native, library)
+        if self._numpy:
+            BLAS.join(self)
+
+    def open(self, port: int, array: np.ndarray | None) -> None:
+        """See `Bound.open`."""
+        here = self._ports[port]
+        if array is None:
+            here.base = None
+            self._arrays.pop(port, None)
+            return
+        if not (array.flags.aligned and array.dtype.isnative):
+            array = np.array(array, array.dtype.newbyteorder("="))  # rare: bytes of a file
+        self._arrays[port] = array
+        known = array.dtype, array.strides
+        if self._opened.get(port) != known:
+            form = self._forms[port]
+            stored = form.stored(array)
+            here.strides[: stored.ndim] = stored.strides
+            here.copy = self._library.address(copy_kernel(array.dtype, np.dtype(form.dtype)))
+            self._opened[port] = known
+        here.base = _address_of(array)
+
+    def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
+        """See `Bound.prepared`."""
+        calls: list[Call] = []
+        for by_numpy, group in groupby(numbers, self._numpy.__contains__):
+            if by_numpy:
+                some = [call for number in group for call in self._numpy[number]]
+                calls.append((call_all, (some, 1 if self._team is None else self._team.threads)))
+            else:
+                calls.append(self._chained(list(group)))
+
+        def run(kept: object = self) -> None:
+            for function, arguments in calls:
+                function(*arguments)
+
+        return run
+
+    def _chained(self, numbers: Sequence[int]) -> Call:
+        """One call for instructions of native code that follow each other."""
+        spans = [(int(self._first[n]), int(self._first[n + 1])) for n in numbers]
+        order = [k for first, stop in spans for k in range(first, stop)]
+        table = np.ascontiguousarray(self._records[order])
+        if self._team is None:
+            return self._run, (address_of(table), len(table), table)
+        return self._team.call(address_of(table), [stop - first for first, stop in spans], table)
+
+    def _run(self, table: int, count: int, kept: np.ndarray) -> None:
+        self._library.run(table, count)
+
+
+def _address_of(array: Any) -> int:
+    """Of the first element. A buffer tells it in a third of the time that numpy takes."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))
+    except (TypeError, ValueError, BufferError):  # read only, not contiguous, or empty
+        return address_of(array)
+
+
+class _Addresses:
+    """Where everything is in this process that instructions refer to."""
+
+    def __init__(self, constants: Constants, memory: Mapping[str, np.ndarray], ports: int) -> None:
+        self._constants = constants
+        self._bases = {name: (address_of(array), 1) for name, array in memory.items()}
+        self._bases[PORTS] = ports, structure(PORTS).size
+        self._weights: dict[int, int] = {}
+        self._kept: list[np.ndarray] = []
+        nested = []
+        for name, rows in constants.tables.items():
+            places = row_pool(Ref(name, 0))
+            if places is not None:
+                table = self._row_table(places, rows)
+            elif name == "int32_t":
+                table = np.array([0 if one is None else one for one in rows], np.int32)
+            else:
+                table = np.zeros(len(rows) * structure(name).size, np.uint8)
+                nested.append((name, rows, table))
+            size = structure(name).size if table.dtype == np.uint8 else table.itemsize
+            self._bases[name] = address_of(table), size
+            self._kept.append(table)
+        for name, rows, table in nested:
+            found = structure(name)
+            for k, row in enumerate(rows):
+                if row is not None:
+                    values = [self._value(one) for one in found.flat(row)]
+                    found.pack_into(table, k * found.size, values)
+
+    def _row_table(self, pool: str, rows: Sequence[int | None]) -> np.ndarray:
+        """Addresses of rows; NULL for padding."""
+        if pool == WEIGHTS:
+            return np.array([self.of(Ref(WEIGHTS, one or 0)) for one in rows], np.uintp)
+        offsets = np.array([PADDING if one is None else one for one in rows], np.int64)
+        base = self._bases[pool][0]
+        return np.where(offsets == PADDING, 0, offsets + base).astype(np.uintp)
+
+    def of(self, ref: Ref) -> int:
+        """The address of a place."""
+        if ref.pool != WEIGHTS:
+            base, size = self._bases[ref.pool]
+            return base + size * ref.offset
+        found = self._weights.get(ref.offset)
+        if found is None:
+            block = self._constants.block(ref.offset)
+            found = address_of(block.values) + ref.offset - block.start
+            self._weights[ref.offset] = found
+        return found
+
+    def _value(self, one: Any) -> Any:
+        if one is None:
+            return 0
+        return self.of(one) if type(one) is Ref else one
+
+    def records(self, instructions: Sequence[Instruction], library: Library) -> np.ndarray:
+        """(instructions, 2) of a kernel and its step each: a table of `csdf_record`."""
+        sizes = [kernel_structure(one.kernel).size for one in instructions]
+        starts = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
+        steps = np.zeros(int(starts[-1]) or 1, np.uint8)
+        self._kept.append(steps)
+        records = np.empty((len(instructions), 2), np.uintp)
+        for one, start in zip(instructions, starts.tolist(), strict=False):
+            places = [0 if ref is None else self.of(ref) for ref in one.refs]
+            kernel_structure(one.kernel).pack_into(steps, start, slots_of(one, places))
+        records[:, 0] = [library.address(one.kernel) for one in instructions]
+        records[:, 1] = address_of(steps) + starts[:-1]
+        return records
+
+
+assert np.dtype(np.uintp).itemsize == POINTER

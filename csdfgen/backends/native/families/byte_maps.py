@@ -1,0 +1,253 @@
+"""Which elementwise layers of bytes have a kernel? Sums, products, functions of one byte, and the ways
+from floats to bytes and back.
+
+Operands lie as those of the float maps do (`maps`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.common import Family, once
+from csdfgen.backends.native.families.maps import Operand, Place, place, stretches
+from csdfgen.backends.native.records import ByteSource, instruction
+from csdfgen.backends.native.structures import constants, structure
+from csdfgen.model.network import Layer
+from csdfgen.ops import OPERATORS
+from csdfgen.ops._integers import BYTES, factor_of, limits, zero_of
+from csdfgen.ops.quantized_maps import Addends, function_table
+from csdfgen.ops.stored_functions import byte_position, byte_table
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Step
+
+__all__ = ["BYTE_MAPS", "stored_function"]
+
+TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = constants(
+    "TABLE", "ADD_BYTES", "MULTIPLY_BYTES", "QUANTIZE", "DEQUANTIZE"
+)
+ByteMapStep = structure("csdf_byte_map_step").record
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """What is computed: the fields of a `ByteMapStep`."""
+
+    operation: int
+    bounds: tuple[int, int] = (0, 0)
+    flips: tuple[int, int] = (0, 0)
+    zeros: tuple[int, int] = (0, 0)
+    settings: tuple[float, ...] = ()
+    table: np.ndarray | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class _ByteMaps:
+    """operands: of the operation, one or two. work: made when first asked for."""
+
+    operands: tuple[Operand, ...]
+    work: Callable[[], _Work]
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        return not step.states and stretches(step, self.operands) is not None
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        return [
+            self._stretch(step, constants, columns, low, high)
+            for columns, low, high in stretches(step, self.operands) or ()
+        ]
+
+    def _stretch(
+        self, step: Step, constants: Constants, columns: int, low: int, high: int
+    ) -> Instruction:
+        """Channels [low, high) of the output's rows."""
+        channels, out = high - low, step.outputs[0]
+        target = place(out, columns, low, high, out.count)
+        places, sizes = [], []
+        for one in self.operands:
+            if isinstance(one, int):
+                view = step.inputs[one]
+                assert view is not None
+                places.append(place(view, columns, low, high, len(target.rows)))
+                sizes.append(view.format.itemsize)
+        dense = all(p.each and p.stride == channels for p in (*places, target))
+        given = [one for one in self.operands if not isinstance(one, int)]
+        whole = dense and all(one.size == 1 for one in given)
+        for number, one in enumerate(self.operands):
+            if isinstance(one, int):
+                continue
+            at, first = constants.array(one), 0 if one.size == 1 else low
+            rows = (at.offset + first * one.itemsize,) * len(target.rows)
+            places.insert(number, Place(at.pool, rows, 0, one.size > 1 and high - low > 1))
+            sizes.insert(number, 1)
+        if whole:
+            columns, channels = 1, columns * channels
+        return _made(
+            self.work(), places, sizes, target, out.format.itemsize, columns, channels, constants
+        )
+
+
+def _made(
+    work: _Work,
+    places: list[Place],
+    sizes: list[int],
+    target: Place,
+    written: int,
+    columns: int,
+    channels: int,
+    constants: Constants,
+) -> Instruction:
+    """The kernel over rows of `columns` pixels. sizes: bytes of an element of the operands; written: of the
+    output.
+    """
+    sources = [
+        ByteSource(constants.rows(one.pool, one.rows), one.stride * size, int(one.each))
+        for one, size in zip(places, sizes, strict=True)
+    ]
+    made = ByteMapStep(
+        work.operation,
+        len(target.rows),
+        columns,
+        channels,
+        *work.bounds,
+        work.flips,
+        work.zeros,
+        work.settings,
+        None if work.table is None else constants.array(work.table),
+        tuple(sources),
+        constants.rows(target.pool, target.rows),
+        target.stride * written,
+    )
+    return instruction("map_bytes_of", made)
+
+
+def _flip(dtype: str) -> int:
+    return 128 if dtype == "uint8" else 0
+
+
+# Layers ------------------------------------------------------------------------------------------
+
+
+def _operands(layer: Layer) -> tuple[Operand, ...] | None:
+    """The two operands of a layer; constants as one byte, or one a channel. None for any others."""
+    found: list[Operand] = []
+    for position in range(2):
+        if layer.inputs[position] is not None:
+            found.append(position)
+            continue
+        values, shape = layer.constants[position], layer.output.shape
+        padded = (*(1,) * (len(shape) - values.ndim), *values.shape)
+        alone = values.size == 1
+        if not alone and (len(shape) < 3 or values.size != shape[1] or padded[1] != shape[1]):
+            return None
+        found.append(packing.aligned(values.reshape(-1), str(values.dtype)))
+    return tuple(found) if any(isinstance(one, int) for one in found) else None
+
+
+def _flips(layer: Layer) -> tuple[int, int]:
+    return _flip(layer.attributes["x"].dtype), _flip(layer.attributes["w"].dtype)
+
+
+def added(layer: Layer) -> Family | None:
+    """QLinearAdd."""
+    operands = _operands(layer)
+    if operands is None:
+        return None
+    sums, flips = Addends.of(layer), _flips(layer)
+    if sums.first:
+        operands, flips = operands[::-1], flips[::-1]
+    settings = float(sums.factor), float(sums.other), float(sums.rest)
+    work = _Work(ADD_BYTES, limits(layer.output.dtype), flips, settings=settings)
+    return _ByteMaps(operands, lambda: work)
+
+
+def multiplied(layer: Layer) -> Family | None:
+    """QLinearMul."""
+    operands = _operands(layer)
+    if operands is None:
+        return None
+    work = _Work(
+        MULTIPLY_BYTES,
+        limits(layer.output.dtype),
+        _flips(layer),
+        (zero_of(layer, "x"), zero_of(layer, "w")),
+        (float(factor_of(layer)), zero_of(layer, "y")),
+    )
+    return _ByteMaps(operands, lambda: work)
+
+
+def _by_table(make: Callable[[], np.ndarray], position: int = 0) -> Family:
+    return _ByteMaps(
+        (position,),
+        once(lambda: _Work(TABLE, table=packing.aligned(make().view(np.uint8), "uint8"))),
+    )
+
+
+def function(layer: Layer) -> Family | None:
+    """QLinearSigmoid and QLinearLeakyRelu."""
+    return _by_table(lambda: function_table(layer))
+
+
+def stored_function(layer: Layer) -> Family | None:
+    """Any layer on stored integers that is a function of one byte."""
+    position = byte_position(layer, OPERATORS)
+    return None if position is None else _by_table(lambda: byte_table(layer, OPERATORS), position)
+
+
+def clipped(layer: Layer) -> Family | None:
+    """Clip of bytes to constant bounds."""
+    given, dtype = layer.attributes, layer.output.dtype
+    if dtype not in BYTES or "bounds" in given:
+        return None
+    every = np.arange(256, dtype=np.uint8).view(dtype).astype(np.float64)
+    return _by_table(lambda: np.clip(every, given["min"], given["max"]).astype(dtype))
+
+
+def quantized(layer: Layer) -> Family | None:
+    """QuantizeLinear of floats to bytes with one scale."""
+    x, form = layer.inputs[0], layer.attributes.get("format")
+    if x is None or x.dtype != "float32" or form is None or form.axis is not None:
+        return None
+    if form.dtype not in BYTES:
+        return None
+    settings = form.scale[0], float(form.zero_point[0])
+    work = _Work(QUANTIZE, limits(form.dtype), settings=settings)
+    return _ByteMaps((0,), lambda: work)
+
+
+def dequantized(layer: Layer) -> Family | None:
+    """DequantizeLinear of bytes to floats with one scale."""
+    form = layer.attributes.get("format")
+    if form is None or form.axis is not None or form.dtype not in BYTES:
+        return None
+    if layer.output.dtype != "float32":
+        return None
+    work = _Work(
+        DEQUANTIZE,
+        flips=(_flip(form.dtype), 0),
+        zeros=(form.zero_point[0], 0),
+        settings=(form.scale[0],),
+    )
+    return _ByteMaps((0,), lambda: work)
+
+
+BYTE_MAPS: dict[str, Callable[[Layer], Family | None]] = {
+    "QLinearAdd": added,
+    "QLinearMul": multiplied,
+    "QLinearSigmoid": function,
+    "QLinearLeakyRelu": function,
+    "Clip": clipped,
+    "QuantizeLinear": quantized,
+    "DequantizeLinear": dequantized,
+}
+"""Operator -> what makes a family of a layer."""

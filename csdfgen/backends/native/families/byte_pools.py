@@ -1,0 +1,211 @@
+"""Which pools of bytes have a kernel? MaxPool and QLinearAveragePool of one or two axes, GlobalMaxPool, and
+the average of whole maps, QLinearGlobalAveragePool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from csdfgen.backends.native.families.common import (
+    Family,
+    is_dense,
+    is_map,
+    is_volume,
+    lines,
+    pixel,
+)
+from csdfgen.backends.native.families.pool_windows import (
+    PoolWindows,
+    map_read,
+    slides_over,
+    values_seen,
+)
+from csdfgen.backends.native.records import ByteSource, instruction
+from csdfgen.backends.native.structures import structure
+from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows
+from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
+from csdfgen.ops.pooling import counted
+from csdfgen.ops.quantized_pools import averaged
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Step
+
+__all__ = ["BYTE_POOLS"]
+
+BytePoolStep = structure("csdf_byte_pool_step").record
+ByteAverageStep = structure("csdf_byte_average_step").record
+ByteSumStep = structure("csdf_byte_sum_step").record
+
+
+class _Without:
+    """Families that leave what follows to others and need no workspace."""
+
+    joins = False
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+
+class _Greatest(_Without):
+    """Of what each window sees."""
+
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        return slides_over(step)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        layer, phase, x = step.layer, step.phase, step.layer.inputs[0]
+        assert x is not None
+        windows = PoolWindows.of(layer, step)
+        found = []
+        for piece, table, there in windows.parts(step, constants):
+            made = BytePoolStep(
+                128 if x.dtype == "uint8" else 0,
+                *windows.fields,
+                int(phase.first or not windows.accumulates),
+                windows.made,
+                windows.columns,
+                pixel(step.outputs[0]),
+                ByteSource(table, pixel(piece), piece.shape[-1]),
+                there,
+            )
+            found.append(instruction("pool_bytes_of", made))
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Windows(_Without):
+    """The average of what each window sees. Where one sees all rows, its sums are a state, and are left
+    to loops.
+    """
+
+    layer: Layer
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        return slides_over(step)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        layer, x = self.layer, self.layer.inputs[0]
+        assert x is not None
+        windows = PoolWindows.of(layer, step)
+        down, along = _seen(layer, windows.out)
+        seen = [
+            constants.table("int32_t", values) for values in ((*down,) * step.phase.images, along)
+        ]
+        found = []
+        for piece, table, there in windows.parts(step, constants):
+            made = ByteAverageStep(
+                128 if x.dtype == "uint8" else 0,
+                *windows.fields,
+                windows.made,
+                windows.columns,
+                pixel(step.outputs[0]),
+                zero_of(layer, "x"),
+                zero_of(layer, "y"),
+                *limits(layer.output.dtype),
+                float(scale_of(layer, "x")),
+                float(scale_of(layer, "y")),
+                ByteSource(table, pixel(piece), piece.shape[-1]),
+                there,
+                *seen,
+            )
+            found.append(instruction("average_bytes_of", made))
+        return found
+
+
+def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
+    """How many values a sum is divided by: by row of the kernel's output, and by column."""
+    whole = layer.attributes["count_include_pad"]
+    return values_seen(
+        layer,
+        out,
+        lambda window, at, size: (
+            (window.kernel,) * len(at) if whole else counted(window, at, size, include_pad=False)
+        ),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Average(_Without):
+    """Of all of a map: its sums are a state of floats."""
+
+    layer: Layer
+
+    def takes(self, step: Step) -> bool:
+        view = step.inputs[0]
+        assert view is not None
+        return (
+            len(step.states) == 1
+            and step.states[0].format.dtype == "float32"
+            and (not view.pieces or view.along == len(view.shape) - 1)
+            and all(is_map(one) or is_volume(one) for one in view.pieces or (view,))
+            and all(
+                not one.pieces and one.count == 1 and is_dense(one)
+                for one in (*step.states, *step.outputs)
+            )
+        )
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        layer, phase, view = step.layer, step.phase, step.inputs[0]
+        assert view is not None
+        into, rest = averaged(layer)
+        state, written = step.states[0], step.outputs[0]
+        found, low = [], 0
+        for piece in view.pieces or (view,):
+            rows = list(piece.rows)
+            if is_volume(piece):
+                rows = [at for frame in rows for at in lines(frame, piece, 0, piece.shape[0])]
+            made = ByteSumStep(
+                128 if layer.attributes["x"].dtype == "uint8" else 0,
+                int(phase.first),
+                int(phase.last),
+                len(rows),
+                piece.shape[-3] if len(piece.shape) > 2 else 1,
+                rest,
+                into.zero,
+                into.low,
+                into.high,
+                float(into.factor.values),
+                ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
+                Ref(state.pool, state.rows[0] + 4 * low),
+                Ref(written.pool, written.rows[0] + low),
+            )
+            found.append(instruction("sum_bytes_of", made))
+            low += piece.shape[-1]
+        return found
+
+
+def greatest(layer: Layer) -> Family | None:
+    """MaxPool and GlobalMaxPool of bytes."""
+    x = map_read(layer)
+    if x is None or x.dtype not in BYTES:
+        return None
+    return _Greatest() if layer.output.dtype == x.dtype else None
+
+
+def average(layer: Layer) -> Family | None:
+    """QLinearGlobalAveragePool."""
+    return None if map_read(layer) is None else _Average(layer)
+
+
+def averages(layer: Layer) -> Family | None:
+    """QLinearAveragePool whose windows all see something."""
+    if map_read(layer) is None:
+        return None
+    sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
+    return _Windows(layer) if sees else None
+
+
+BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {
+    "MaxPool": greatest,
+    "GlobalMaxPool": greatest,
+    "QLinearAveragePool": averages,
+    "QLinearGlobalAveragePool": average,
+}
+"""Operator -> what makes a family of a layer."""

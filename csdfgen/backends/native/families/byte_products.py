@@ -1,0 +1,355 @@
+"""Which sums of products of bytes have kernels? QLinearConv and ConvInteger of one or two axes, QGemm,
+QLinearMatMul and MatMulInteger with a constant right operand.
+
+Sums are integers, so that they are the same in any order: one kernel computes all, at any height, with
+any instruction set. A row of a matrix is a pixel to it. It takes signed bytes; what zero points add is
+in the bias (`Operands`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.common import (
+    Family,
+    is_dense,
+    once,
+    pixel,
+)
+from csdfgen.backends.native.families.layouts import (
+    Layout,
+    Part,
+    laid_out,
+    tables_read,
+    windows_along,
+)
+from csdfgen.backends.native.families.product import every, rows_of_a_matrix
+from csdfgen.backends.native.records import ByteSource, instruction
+from csdfgen.backends.native.structures import constants, structure
+from csdfgen.model.network import Layer
+from csdfgen.model.rows import Rows, Window
+from csdfgen.ops import operator_of
+from csdfgen.ops._integers import Rescaled, factor_of, zero_of
+from csdfgen.ops.base import LEAST, Mode
+from csdfgen.ops.quantized_products import centred
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Step
+
+__all__ = ["BYTE_PRODUCTS"]
+
+TO_BYTES, TO_INTEGERS, TO_VALUES = constants("BYTES", "INTEGERS", "VALUES")
+ByteConvStep = structure("csdf_byte_conv_step").record
+ByteLayer = structure("csdf_byte_layer").record
+ByteTarget = structure("csdf_byte_target").record
+Rescaling = structure("csdf_rescaling").record
+
+_MOVED = 128
+"""What unsigned bytes are larger by than the signed ones of the same bits but the first."""
+
+_MOST = 2**31 - 1
+"""Largest sum."""
+
+CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
+"""Kernels."""
+
+_PIXELS, _ROOM = 12, 16384
+"""Pixels whose terms are best gathered at a time, and bytes above which they are not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operands:
+    """Weights of a byte and what is added to sums of products with them.
+
+    weights: (out, in / groups, h, w) int8. bias: (2, out) of inputs that are signed, and of such that
+    are 128 larger. zeros: (out,), times which the sum of the inputs is taken away; None where all are 0.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray
+    zeros: np.ndarray | None
+
+    @classmethod
+    def of(cls, weights: np.ndarray, bias: np.ndarray, zero: int) -> Operands | None:
+        """weights: less their zero points, int16. bias: int64. zero: the input's, signed. None where a
+        sum may be larger than integers of 32 bits.
+        """
+        flat = weights.reshape(len(weights), -1).astype(np.int64)
+        low, high = flat.min(1, initial=0), flat.max(1, initial=0)
+        # weights of a byte more or less by the same number are bytes
+        zeros = np.where(
+            low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0)
+        )
+        moved = flat + zeros[:, None]
+        terms, sums = flat.shape[1], moved.sum(1)
+        signed = bias - zero * sums + terms * zero * zeros
+        larger = signed - _MOVED * sums + _MOVED * terms * zeros
+        # vectors wrap round, and end at the sum all the same
+        away = terms * np.abs(zeros)
+        reach = np.abs(signed) + _MOVED * (np.abs(moved).sum(1) + away)
+        reach = np.maximum(reach, np.abs(larger) + 2 * _MOVED * away)
+        if reach.max(initial=0) > _MOST:
+            return None
+        shape = weights.shape
+        shaped = np.broadcast_to(zeros.reshape(-1, *(1,) * (weights.ndim - 1)), shape)
+        return cls(
+            (weights + shaped).astype(np.int8),
+            np.stack([signed, larger]).astype(np.int32),
+            zeros.astype(np.int32) if zeros.any() else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Convolution:
+    """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
+    kernel wants it. terms: of a sum.
+    """
+
+    kernel: str
+    layout: Layout
+    part: Callable[[Rows], Part]
+    rows: Window
+    packed: Callable[[], _Packed]
+    terms: int
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        return self.layout.takes(step)
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        part, layout, target = self.part(step.phase.out), self.layout, step.outputs[0]
+        images, each = step.phase.images, len(step.phase.out)
+        tables, reach = tables_read(layout, part, self.rows, step)
+        sources = [
+            ByteSource(constants.rows(piece.pool, table), pixel(piece), piece.shape[-1])
+            for table, piece in tables
+        ]
+        written = [
+            at
+            for first in range(0, images * each, each)
+            for at in layout.written(part, target.rows[first : first + each], target)
+        ]
+        apart, rows = pixel(target) * target.format.itemsize, constants.rows(target.pool, written)
+        into = ByteTarget(rows, apart, len(written), 0, part.columns, 0, target.shape[-1])
+        turns = (part.rows, reach) if images > 1 else (0, 0)
+        packed = self.packed()
+        return [_made(self.kernel, packed, sources, layout.width, into, step, constants, turns)]
+
+
+def _made(
+    kernel: str,
+    packed: _Packed,
+    sources: list[Any],
+    width: int,
+    target: Any,
+    step: Step,
+    constants: Constants,
+    turns: tuple[int, int] = (0, 0),
+) -> Instruction:
+    """The kernel on a step. width: columns of the map that is read. turns: of several images, see `csdf_conv_step`."""
+    pad = step.workspace
+    room = pad.size > 0 and kernel != DEPTHWISE
+    made = ByteConvStep(
+        packed.placed(constants),
+        constants.table("csdf_byte_source", sources),
+        len(sources),
+        width,
+        target,
+        Ref(pad.pool, pad.offset) if room else None,
+        pad.size if room else 0,
+        *turns,
+    )
+    return instruction(f"{kernel}_of", made)
+
+
+def _gathered(terms: int, limit: int | None) -> int:
+    """Bytes of workspace in which so many terms of some sums are gathered, if there is room: else they are on
+    the stack, in parts.
+    """
+    wanted = min(_ROOM, 2 * _PIXELS * terms)
+    wanted += -wanted % 64
+    return wanted if wanted > LEAST and (limit is None or wanted <= limit) else 0
+
+
+@dataclass(frozen=True, eq=False)
+class _Packed:
+    """A layer as a kernel wants it: its record without places, and its arrays; None for those that it does without."""
+
+    layer: Any
+    weights: np.ndarray
+    bias: np.ndarray
+    zeros: np.ndarray | None
+    factors: np.ndarray | None
+
+    def placed(self, constants: Constants) -> Ref:
+        """The place of its record."""
+        arrays = (self.weights, self.bias, self.zeros, self.factors)
+        weights, bias, zeros, factors = (a if a is None else constants.weights(a) for a in arrays)
+        into = self.layer.into._replace(factors=factors)
+        record = self.layer._replace(into=into, weights=weights, bias=bias, zeros=zeros)
+        return constants.table("csdf_byte_layer", [record])
+
+
+def _rescaling(
+    layer: Layer, outputs: int, groups: int, alpha: float = 1.0
+) -> tuple[Any, np.ndarray | None]:
+    """What becomes of the sums of a layer, and the factors of its outputs."""
+    if layer.output.dtype == "int32":
+        return Rescaling(TO_INTEGERS), None
+    factors = np.broadcast_to(factor_of(layer, alpha), outputs)
+    kept = packing.byte_panels(factors, groups, "float32")
+    if "y" not in layer.attributes:
+        return Rescaling(TO_VALUES), kept
+    into = Rescaled.of(layer, alpha)
+    return Rescaling(TO_BYTES, into.zero, into.low, into.high), kept
+
+
+def _packed(
+    layer: Layer,
+    kernel: str,
+    operands: Operands,
+    groups: int,
+    rows: Window,
+    across: Window,
+    alpha: float = 1.0,
+) -> _Packed:
+    outs, ins, high, wide = operands.weights.shape
+    zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
+    # a channel a group has no panels of its own
+    panels = 1 if kernel == DEPTHWISE else groups
+    weights = (
+        packing.depthwise_byte_weights(operands.weights)
+        if kernel == DEPTHWISE
+        else packing.byte_weights(operands.weights, groups)
+    )
+    bias = packing.byte_panels(operands.bias, panels)
+    zeros = None if operands.zeros is None else packing.byte_panels(operands.zeros, panels)
+    into, factors = _rescaling(layer, outs, panels, alpha)
+    made = ByteLayer(
+        ins * groups,
+        outs,
+        groups,
+        high,
+        wide,
+        rows.stride,
+        across.stride,
+        rows.dilation,
+        across.dilation,
+        across.pad_top,
+        _MOVED if unsigned else 0,
+        zero - _MOVED if unsigned else zero,
+        packing.pace_of(ins, high * wide),
+        into,
+    )
+    return _Packed(made, weights, bias, zeros, factors)
+
+
+def convolution(layer: Layer) -> Family | None:
+    """QLinearConv and ConvInteger."""
+    x = layer.inputs[0]
+    if x is None or operator_of(layer).mode(layer) is not Mode.ROWS:
+        return None
+    if x.row_axis != layer.input_axes[0] or any(t is not None for t in layer.inputs[1:]):
+        return None
+    layout, part, rows = laid_out(layer)
+    *_, across = windows_along(layer)
+    weights = centred(layer)
+    weights = weights.reshape(*weights.shape[:2], rows.kernel, across.kernel)
+    bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
+    form = layer.attributes["x"]
+    zero = zero_of(layer, "x") - (_MOVED if form.dtype == "uint8" else 0)
+    operands = Operands.of(weights, bias, zero)
+    if operands is None:
+        return None
+    groups = layer.attributes["group"]
+    alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
+    alone = alone and operands.zeros is None and "y" in layer.attributes
+    kernel = DEPTHWISE if alone else CONV
+    return _Convolution(
+        kernel,
+        layout,
+        part,
+        rows,
+        once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
+        weights[0].size,
+    )
+
+
+# Matrix products ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """inputs: that are summed up for an output. packed: as the kernel wants it."""
+
+    inputs: int
+    outputs: int
+    packed: Callable[[], _Packed]
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        assert view is not None
+        return not (step.states or view.pieces or out.pieces) and is_dense(view) and is_dense(out)
+
+    def follows(self, layer: Layer) -> int:
+        return 0
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return _gathered(self.inputs, limit)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        view, target = step.inputs[0], step.outputs[0]
+        assert view is not None
+        read = constants.rows(view.pool, every(view, self.inputs))
+        written = every(target, self.outputs)
+        rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize
+        into = ByteTarget(rows, apart, len(written), 0, 1, 0, self.outputs)
+        source = ByteSource(read, self.inputs, self.inputs)
+        return [_made(CONV, self.packed(), [source], 1, into, step, constants)]
+
+
+def product(layer: Layer) -> Family | None:
+    """QGemm, QLinearMatMul and MatMulInteger with a constant matrix on the right."""
+    given, x = layer.attributes, layer.inputs[0]
+    if x is None or 1 not in layer.constants or layer.constants[1].ndim != 2:
+        return None
+    if given.get("transA") or any(t is not None for t in layer.inputs[1:]):
+        return None
+    if not rows_of_a_matrix(x, layer) or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+        return None
+    weights = centred(layer)
+    weights = weights if given.get("transB") else weights.T
+    outputs, inputs = weights.shape
+    bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
+    if bias.size not in (1, outputs) or outputs != layer.output.shape[-1]:
+        return None
+    zero = zero_of(layer, "x") - (_MOVED if given["x"].dtype == "uint8" else 0)
+    shaped = weights.reshape(outputs, inputs, 1, 1)
+    operands = Operands.of(shaped, np.broadcast_to(bias, outputs), zero)
+    if operands is None:
+        return None
+    alpha = float(given.get("alpha", 1.0))
+    one = Window(1)
+    packed = once(lambda: _packed(layer, CONV, operands, 1, one, one, alpha))
+    return _Product(inputs, outputs, packed)
+
+
+BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {
+    "QLinearConv": convolution,
+    "ConvInteger": convolution,
+    "QGemm": product,
+    "QLinearMatMul": product,
+    "MatMulInteger": product,
+}
+"""Operator -> what makes a family of a layer."""

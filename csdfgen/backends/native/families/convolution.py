@@ -1,0 +1,485 @@
+"""Which convolutions have kernels? Conv, and ConvTranspose of one or two axes.
+
+A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
+lie a stride apart, and read with some of the taps.
+
+Four kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row` and
+`csdf_winograd` where they are estimated to be faster in the workspace that the step has; else
+`csdf_conv`. The estimates are those of `families.winograd`. Sums along the rows differ from plain ones by about
+4e-6 of the largest value, those of tiles by 1e-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.common import (
+    FLOAT,
+    Family,
+    activated,
+    followed,
+    pixel,
+    rows_held,
+)
+from csdfgen.backends.native.families.layouts import (
+    Layout,
+    Map,
+    Part,
+    laid_out,
+    sizes_of,
+    windows_along,
+)
+from csdfgen.backends.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
+from csdfgen.backends.native.records import NONE, Activation, Source, instruction
+from csdfgen.backends.native.structures import structure
+from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops import operator_of
+from csdfgen.ops._windows import windows_of
+from csdfgen.ops.base import PREFERRED, Mode, Phase
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Step
+
+__all__ = [
+    "Convolution",
+    "Filter",
+    "bias_of",
+    "convolution",
+    "family",
+    "transposed",
+    "usable",
+]
+
+ConvStep = structure("csdf_conv_step").record
+PackedLayer = structure("csdf_layer").record
+Target = structure("csdf_target").record
+
+LEAST_INPUTS = 16
+"""Input channels below which its sums are too short."""
+
+IMAGES = 4
+"""Images at most, each of which makes as much workspace again worth its bytes: so many tiles share weights
+that come from memory. Four times 256 KiB still stay in a second-level cache.
+"""
+
+DEPTHWISE = Way("depthwise")
+
+PASSES = (640, 2560)
+"""Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
+
+BLOCKS = (65536,)
+"""Bytes of workspace that are variants of `PREFERRED`."""
+
+
+@dataclass(frozen=True, eq=False)
+class Packed:
+    """A layer as a kernel wants it: its record without places, and its arrays."""
+
+    layer: Any
+    weights: np.ndarray
+    bias: np.ndarray
+
+    @cached_property
+    def no_bias(self) -> np.ndarray:
+        """Zeros in its place."""
+        return packing.aligned(np.zeros_like(self.bias))
+
+    def placed(self, constants: Constants) -> Ref:
+        """The place of its record."""
+        arrays = constants.weights(self.weights), constants.weights(self.bias)
+        record = self.layer._replace(weights=arrays[0], bias=arrays[1])
+        return constants.table("csdf_layer", [record])
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Sums of products that slide over a map: a Conv layer, or one residue of a ConvTranspose.
+
+    weights: (out, in / groups, height, width). stride, dilation: down and along the rows. left: columns
+    of padding; negative ones are skipped. stacked: weights are (out, in, frames, height, width), and those
+    of a frame are taken for input channels behind those of the frame before.
+    """
+
+    weights: np.ndarray
+    bias: np.ndarray | None
+    groups: int
+    stride: tuple[int, int]
+    dilation: tuple[int, int]
+    left: int
+    activation: tuple[int, float, float]
+    stacked: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int, int]:
+        """Output channels, input channels of a group, height, width."""
+        outs, ins, *frames, high, wide = self.weights.shape
+        return outs, ins * prod(frames), high, wide
+
+    @property
+    def taps(self) -> np.ndarray:
+        """The weights in that shape."""
+        return self.weights.swapaxes(1, 2).reshape(self.shape) if self.stacked else self.weights
+
+    @property
+    def depthwise(self) -> bool:
+        """Whether there is nothing to add up over channels."""
+        return self.shape[1] == 1 < self.groups
+
+    def way(
+        self,
+        rows: int,
+        columns: int,
+        room: int,
+        exact: bool = False,
+        wished: Variant | None = None,
+        images: int = 1,
+    ) -> Way:
+        """How so many rows and columns of the output, of each of so many images, are computed in `room`
+        bytes of workspace: as wished where that is possible, else the way that is estimated to be the
+        fastest. exact: by sums of products.
+        """
+        if self.depthwise:
+            return DEPTHWISE
+        if wished is not None and wished.kernel == CONV:
+            return Way(CONV, some=wished.block)
+        outs, ins, high, wide = self.shape
+        if exact or not self.transforms:
+            return PLAIN
+        shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+        size = images, rows, columns
+        if wished is not None and (wished.kernel == ROWS or self.square):
+            most = wished.block or PREFERRED
+            found, meant = (
+                by_rows(shape, wide, size, limit)[1]
+                if wished.kernel == ROWS
+                else by_tiles(shape, wished.tile, size, limit)[1]
+                for limit in (min(room, most), most)
+            )
+            # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured
+            # to be the fastest
+            if 3 * found.workspace >= meant.workspace > 0:
+                return found
+        return fastest(shape, wide, self.groups == 1, size, room)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether Winograd's form along the rows computes it."""
+        _, ins, high, wide = self.shape
+        reads = (self.stride[1], self.dilation[1]) == (1, 1)
+        return reads and ins >= LEAST_INPUTS and 2 <= wide <= 5 and high <= 127
+
+    @property
+    def square(self) -> bool:
+        """Whether that in tiles does."""
+        _, _, high, wide = self.shape
+        once = (*self.stride, *self.dilation) == (1, 1, 1, 1)
+        return self.transforms and once and (high, wide, self.groups) == (3, 3, 1)
+
+    def variants(self, rows: int, columns: int) -> tuple[Variant, ...]:
+        """Those that compute so many rows and columns otherwise than the others do."""
+        if self.depthwise:
+            return ()
+        _, ins, high, wide = self.shape
+        found = [Variant(CONV)]
+        found += [Variant(CONV, block=some) for some in PASSES if some < high * wide * ins]
+        kernels = [(ROWS, 0)] * self.transforms + [(TILES, 2), (TILES, 4)] * self.square
+        for kernel, tile in kernels:
+            ways: set[Way] = set()
+            for block in (0, *BLOCKS):
+                variant = Variant(kernel, tile, block)
+                way = self.way(rows, columns, PREFERRED, wished=variant)
+                if way.workspace and way.kernel == kernel and way not in ways:
+                    ways.add(way)
+                    found.append(variant)
+        return tuple(found)
+
+    def pack(self, way: Way) -> Packed:
+        """The layer as a kernel wants it, without the places of its arrays."""
+        outs, ins, high, wide = self.shape
+        make, bias = {
+            "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
+            CONV: (
+                lambda w: packing.conv_weights(w, self.groups),
+                packing.conv_bias(self.bias, outs, self.groups),
+            ),
+            ROWS: (
+                lambda w: packing.winograd_row_weights(w, self.groups),
+                packing.conv_bias(self.bias, outs, self.groups),
+            ),
+            TILES: (
+                lambda w: packing.winograd_weights(w, way.tile),
+                packing.conv_bias(self.bias, outs),
+            ),
+        }[way.kernel]
+        arrays = make(self.taps), bias
+        made = PackedLayer(
+            ins * self.groups,
+            outs,
+            self.groups,
+            high,
+            wide,
+            *self.stride,
+            *self.dilation,
+            self.left,
+            Activation(*self.activation),
+        )
+        return Packed(made, *arrays)
+
+
+# Steps -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Convolution:
+    """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
+    those of a step. choice: how they are computed.
+    """
+
+    filters: tuple[Filter, ...]
+    layout: Layout
+    packed: Callable[[int, Way], Packed]
+    parts: Callable[[Rows], list[Part]]
+    choice: Choice = ESTIMATED
+    joins = True
+
+    def computed(self, choice: Choice) -> Convolution:
+        """The same, computed so."""
+        return replace(self, choice=choice)
+
+    def variants(self, rows: int) -> tuple[Variant, ...]:
+        """Ways to compute slabs of so many rows, each once."""
+        parts = self.parts(Rows(0, rows))
+        return tuple(
+            dict.fromkeys(
+                one
+                for part in parts
+                for one in self.filters[part.number].variants(part.rows, part.columns)
+            )
+        )
+
+    def _way(self, part: Part, step: Step, room: int) -> Way:
+        wished = self.choice.at(len(step.phase.out))
+        own, images = self.filters[part.number], step.phase.images
+        return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)
+
+    def takes(self, step: Step) -> bool:
+        return self.layout.takes(step)
+
+    def follows(self, layer: Layer) -> int:
+        return followed(layer)
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        most = PREFERRED * min(step.phase.images, IMAGES)
+        limit = most if limit is None else min(limit, most)
+        parts = self.parts(step.phase.out)
+        return max((self._way(part, step, limit).workspace for part in parts), default=0)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
+        assert view is not None
+        images, each = phase.images, len(phase.out)
+        sums = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
+        there = [(one.rows, one) for one in view.pieces or (view,)]
+        read = self.layout.reader(rows_held(step), there, images)
+        written, apart = target.rows, pixel(target)
+        found = []
+        for part in self.parts(phase.out):
+            own = self.filters[part.number]
+            way = self._way(part, step, pad.size)
+            reach = (part.rows - 1) * own.stride[0] + (own.shape[2] - 1) * own.dilation[0] + 1
+            tables = read(part, reach)
+            sources = [
+                Source(
+                    None if table is None else constants.rows(piece.pool, table),
+                    pixel(piece),
+                    piece.shape[-1],
+                )
+                for table, piece in tables
+            ]
+            skipped = FLOAT * part.first[1] * apart
+            mine = [
+                at + skipped
+                for first in range(0, images * each, each)
+                for at in self.layout.written(part, written[first : first + each], target)
+            ]
+            out = constants.rows(target.pool, mine)
+            packed = self.packed(part.number, way)
+            if sums:
+                packed = _in_turn(packed, phase)
+            before = Source(out, apart, own.shape[0])
+            pad_at = Ref(pad.pool, pad.offset) if way.workspace else None
+            made = ConvStep(
+                packed.placed(constants),
+                constants.table("csdf_source", sources),
+                len(sources),
+                self.layout.width,
+                Target(out, apart * part.stride[1], len(mine), 0, part.columns, 0, own.shape[0]),
+                constants.table("csdf_source", [before]) if sums and not phase.first else None,
+                pad_at,
+                pad.size if way.workspace else 0,
+                way.tile,
+                way.some,
+                part.rows if images > 1 else 0,
+                reach if images > 1 else 0,
+            )
+            found.append(instruction(f"{way.kernel}_of", made))
+        return found
+
+
+def _in_turn(whole: Packed, phase: Phase) -> Packed:
+    """A layer whose sums are made over phases: the first adds the bias, the last is what the activation
+    follows.
+    """
+    found = whole
+    if not phase.first:
+        found = replace(found, bias=found.no_bias)
+    if not phase.last:
+        layer = found.layer._replace(activation=Activation(NONE, 0.0, 0.0))
+        found = replace(found, layer=layer)
+    return found
+
+
+def usable(layer: Layer) -> Tensor | None:
+    """The input of a layer of which stored rows are rows, if there is one. Sums over phases have kernels
+    where rows are frames.
+    """
+    x = layer.inputs[0]
+    if x is None or (len(x.shape) < 5 and operator_of(layer).mode(layer) is not Mode.ROWS):
+        return None
+    return x if x.row_axis == layer.input_axes[0] else None
+
+
+def family(
+    filters: Sequence[Filter], layout: Layout, parts: Callable[[Rows], list[Part]]
+) -> Family:
+    """That of a layer with these filters; weights are packed once."""
+    packed: dict[tuple[int, str, int], Packed] = {}
+
+    def pack(number: int, way: Way) -> Packed:
+        key = number, way.kernel, way.tile
+        if key not in packed:
+            packed[key] = filters[number].pack(way)
+        return packed[key]
+
+    return Convolution(tuple(filters), layout, pack, parts)
+
+
+def bias_of(layer: Layer) -> np.ndarray | None:
+    """Its bias, (out,)."""
+    bias = layer.constants.get(2)
+    return None if bias is None else bias.reshape(-1)
+
+
+def convolution(layer: Layer) -> Family | None:
+    """Conv; of frames line by line."""
+    if usable(layer) is None:
+        return None
+    layout, part, rows = laid_out(layer)
+    *_, across = windows_along(layer)
+    weights = layer.constants[1]
+    own = Filter(
+        weights.reshape(*weights.shape[:2], rows.kernel, across.kernel),
+        bias_of(layer),
+        layer.attributes["group"],
+        (rows.stride, across.stride),
+        (rows.dilation, across.dilation),
+        across.pad_top,
+        activated(layer),
+    )
+    return family([own], layout, lambda out: [part(out)])
+
+
+@dataclass(frozen=True)
+class _Residue:
+    """Outputs o along an axis of a transposed convolution with o + pad = residue modulo the stride.
+
+    taps: that they read with, those of earlier input first; may be empty.
+    """
+
+    residue: int
+    taps: tuple[int, ...]
+    stride: int
+    pad: int
+    dilation: int
+
+    def among(self, start: int, stop: int) -> tuple[int, int, int]:
+        """Of outputs [start, stop): the first one from `start` on, how many, and the input that the
+        first tap of the first of them meets.
+        """
+        first = start + (self.residue - start - self.pad) % self.stride
+        count = max(0, -(-(stop - first) // self.stride))
+        read = (first + self.pad - self.taps[0] * self.dilation) // self.stride
+        return first - start, count, read
+
+    @property
+    def between(self) -> int:
+        """Inputs from a tap to the next."""
+        return self.dilation // gcd(self.dilation, self.stride)
+
+
+def _residues(kernel: int, stride: int, dilation: int, pad: int) -> Iterator[_Residue]:
+    for residue in range(stride):
+        taps = tuple(j for j in reversed(range(kernel)) if j * dilation % stride == residue)
+        yield _Residue(residue, taps, stride, pad, dilation)
+
+
+def transposed(layer: Layer) -> Family | None:
+    """ConvTranspose of one or two axes; None where some outputs read no input at all."""
+    x = usable(layer)
+    if x is None or len(x.shape) > 4:
+        return None
+    windows = windows_of(layer.attributes)
+    group, given = layer.attributes["group"], layer.constants[1]
+    if len(windows) == 1:
+        given = given[..., None]
+    rows, columns = (
+        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top) for w in windows)
+        if len(windows) > 1
+        else (
+            _residues(
+                windows[0].kernel, windows[0].stride, windows[0].dilation, windows[0].pad_top
+            ),
+            _residues(1, 1, 1, 0),
+        )
+    )
+    both = tuple(product(rows, columns))
+    if not all(down.taps and along.taps for down, along in both):
+        return None
+    # (in, out / group, h, w) to (out, in / group, h, w)
+    ins, outs = given.shape[0] // group, given.shape[1]
+    turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
+    turned = turned.reshape(group * outs, ins, *given.shape[2:])
+    wide = sizes_of(layer.output)[-1]
+    filters = [
+        Filter(
+            turned[:, :, list(down.taps)][..., list(along.taps)],
+            bias_of(layer),
+            group,
+            (1, 1),
+            (down.between, along.between),
+            -along.among(0, wide)[2],
+            activated(layer),
+        )
+        for down, along in both
+    ]
+
+    def parts(out: Rows) -> list[Part]:
+        found = []
+        for number, (down, along) in enumerate(both):
+            row, count, read = down.among(out.start, out.stop)
+            column, across, _ = along.among(0, wide)
+            if count and across:
+                stride = down.stride, along.stride
+                found.append(Part(number, (row, column), stride, read, count, across))
+        return found
+
+    return family(filters, Map(sizes_of(x)[-1]), parts)

@@ -1,0 +1,154 @@
+"""Which matrix products have kernels? Those with a constant right operand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.common import (
+    Family,
+    activated,
+    followed,
+    is_dense,
+    once,
+)
+from csdfgen.backends.native.records import Activation, instruction
+from csdfgen.backends.native.structures import structure
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Step, View
+
+__all__ = ["every", "product", "rows_of_a_matrix"]
+
+GemmStep = structure("csdf_gemm_step").record
+
+
+@dataclass(frozen=True, eq=False)
+class _Product:
+    """Gemm and MatMul with a constant right operand, and the Gemm that reads a map row by row.
+
+    inputs: that are summed up for an output. packed: weights and bias.
+    """
+
+    inputs: int
+    outputs: int
+    packed: Callable[[], tuple[np.ndarray, np.ndarray]]
+    joins = True
+
+    def takes(self, step: Step) -> bool:
+        view, out = step.inputs[0], step.outputs[0]
+        return (
+            view is not None
+            and not step.states
+            and not view.pieces
+            and not out.pieces
+            and is_dense(view)
+            and is_dense(out)
+        )
+
+    def follows(self, layer: Layer) -> int:
+        return followed(layer)
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        return 0
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        phase, view, target = step.phase, step.inputs[0], step.outputs[0]
+        held = phase.ins[0]
+        assert view is not None and held is not None
+        accumulates = operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE
+        elements = prod(view.shape)
+        if accumulates:
+            there, parts = view.rows, view.count // phase.images
+            # a part of the sum is a row of the map, in all images
+            table = [at for row in range(parts) for at in there[row::parts]]
+            first, size = held.start * elements, elements
+        else:
+            table = every(view, self.inputs)
+            first, parts, size = 0, 1, self.inputs
+        written = every(target, self.outputs)
+        weights, bias = self.packed()
+        made = GemmStep(
+            self.inputs,
+            self.outputs,
+            first,
+            parts,
+            len(written),
+            0,
+            self.outputs,
+            int(phase.first or not accumulates),
+            int(phase.last or not accumulates),
+            Activation(*activated(step.layer)),
+            constants.weights(weights),
+            constants.weights(bias),
+            constants.table("int32_t", [size] * parts),
+            constants.rows(view.pool, table),
+            constants.rows(target.pool, written),
+        )
+        return [instruction("gemm_of", made)]
+
+
+def every(view: View, size: int) -> list[int]:
+    """Offsets of every `size` elements of all rows."""
+    count = prod(view.shape) // size
+    return [at + view.format.itemsize * size * k for at in view.rows for k in range(count)]
+
+
+def product(layer: Layer) -> Family | None:
+    given, x = layer.attributes, layer.inputs[0]
+    if given.get("flattened"):
+        weights = layer.constants[1]
+        outputs = weights.shape[-1]
+        return _Product(weights.size // outputs, outputs, _packed_once(layer, 1.0, 1.0))
+    addend = layer.constants.get(2)
+    if (
+        x is None
+        or 1 not in layer.constants
+        or given.get("transA")
+        or layer.constants[1].ndim != 2
+        or any(t is not None for t in layer.inputs[1:])
+        or not rows_of_a_matrix(x, layer)
+        or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
+        or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
+    ):
+        return None
+    outputs = layer.output.shape[-1]
+    scales = float(given.get("alpha", 1)), float(given.get("beta", 1))
+    return _Product(x.shape[-1], outputs, _packed_once(layer, *scales))
+
+
+def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
+    """Whether stored rows hold rows of the left operand whole, those of the result likewise."""
+    if len(x.shape) < 2 or x.row_axis != layer.input_axes[0]:
+        return False
+    if x.row_axis != layer.output.row_axis or len(x.shape) != len(layer.output.shape):
+        return False
+    # behind the row axis come the others, then those in front: the last must be the summed one
+    return x.row_axis is None or (
+        (x.row_axis == 0 or prod(x.shape[: x.row_axis]) == 1) and (x.row_axis < len(x.shape) - 1)
+    )
+
+
+def _packed_once(
+    layer: Layer, alpha: float, beta: float
+) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
+    def packed() -> tuple[np.ndarray, np.ndarray]:
+        weights = layer.constants[1]
+        if layer.attributes.get("transB"):
+            weights = weights.T
+        outputs = weights.shape[-1]
+        matrix = packing.gemm_weights(weights)
+        bias = np.zeros(outputs, np.float32)
+        if 2 in layer.constants:
+            bias += np.float32(beta) * layer.constants[2].reshape(-1)
+        if alpha != 1:
+            matrix *= np.float32(alpha)
+        return matrix, packing.conv_bias(bias, outputs)
+
+    return once(packed)

@@ -1,0 +1,182 @@
+"""How long do the kernels of a convolution take, and in how much workspace? Estimates, not measurements.
+
+They count multiply-adds, what taking values to points and back costs beside them, and weights that come from
+behind the second-level cache. They depend on sizes alone, so that the same plan is always computed in the same
+way on every machine. Workspaces are those of csdfgen/backends/native/c, to the byte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+from csdfgen.backends.native.families.common import FLOAT
+from csdfgen.backends.native.records import PANEL
+from csdfgen.backends.native.ways import CONV, ROWS, TILES
+
+__all__ = [
+    "PLAIN",
+    "POINTS",
+    "SUMS",
+    "WIDE",
+    "Shape",
+    "Size",
+    "Way",
+    "by_rows",
+    "by_tiles",
+    "fastest",
+    "row_bytes",
+    "tile_bytes",
+]
+
+POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
+"""Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
+pointers of a table.
+"""
+
+WIDE, AT_A_TIME = 4, 128
+"""Of csdf_winograd: columns of a tile, tiles at a time."""
+
+MOVED, MOVED_TWICE = 12.0, 20.0
+"""Multiply-adds that take as long as taking a value to a point or back, along rows, down and along them."""
+
+READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 16.0))
+"""(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
+second-level cache, partly from there, from the third level, from where others are, too.
+"""
+
+GAIN = 1.05
+"""How much faster it must be by the estimate."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
+    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most).
+    """
+
+    kernel: str
+    workspace: int = 0
+    tile: int = 0
+    some: int = 0
+
+
+PLAIN = Way(CONV)
+
+Shape = tuple[int, int, int, int, int]
+"""Inputs and outputs of a group, height, stride and dilation down."""
+
+Size = tuple[int, int, int]
+"""Images, and rows and columns of the output of each of them."""
+
+
+def row_bytes(shape: Shape, rows: int, tiles: int, channels: int) -> int:
+    """csdf_winograd_row_bytes."""
+    values = _height(shape, rows) * _padded(channels) + rows * min(SUMS, _padded(shape[1]))
+    return POINTS * tiles * values * FLOAT
+
+
+def tile_bytes(shape: Shape, tile: int, tiles: int, channels: int) -> int:
+    """csdf_winograd_bytes."""
+    values = _padded(channels) + min(SUMS, _padded(shape[1]))
+    return (tile + 2) * POINTS * tiles * values * FLOAT
+
+
+def _padded(channels: int) -> int:
+    return -(-channels // PANEL) * PANEL
+
+
+def _height(shape: Shape, rows: int) -> int:
+    """Input rows that so many output rows read."""
+    _, _, high, stride, dilation = shape
+    return (rows - 1) * stride + (high - 1) * dilation + 1
+
+
+@lru_cache(maxsize=4096)
+def fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
+    """alone: of one group."""
+    ins, outs, high, stride, dilation = shape
+    weights = high * ins * outs
+    pixels = prod(size)
+    best, least = PLAIN, float(pixels * wide * weights)
+    turns = -(-pixels // (POINTERS // (high * wide + 1)))
+    least += turns * wide * weights * _reading(wide * weights)
+    least /= GAIN
+    ways = [by_rows(shape, wide, size, room)]
+    if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
+        ways += [by_tiles(shape, tile, size, room) for tile in (2, 4)]
+    for cost, way in ways:
+        if way.workspace and cost < least:
+            best, least = way, cost
+    return best
+
+
+def by_rows(shape: Shape, wide: int, size: Size, room: int) -> tuple[float, Way]:
+    """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
+    ins, outs, high, *_ = shape
+    images, rows, columns = size
+    across = -(-columns // (POINTS + 1 - wide))
+    many, some, tiles, channels = _divided(shape, across, images, rows, room)
+    if tiles < 1:
+        return 0.0, PLAIN
+    weights = high * ins * outs
+    passes = -(-rows // some)
+    turns = -(-images // many) * passes * -(-across // tiles)
+    cost = images * rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
+    cost += images * passes * _height(shape, some) * across * POINTS * MOVED * ins
+    cost += turns * POINTS * weights * _reading(POINTS * weights)
+    return cost, Way(ROWS, many * row_bytes(shape, some, tiles, channels), some=channels)
+
+
+def by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Way]:
+    """The same of csdf_winograd."""
+    ins, outs, *_ = shape
+    images, rows, columns = size
+    tiles = images * -(-rows // tile) * -(-columns // WIDE)
+    limit, parts = _shared_out(tiles, AT_A_TIME), 1
+    while True:
+        channels = min(ins, _padded(-(-ins // parts)))
+        some = min(limit, room // tile_bytes(shape, tile, 1, channels))
+        if some == limit or channels <= LEAST_AT_A_TIME:
+            break
+        parts += 1
+    if some < 1:
+        return 0.0, PLAIN
+    some = _shared_out(tiles, some)
+    points, weights = (tile + 2) * POINTS, ins * outs
+    cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
+    cost += -(-tiles // some) * points * weights * _reading(points * weights)
+    return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
+
+
+def _divided(
+    shape: Shape, across: int, images: int, rows: int, room: int
+) -> tuple[int, int, int, int]:
+    """Images, rows of them, tiles of a row and input channels that csdf_winograd_row computes at a time."""
+    ins, _, high, *_ = shape
+    many, some = images, rows
+    while True:
+        limit = _shared_out(across, POINTERS // (high + 1) // (many * some))
+        parts = 1
+        while True:
+            channels = min(ins, _padded(-(-ins // parts)))
+            tiles = min(limit, room // (many * row_bytes(shape, some, 1, channels)))
+            if tiles == limit or channels <= LEAST_AT_A_TIME:
+                break
+            parts += 1
+        if many == some == 1 or tiles >= min(across, 2):
+            return many, some, _shared_out(across, tiles), channels
+        if many > 1:
+            many = (many + 1) // 2
+        else:
+            some = (some + 1) // 2
+
+
+def _shared_out(tiles: int, most: int) -> int:
+    """Tiles at a time, at most so many: kernels take equally many in each of as few rounds as they can."""
+    return -(-tiles // -(-tiles // most)) if most > 0 else 0
+
+
+def _reading(weights: int) -> float:
+    return next(cost for most, cost in READ if weights <= most)

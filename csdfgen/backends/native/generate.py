@@ -1,0 +1,421 @@
+"""Which headers of the kernel library are generated? Loops that name every register, and a list of all structures.
+
+Some compilers store accumulators of an array in memory, so that each accumulator is a variable. The headers are not
+checked in: they are generated when a library is built and when C is emitted, which takes a few hundredths of a second.
+`python -m csdfgen.backends.native.generate FOLDER` writes them to a folder.
+
+A *block* computes some pixels times some vectors of output channels: pixels * vectors accumulators, and for each input
+channel a broadcast per pixel and a load per vector. A *strip* computes neighbouring pixels of a depthwise layer, so that
+each input value is loaded once for all windows that contain it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from types import MappingProxyType
+
+from csdfgen.backends.native.structures import SOURCES, structures
+
+__all__ = ["GENERATED", "SOURCES", "text_of", "write"]
+
+PANEL = 16
+
+TURN = 8
+"""Input channels per turn of the innermost loop. In each turn, a block prefetches its share of the next weights: other
+lines of the cache than its neighbours.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Blocks of `vectors` vectors and up to `pixels` pixels, for passes of at most `most` pixels (0: any number)."""
+
+    vectors: int
+    pixels: int
+    most: int = 0
+
+
+BLOCKS: Mapping[int, tuple[Shape, ...]] = MappingProxyType(
+    {
+        16: (Shape(8, 2, 2), Shape(4, 6), Shape(3, 8), Shape(2, 12), Shape(1, 12)),
+        8: (Shape(8, 1, 1), Shape(4, 3, 3), Shape(2, 6), Shape(1, 12)),
+        4: (Shape(8, 3, 3), Shape(4, 6), Shape(2, 12), Shape(1, 12)),
+        1: (Shape(4, 4),),
+    }
+)
+"""Lanes of a vector -> shapes, of which the first that fits is used. None of them spills registers (measured)."""
+
+STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (1, 1))
+"""Widths and strides of windows that have their own strips; the last, of one tap, works for all windows."""
+
+STRIP = 8
+"""Most pixels of a strip."""
+
+_HEADER = "/* Written by csdfgen/backends/native/generate.py: change that. */\n"
+
+
+# --- blocks -------------------------------------------------------------------------------------
+
+
+def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
+    """The functions that compute blocks of a shape: for any pass, and for passes with a single run."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+
+    def at(v: int) -> str:
+        """The address of the weights of a vector, relative to those of the first."""
+        panel, lane = divmod(v * lanes, PANEL)
+        return f"w + {panel} * panel + {lane}" if panel else f"w + {lane}"
+
+    xs = [f"csdf_v x{i} = csdf_splat(p{i}[c + k]); CSDF_KEEP(x{i});" for i in range(pixels)]
+    ws = [
+        f"csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k); CSDF_KEEP(w{v});" for v in range(vectors)
+    ]
+    # the fewer operands stay in registers, the others are loaded one at a time
+    few_weights = vectors <= pixels
+    held, coming = (ws, xs) if few_weights else (xs, ws)
+    yield "/* All products of the k-th input channel from c on. */"
+    yield "#define PRODUCTS(k) \\"
+    yield "    { \\"
+    for text in held:
+        yield f"        {text} \\"
+    for n, text in enumerate(coming):
+        mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
+        sums = " ".join(f"FMA(a{i}_{v}, x{i}, w{v})" for i, v in mine)
+        yield f"        {text} {sums} \\"
+    yield "    }"
+    yield from _all(f"a{i}_{v}" for i, v in grid)
+    yield ""
+    for single in (False, True):
+        yield from _blocks(lanes, vectors, pixels, single)
+    yield "#undef PRODUCTS"
+    yield "#undef ALL"
+    yield ""
+
+
+def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str]:
+    """One of the two functions; single: for passes with one tap and one piece."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
+    run += [
+        "ptrdiff_t c = 0;",
+        f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
+        f"    for (ptrdiff_t line = ahead; line < next + {TURN * PANEL}; line += beside)",
+        "        CSDF_PREFETCH(w + line);",
+        "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
+        "}",
+        f"for (; c < count; c++, w += {PANEL}) {{",
+        "    PRODUCTS(0)",
+        "}",
+    ]
+    name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
+    yield f"static void {name}(const csdf_pass *pass, const float *const *table,"
+    yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,"
+    yield "    int32_t times, int32_t all)"
+    yield "{"
+    yield "    const ptrdiff_t shift = pass->channel;"
+    yield f"    const ptrdiff_t beside = all < {TURN} ? all * {PANEL} : {TURN * PANEL};"
+    if single:
+        yield "    const ptrdiff_t count = pass->counts[0];"
+    if vectors * lanes > PANEL:
+        yield "    const ptrdiff_t panel = pass->panel;"
+    yield "    for (int32_t k = 0; k < times; k++) {"
+    if not single:
+        yield "        const float *const *t = table;"
+    yield "        const float *w = pass->weights;"
+    yield f"        const ptrdiff_t ahead = next + (first + k) % {TURN} * {PANEL};"
+    for i in range(pixels):
+        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+    for v in range(vectors):
+        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+        yield f"        {names} = csdf_load(pass->bias + {v * lanes});"
+    yield "        if (init) {"
+    for i, v in grid:
+        yield f"            a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
+    yield f"            init += {pixels};"
+    yield "        }"
+    if single:
+        yield from _indented(run, 2)
+    else:
+        # long sums leave time to prefetch the output; short ones are faster without
+        for i in range(pixels):
+            for v in range(0, vectors * lanes, PANEL):
+                yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
+        yield "        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
+        yield "            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {"
+        yield "                const ptrdiff_t count = pass->counts[i];"
+        yield from _indented(run, 4)
+        yield "            }"
+        yield "        }"
+    yield from _indented(_activation("pass->activation"), 1)
+    for i, v in grid:
+        yield f"        csdf_store(out[{i}] + shift + {v * lanes}, a{i}_{v});"
+    yield f"        table += {pixels};"
+    yield f"        out += {pixels};"
+    yield "    }"
+    yield "}"
+    yield ""
+
+
+def _indented(lines: Iterable[str], levels: int) -> Iterator[str]:
+    for line in lines:
+        yield "    " * levels + line
+
+
+def _activation(by: str) -> Iterator[str]:
+    """The activation of all accumulators of ALL."""
+    yield f"    if ({by}.kind == CSDF_CLIP) {{"
+    yield f"        const csdf_v low = csdf_splat({by}.a), high = csdf_splat({by}.b);"
+    yield "        ALL(CLIPPED)"
+    yield f"    }} else if ({by}.kind == CSDF_LEAKY) {{"
+    yield f"        const csdf_v slope = csdf_splat({by}.a), zero = csdf_splat(0.0f);"
+    yield "        ALL(LEAKING)"
+    yield "    }"
+
+
+_ACTIVATIONS = (
+    "#define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));",
+    "#define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);",
+)
+
+
+_FETCHES = (
+    f"#define FETCHES ({PANEL} / CSDF_LANES)",
+    "#define FETCH(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_NEAR((at) + i * (pace));",
+    "#define FETCH_OUT(count, at, pace) \\",
+    "    for (ptrdiff_t i = 0; i < (count); i += FETCHES) \\",
+    "        CSDF_PREFETCH_OUT((at) + i * (pace));",
+)
+
+
+_FMA = "#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);"
+"""A fused multiply-add as a call: some compilers split single chains of products and sums, so that the last bit would
+depend on the number of pixels of a block.
+"""
+
+
+def _all(names: Iterable[str]) -> Iterator[str]:
+    """The macro that applies another macro to every accumulator."""
+    calls = [f"DO({name})" for name in names]
+    lines = [" ".join(calls[start : start + 8]) for start in range(0, len(calls), 8)]
+    yield "#define ALL(DO) " + " \\\n    ".join(lines)
+
+
+def blocks(lanes: int) -> Iterator[str]:
+    """The header with the blocks of an instruction set."""
+    shapes = BLOCKS[lanes]
+    yield _HEADER
+    yield f"#define CSDF_BLOCK_FLOATS {max(one.vectors * one.pixels for one in shapes) * lanes}"
+    yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
+    yield f"#define CSDF_TURN {TURN}"
+    yield ""
+    yield _FMA
+    yield from _ACTIVATIONS
+    yield ""
+    for shape in shapes:
+        for pixels in range(1, shape.pixels + 1):
+            yield from block(lanes, shape.vectors, pixels)
+    for shape in shapes:
+        for kind in ("block", "run"):
+            names = [f"{kind}_{shape.vectors}x{n}" for n in range(1, shape.pixels + 1)]
+            yield f"static csdf_block *const {kind}s_{shape.vectors}[] = {{"
+            for start in range(0, len(names), 6):
+                yield "    " + ", ".join(names[start : start + 6]) + ","
+            yield "};"
+    yield ""
+    yield "static const csdf_shape shapes[] = {"
+    for shape in shapes:
+        functions = f"{{blocks_{shape.vectors}, runs_{shape.vectors}}}"
+        yield f"    {{{shape.vectors}, {shape.pixels}, {shape.most}, {functions}}},"
+    yield "};"
+
+
+# --- strips -------------------------------------------------------------------------------------
+
+
+def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
+    """The function that computes one strip of a depthwise layer; even: without padding. With kernel 1, rows of the strip are
+    single taps.
+    """
+    columns = pixels if kernel == 1 else (pixels - 1) * stride + kernel
+    names = [f"a{i}" for i in range(pixels)]
+    yield from _all(names)
+    yield f"static void {_strip(kernel, stride, pixels, even)}("
+    yield "    const csdf_strip *s, ptrdiff_t c, ptrdiff_t end)"
+    yield "{"
+    if even:
+        yield "    const ptrdiff_t step = s->step;"
+    yield "    const ptrdiff_t pace = s->pace;"
+    yield "    for (; c < end; c += CSDF_LANES) {"
+    yield "        const float *const *t = s->table;"
+    yield "        float *out = s->out + c;"
+    if even:
+        # a line of the cache is as long as a panel: each of its vectors prefetches for some of the pixels
+        yield "        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;"
+        yield "        if (s->far) {"
+        yield f"            FETCH_OUT({pixels}, out + ({pixels} + turn) * pace, pace)"
+        yield "        }"
+    yield f"        csdf_v {', '.join(names)};"
+    yield f"        {' = '.join(names)} = csdf_load(s->bias + c);"
+    yield "        if (s->init) {"
+    for i in range(pixels):
+        yield f"            a{i} += csdf_load(s->init + {i} * s->init_pace + c);"
+    yield "        }"
+    yield f"        for (int32_t row = 0; row < s->rows; row++, t += {1 if even else columns}) {{"
+    yield "            const float *w = s->weights[row] + c;"
+    if even:
+        yield "            const float *p = t[0] + c;"
+        # columns that the next strip to the right reads and this one does not
+        new = pixels if kernel == 1 else pixels * stride
+        yield "            if (s->far) {"
+        yield f"                FETCH({new}, p + ({columns} + turn) * step, step)"
+        yield "            }"
+    for k in range(kernel):
+        at = f"w + {k} * s->channels" if k else "w"
+        yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
+    for column in range(columns):
+        taps = [(i, column - i * stride) for i in range(pixels)]
+        sums = " ".join(f"FMA(a{i}, x{column}, w{k})" for i, k in taps if 0 <= k < kernel)
+        at = f"p + {column} * step" if even else f"t[{column}] + c"
+        yield f"            const csdf_v x{column} = csdf_load({at}); {sums}"
+    yield "        }"
+    yield from _activation("s->activation")
+    for i in range(pixels):
+        yield f"        csdf_store(out + {i} * pace, a{i});"
+    yield "    }"
+    yield "}"
+    yield "#undef ALL"
+    yield ""
+
+
+def _strip(kernel: int, stride: int, pixels: int, even: bool) -> str:
+    return f"{'even' if even else 'strip'}_{kernel}_{stride}_{pixels}"
+
+
+def strips() -> Iterator[str]:
+    """The header with all strips."""
+    yield _HEADER
+    yield _FMA
+    yield from _ACTIVATIONS
+    yield from _FETCHES
+    yield ""
+    for kernel, stride in STRIPS:
+        for pixels in range(1, STRIP + 1):
+            yield from strip(kernel, stride, pixels, False)
+            yield from strip(kernel, stride, pixels, True)
+    yield "static const csdf_strip_shape strips[] = {"
+    for kernel, stride in STRIPS:
+        yield f"    {{{kernel}, {stride}, {{"
+        for pixels in range(1, STRIP + 1):
+            both = ", ".join(_strip(kernel, stride, pixels, even) for even in (False, True))
+            yield f"        {{{both}}},"
+        yield "    }},"
+    yield "};"
+
+
+# --- products of bytes --------------------------------------------------------------------------
+
+DOTS = ((1, 12), (2, 12), (4, 6))
+"""Vectors and most pixels of a block of products of bytes, as `simd_bytes.h` has them."""
+
+
+def dots() -> Iterator[str]:
+    """The header with the blocks of products of bytes: sixteen outputs for some pixels."""
+    yield _HEADER
+    yield "#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);"
+    yield ""
+    for number, (vectors, pixels) in enumerate(DOTS):
+        yield f"#{'el' if number else ''}if CSDF_VECTORS == {vectors}"
+        for count in range(1, pixels + 1):
+            if count > 1:
+                yield f"#if CSDF_PIXELS >= {count}"
+            yield from _dots(vectors, count)
+            if count > 1:
+                yield "#endif"
+    yield "#endif"
+    yield ""
+    yield "static csdf_dots *const dots[] = {"
+    for count in range(1, max(pixels for _, pixels in DOTS) + 1):
+        if count > 1:
+            yield f"#if CSDF_PIXELS >= {count}"
+        yield f"    dots_{count},"
+        if count > 1:
+            yield "#endif"
+    yield "};"
+
+
+def _dots(vectors: int, pixels: int) -> Iterator[str]:
+    sums = [[f"a{i}_{v}" for v in range(vectors)] for i in range(pixels)]
+    yield f"static void dots_{pixels}(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps,"
+    yield "    const int32_t *from, ptrdiff_t apart, int32_t *to, int32_t outs)"
+    yield "{"
+    if pixels == 1:
+        yield "    (void)pitch, (void)apart;"
+    yield "    for (int32_t o = 0; o < outs; o += CSDF_VECTORS * CSDF_OUTS) {"
+    yield "        const int8_t *w = weights + 4 * o;"
+    for i in range(pixels):
+        yield f"        const csdf_e *p{i} = x{f' + {i} * pitch' if i else ''};"
+    for row in sums:
+        yield f"        csdf_sum {', '.join(f'{one} = csdf_none()' for one in row)};"
+    yield f"        for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += {4 * PANEL}) {{"
+    for v in range(vectors):
+        yield f"            csdf_taps w{v} = csdf_weights(w + {4 * v} * CSDF_OUTS); CSDF_KEEP_TAPS(w{v});"
+    for i, row in enumerate(sums):
+        each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
+        yield f"            const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
+    yield "        }"
+    for i, row in enumerate(sums):
+        at = f"to + {PANEL * i} + o"
+        source = f"from + {i} * apart + o" if i else "from + o"
+        if vectors == 1:
+            yield f"        csdf_put({at}, {source}, {row[0]});"
+        for v in range(0, vectors - 1, 2):
+            more = f" + {v} * CSDF_OUTS" if v else ""
+            yield f"        csdf_put({at}{more}, {source}{more}, {row[v]}, {row[v + 1]});"
+    yield "    }"
+    yield "}"
+    yield ""
+
+
+# --- structures ---------------------------------------------------------------------------------
+
+
+def sizes() -> Iterator[str]:
+    """What the compiler makes of all structures, in the order of `structures`."""
+    yield _HEADER
+    for name in structures():
+        yield f"sizeof({name}),"
+
+
+GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
+    {
+        **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
+        "strips.h": strips,
+        "dots.h": dots,
+        "sizes.h": sizes,
+    }
+)
+"""Generated header -> what makes its lines."""
+
+
+@cache
+def text_of(name: str) -> str:
+    """A file of the library, generated or checked in. Raises OSError."""
+    if name in GENERATED:
+        return "".join(f"{line}\n" for line in GENERATED[name]())
+    return (SOURCES / name).read_text(encoding="ascii")
+
+
+def write(folder: Path) -> None:
+    """Write the generated headers. Raises OSError."""
+    for name in GENERATED:
+        (folder / name).write_text(text_of(name), encoding="ascii", newline="\n")
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))

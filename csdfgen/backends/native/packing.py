@@ -1,0 +1,207 @@
+"""In which order do kernels read weights? Packed once, when a network is compiled.
+
+Weights come as ONNX has them, (out, in / groups, height, width), in any memory order. Output
+channels lie in panels of sixteen, filled up with zeros: that is what every instruction set can read.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from csdfgen.backends.native.records import PANEL
+
+__all__ = [
+    "aligned",
+    "byte_panels",
+    "byte_weights",
+    "conv_bias",
+    "conv_weights",
+    "depthwise_bias",
+    "depthwise_byte_weights",
+    "depthwise_weights",
+    "gemm_weights",
+    "pace_of",
+    "winograd_row_weights",
+    "winograd_weights",
+]
+
+_ALIGNMENT = 64
+
+
+def aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
+    """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
+    cache.
+    """
+    packed = _room(np.shape(array), dtype)
+    packed[...] = array
+    return packed
+
+
+def _room(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    """Such memory, with anything in it."""
+    size, each = prod(shape), np.dtype(dtype).itemsize
+    room = np.empty(size + _ALIGNMENT // each, dtype)
+    start = -room.ctypes.data % _ALIGNMENT // each
+    return room[start : start + size].reshape(shape)
+
+
+def _panels(array: np.ndarray) -> np.ndarray:
+    """(..., out) as (panels, ..., 16).
+
+    One panel at a time: what is read of an array in another order stays near until all of it was.
+    """
+    *outer, out = array.shape
+    packed = _room((-(-out // PANEL), *outer, PANEL))
+    for panel, start in zip(packed, range(0, out, PANEL), strict=True):
+        count = min(PANEL, out - start)
+        panel[..., :count] = array[..., start : start + count]
+        panel[..., count:] = 0
+    return packed
+
+
+def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
+    out, ins, high, wide = weights.shape
+    each = out // groups
+    packed = _room((groups, -(-each // PANEL), high, wide, ins, PANEL))
+    for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
+        for panel, start in zip(group, range(0, each, PANEL), strict=True):
+            some = own[start : start + PANEL]
+            panel[..., : len(some)] = some.transpose(2, 3, 1, 0)
+            panel[..., len(some) :] = 0
+    return packed
+
+
+def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
+    """(out,) as (groups, panels, 16); zeros for None."""
+    values = np.zeros(out, np.float32) if bias is None else bias
+    each = out // groups
+    packed = np.zeros((groups, each + -each % PANEL), np.float32)
+    packed[:, :each] = values.reshape(groups, each)
+    return aligned(packed.reshape(groups, -1, PANEL))
+
+
+def depthwise_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, 1, h, w) as (h, w, out), for `csdf_depthwise`."""
+    return aligned(np.transpose(weights[:, 0], (1, 2, 0)))
+
+
+def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
+    """(out,), zeros for None."""
+    return aligned(np.zeros(out, np.float32) if bias is None else bias)
+
+
+def gemm_weights(weights: np.ndarray) -> np.ndarray:
+    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
+    return _panels(weights)
+
+
+# Weights of a byte -------------------------------------------------------------------------------
+
+FOUR = 4
+"""Products that are added up at a time."""
+
+_DENSE = 256
+"""Terms of a sum up to which channels of a tap are not filled up to whole fours."""
+
+
+def pace_of(inputs: int, taps: int) -> int:
+    """Weights of an output from a tap to the next, for `csdf_conv_bytes`.
+
+    >>> pace_of(3, 9), pace_of(37, 9), pace_of(37, 1)
+    (3, 40, 37)
+    """
+    whole = inputs % FOUR == 0 or taps == 1 or inputs * taps <= _DENSE
+    return inputs if whole else inputs + -inputs % FOUR
+
+
+def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in / groups, h, w) int8 as (groups, panels, fours, 16, 4), for `csdf_conv_bytes`."""
+    out, ins, high, wide = weights.shape
+    each, pace = out // groups, pace_of(ins, high * wide)
+    fours = -(-high * wide * pace // FOUR)
+    terms = np.zeros((groups, each + -each % PANEL, fours * FOUR), np.int8)
+    by_tap = terms[:, :each, : high * wide * pace].reshape(groups, each, high * wide, pace)
+    by_tap[..., :ins] = weights.reshape(groups, each, ins, -1).swapaxes(2, 3)
+    terms[:, :each, : high * wide * pace] = by_tap.reshape(groups, each, -1)
+    return aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
+
+
+def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, 1, h, w) int8 as (w, pairs of h, out, 2), for `csdf_depthwise_bytes`; out filled up to whole panels."""
+    out, _, high, wide = weights.shape
+    pairs = -(-high // 2)
+    packed = np.zeros((wide, 2 * pairs, out + -out % PANEL), np.int8)
+    packed[:, :high, :out] = weights[:, 0].transpose(2, 1, 0)
+    return aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
+
+
+def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:
+    """(..., out) as (..., groups, panels, 16), filled up with zeros."""
+    *outer, out = values.shape
+    each = out // groups
+    packed = np.zeros((*outer, groups, each + -each % PANEL), dtype)
+    packed[..., :each] = values.reshape(*outer, groups, each)
+    return aligned(packed.reshape(*outer, groups, -1, PANEL), dtype)
+
+
+_SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}
+"""Rows of a tile -> the matrix G that takes three taps to tile + 2 points (Lavin and Gray, 2015); of
+four and more it is `_six`.
+"""
+
+_SCALES = (1 / 4, -1 / 6, -1 / 6, 1 / 24, 1 / 24)
+_POINTS = (0, 1, -1, 2, -2)
+_BLOCK = 64
+"""Output channels whose sums the kernels have at a time."""
+
+
+def _six(taps: int) -> np.ndarray:
+    """The matrix that takes taps to six points."""
+    rows = [
+        [scale * point**k for k in range(taps)]
+        for scale, point in zip(_SCALES, _POINTS, strict=True)
+    ]
+    return np.array([*rows, [float(k == taps - 1) for k in range(taps)]])
+
+
+def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
+    """(out, in, 3, 3) for `csdf_winograd` with tiles of 2 or 4 rows, G w G' rounded once: blocks of up to
+    64 outputs, ((tile + 2) * 6, panels, in, 16) each.
+    """
+    down = np.array(_SIDES[tile]) if tile in _SIDES else _six(3)
+    both = np.einsum("ai,bj->abij", down, _six(3)).reshape(-1, 9)
+    return _at_points(weights.reshape(1, len(weights), -1, 9), both)
+
+
+def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
+    blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.
+    """
+    out, ins, high, wide = weights.shape
+    # (out, h, in, w): rows of the kernel and inputs are one axis
+    rows = weights.transpose(0, 2, 1, 3).reshape(groups, out // groups, high * ins, wide)
+    return _at_points(rows, _six(wide))
+
+
+def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
+    """(groups, out, summed, taps) and (points, taps) as blocks of outputs of every group one after the
+    other, (points, panels, summed, 16) each.
+    """
+    groups, out, summed, _ = taps.shape
+    size = len(points)
+    found = _room((groups * size * (out + -out % PANEL) * summed,))
+    start = 0
+    for group in taps:
+        for first in range(0, out, _BLOCK):
+            some = group[first : first + _BLOCK].astype(np.float64)
+            values = np.zeros((size, len(some) + -len(some) % PANEL, summed), np.float32)
+            values[:, : len(some)] = (points @ some.reshape(-1, some.shape[-1]).T).reshape(
+                size, len(some), summed
+            )
+            block = found[start : start + values.size].reshape(size, -1, summed, PANEL)
+            block[...] = values.reshape(size, -1, PANEL, summed).swapaxes(2, 3)
+            start += values.size
+    return found

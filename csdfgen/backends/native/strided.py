@@ -1,0 +1,495 @@
+"""Which native kernels does a prepared call of numpy become? One or a few over strided arrays.
+
+Every numpy kernel of the operators ends in a handful of functions (`csdfgen.ops.primitives`): copies,
+ufuncs, reductions, matrix products. Each is one loop over the elements of its operands
+(`c/strided.h`), so that whatever numpy computes native code does too, in the same memory. What is
+worth more than a loop has a kernel of its own (`csdfgen.backends.native.backend`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import repeat
+from typing import Any, cast
+
+import numpy as np
+
+from csdfgen.backends.native.records import Dim, instruction
+from csdfgen.backends.native.structures import constant, structure
+from csdfgen.errors import PlanError
+from csdfgen.ops import primitives
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Call
+
+__all__ = ["Loop", "copy_kernel", "joined", "translated"]
+
+RANK = constant("CSDF_RANK")
+Strided = structure("csdf_strided").record
+
+_SHORT = {
+    "float16": "f16",
+    "float32": "f32",
+    "float64": "f64",
+    "bool": "bool",
+    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
+    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
+}
+"""Numpy's names of types -> those of the kernels."""
+
+_FOLDS: dict[Any, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
+    np.add: ("sum", lambda dtype: 0),
+    np.multiply: ("product", lambda dtype: 1),
+    np.maximum: ("most", lambda dtype: -np.inf if dtype.kind == "f" else np.iinfo(dtype).min),
+    np.minimum: ("least", lambda dtype: np.inf if dtype.kind == "f" else np.iinfo(dtype).max),
+}
+"""Ufunc that reduces -> the kernel that goes on, and what it starts from."""
+
+Strides = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Loop:
+    """A strided kernel, named without `csdf_`, and what it works on: fields as those of `csdf_strided`.
+
+    dims: (size, strides of a, b, c and the output) of every dimension.
+    """
+
+    kernel: str
+    dims: tuple[tuple[int, ...], ...]
+    a: Ref
+    b: Ref
+    c: Ref
+    out: Ref
+    count: int = 0
+    index: Ref | None = None
+    along: int = 0
+    out_along: int = 0
+
+    def lower(self, constants: Constants) -> Instruction:
+        """The instruction, whose dimensions are a table of constants."""
+        dims = constants.table("csdf_dim", [Dim(*dim) for dim in self.dims])
+        places = self.a, self.b, self.c, self.out, self.index
+        made = Strided(dims, len(self.dims), self.count, *places, self.along, self.out_along)
+        return instruction(self.kernel, made)
+
+
+def translated(call: Call, constants: Constants) -> list[Loop]:
+    """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
+    function, arguments = call
+    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+    if isinstance(function, np.ufunc):
+        return (
+            _product(constants, *arguments)
+            if function is np.matmul
+            else _ufunc(constants, function, *arguments)
+        )
+    if isinstance(owner, np.ufunc) and name == "reduce":
+        return _reduced(constants, owner, *arguments)
+    if isinstance(owner, np.ufunc) and name == "accumulate":
+        return _accumulated(constants, owner, *arguments)
+    if isinstance(owner, np.ndarray) and name == "fill":
+        return _copied(constants, owner, _filled_with(arguments[0], owner.dtype.name))
+    make = _FUNCTIONS.get(function)
+    if make is None:
+        raise PlanError(f"{name or function} has no native kernel")
+    return make(constants, *arguments)
+
+
+def joined(loops: Sequence[Loop]) -> list[Loop]:
+    """The same with as few copies as can be: those of equal shapes whose operands and whose outputs
+    are evenly spaced are one copy with a dimension more.
+    """
+    found: list[Loop] = []
+    start = 0
+    while start < len(loops):
+        stop = start + 1
+        while stop < len(loops) and _continues(loops[max(start, stop - 2) : stop], loops[stop]):
+            stop += 1
+        some = loops[start:stop]
+        found.append(_one_copy(some) if len(some) > 1 and _apart(some) else some[0])
+        start = stop if found[-1] is not some[0] else start + 1
+    return found
+
+
+def _continues(some: Sequence[Loop], after: Loop) -> bool:
+    """Whether a kernel goes on as one or two copies before it do."""
+    one, two = some[0], some[-1]
+    if not one.kernel.startswith("copy_") or after.kernel != one.kernel:
+        return False
+    if len(after.dims) >= RANK or after.dims != one.dims:
+        return False
+    if (after.a.pool, after.out.pool) != (one.a.pool, one.out.pool):
+        return False
+    if not any(dim[1] for dim in one.dims) and not one.a == two.a == after.a:
+        return False  # numbers of their own, whose distance means nothing once they are written out
+    return len(some) == 1 or _apart_by(two, after) == _apart_by(one, two)
+
+
+def _apart_by(one: Loop, two: Loop) -> tuple[int, int]:
+    """Bytes from what a copy reads and writes to what another does."""
+    return two.a.offset - one.a.offset, two.out.offset - one.out.offset
+
+
+def _apart(some: Sequence[Loop]) -> bool:
+    """Whether no copy reads what one of them writes."""
+    first, last = some[0], some[-1]
+    if first.a.pool != first.out.pool:
+        return True
+    size = int(first.kernel.split("_")[1])
+
+    def reach(low: int, high: int, axis: int) -> tuple[int, int]:
+        steps = [(dim[0] - 1) * dim[axis] for dim in first.dims]
+        low, high = min(low, high), max(low, high)
+        return low + sum(s for s in steps if s < 0), high + sum(s for s in steps if s > 0) + size
+
+    read = reach(first.a.offset, last.a.offset, 1)
+    written = reach(first.out.offset, last.out.offset, 4)
+    return read[1] <= written[0] or written[1] <= read[0]
+
+
+def _one_copy(some: Sequence[Loop]) -> Loop:
+    first = some[0]
+    rows = [
+        (len(some), *_apart_by(first, some[1])),
+        *((dim[0], dim[1], dim[4]) for dim in first.dims),
+    ]
+    sizes, read, written = zip(*rows, strict=True)
+    dims = _dims(sizes, read, written)
+    assert dims is not None
+    return Loop(first.kernel, dims, first.a, first.out, first.out, first.out)
+
+
+# Dimensions --------------------------------------------------------------------------------------
+
+
+def _dims(shape: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], ...] | None:
+    """(size, strides of a, b, c and the output) of as few dimensions as do, the one with the smallest
+    steps last; None without elements. strides: of the operands, the output's last.
+
+    >>> _dims((2, 3, 1, 4), (48, 16, 0, 4), (48, 16, 16, 4))
+    ((24, 4, 0, 0, 4),)
+    >>> _dims((2, 3), (4, 8), (12, 4))
+    ((2, 4, 0, 0, 12), (3, 8, 0, 0, 4))
+    """
+    if 0 in shape:
+        return None
+    *operands, out = strides
+    none = tuple(repeat(0, len(shape)))
+    rows = list(zip(shape, *operands, *(none,) * (3 - len(operands)), out, strict=True))
+    rows = [row for row in rows if row[0] > 1]
+    rows.sort(key=lambda row: -sum(map(abs, row[1:])))
+    merged: list[tuple[int, ...]] = []
+    for row in rows:
+        if merged and all(
+            before == row[0] * step for before, step in zip(merged[-1][1:], row[1:], strict=True)
+        ):
+            merged[-1] = (merged[-1][0] * row[0], *row[1:])
+        else:
+            merged.append(row)
+    if len(merged) > RANK:
+        raise PlanError(f"{len(merged)} dimensions; native kernels take {RANK}")
+    return tuple(merged)
+
+
+def _step(
+    constants: Constants,
+    kernel: str,
+    shape: Sequence[int],
+    out: np.ndarray,
+    out_strides: Strides,
+    *operands: tuple[np.ndarray, Strides],
+    index: np.ndarray | None = None,
+    along: tuple[int, int, int] = (0, 0, 0),
+) -> list[Loop]:
+    """One strided kernel. along: count, stride, stride of the output of a dimension apart."""
+    dims = _dims(shape, *(strides for _, strides in operands), out_strides)
+    if dims is None:
+        return []
+    target = constants.place(out)
+    a, b, c, *_ = (*(constants.place(array) for array, _ in operands), target, target, target)
+    count, step, out_step = along
+    where = None if index is None else constants.array(index)
+    return [Loop(kernel, dims, a, b, c, target, count, where, step, out_step)]
+
+
+def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]:
+    """An operand and its strides where it is broadcast to a shape."""
+    missing = len(shape) - array.ndim
+    own = (0 if size == 1 else step for size, step in zip(array.shape, array.strides, strict=True))
+    return array, (*(0,) * missing, *own)
+
+
+def _short(dtype: np.dtype[Any]) -> str:
+    found = _SHORT.get(dtype.name)
+    if found is None or not dtype.isnative:
+        raise PlanError(f"elements of type {dtype} have no native kernels")
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _number(value: Any, dtype: str) -> np.ndarray:
+    return np.array(value, dtype)
+
+
+@lru_cache(maxsize=1024)
+def _filled_with(value: float, dtype: str) -> np.ndarray:
+    """What an array is filled with, the same one for equal numbers: such copies can be joined. No
+    operator fills with a negative zero.
+    """
+    return np.array(value, dtype)
+
+
+def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """An operand as an array of a type; numbers become arrays of one element."""
+    if isinstance(value, np.ndarray):
+        if value.dtype == dtype:
+            return value
+        if value.ndim:
+            raise PlanError(f"an operand of type {value.dtype} beside {dtype} has no native kernel")
+        value = value[()]
+    if value != value:  # what is not a number equals nothing that was kept
+        return np.array(value, dtype)
+    # zeros of both signs are equal and yet differ
+    return np.array(value, dtype) if value == 0 else _number(value, dtype.name)
+
+
+# Calls -------------------------------------------------------------------------------------------
+
+
+def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """The kernel that copies elements of a type into those of another. Raises PlanError."""
+    if source == target:
+        return f"copy_{target.itemsize}"
+    return f"from_{_short(source)}_to_{_short(target)}"
+
+
+def _copied(
+    constants: Constants,
+    out: np.ndarray,
+    source: Any,
+    casting: str = "same_kind",
+    where: np.ndarray | None = None,
+) -> list[Loop]:
+    """numpy.copyto."""
+    array = source if isinstance(source, np.ndarray) else np.asarray(source, out.dtype)
+    operands = [_over(array, out.shape)]
+    if where is not None:
+        array = _array(array, out.dtype)
+        operands = [_over(array, out.shape), _over(array, out.shape), _over(where, out.shape)]
+        return _step(constants, f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
+    kernel = copy_kernel(array.dtype, out.dtype)
+    return _step(constants, kernel, out.shape, out, out.strides, *operands)
+
+
+def _ufunc(constants: Constants, function: np.ufunc, *arguments: Any) -> list[Loop]:
+    """A ufunc with its output as the last argument."""
+    *operands, out = arguments
+    if function is np.positive:
+        return _copied(constants, out, operands[0])
+    dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
+    dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
+    arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
+    kernel = f"{function.__name__}_{_short(dtype)}"
+    result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
+    if out.dtype != result:
+        raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
+    return _step(constants, kernel, out.shape, out, out.strides, *arrays)
+
+
+_TELLS = ("equal", "not_equal", "less", "greater", "logical")
+"""How names of ufuncs begin that tell whether something is so."""
+
+
+def _clipped(
+    constants: Constants, x: np.ndarray, low: Any, high: Any, out: np.ndarray
+) -> list[Loop]:
+    arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
+    return _step(constants, f"clip_{_short(out.dtype)}", out.shape, out, out.strides, *arrays)
+
+
+def _reduced(
+    constants: Constants,
+    function: np.ufunc,
+    array: np.ndarray,
+    axis: int | tuple[int, ...],
+    dtype: Any,
+    out: np.ndarray,
+    keepdims: bool = False,
+) -> list[Loop]:
+    """ufunc.reduce."""
+    name, start = _FOLDS[function]
+    dims = {d % array.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
+    strides = iter(out.strides)
+    kept: list[int] = []
+    for d in range(array.ndim):
+        if d in dims:
+            kept.append(0)
+            if keepdims:
+                next(strides)
+        else:
+            kept.append(next(strides))
+    if out.dtype == bool:  # whose two values are bytes
+        array, out = array.view(np.uint8), out.view(np.uint8)
+    kind = _short(out.dtype)
+    if array.dtype == np.float16 and out.dtype == np.float32:
+        kind = "f16_in_f32"
+    else:
+        array = _array(array, out.dtype)
+    first = _copied(constants, out, np.asarray(start(out.dtype), out.dtype))
+    return first + _step(
+        constants, f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides)
+    )
+
+
+def _accumulated(
+    constants: Constants,
+    function: np.ufunc,
+    array: np.ndarray,
+    axis: int,
+    dtype: Any,
+    out: np.ndarray,
+) -> list[Loop]:
+    """ufunc.accumulate: element by element, each from the one before."""
+    front = (slice(None),) * (axis % array.ndim)
+
+    def part(whole: np.ndarray, start: int | None, stop: int | None) -> np.ndarray:
+        index: Any = *front, slice(start, stop)
+        return cast(np.ndarray, whole[index])
+
+    first = _copied(constants, part(out, 0, 1), part(array, 0, 1))
+    before, behind = part(out, None, -1), part(out, 1, None)
+    return first + _ufunc(constants, function, before, part(array, 1, None), behind)
+
+
+def _summed(
+    constants: Constants,
+    out: np.ndarray,
+    out_letters: str,
+    *operands: tuple[np.ndarray, str],
+    start: bool = True,
+) -> list[Loop]:
+    """Sums of products, dimensions named by letters."""
+    sizes: dict[str, int] = {}
+    for array, letters in (*operands, (out, out_letters)):
+        for letter, size in zip(letters, array.shape, strict=True):
+            sizes[letter] = max(size, sizes.get(letter, 1))
+
+    def strides(array: np.ndarray, letters: str) -> Strides:
+        own = dict(zip(letters, _over(array, array.shape)[1], strict=True))
+        return tuple(own.get(letter, 0) for letter in sizes)
+
+    begun = _copied(constants, out, np.zeros((), out.dtype)) if start else []
+    arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
+    kernel = f"muladd_{_short(out.dtype)}"
+    return begun + _step(
+        constants, kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays
+    )
+
+
+def _einsum(
+    constants: Constants, subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray
+) -> list[Loop]:
+    operands, target = subscripts.split("->")
+    first, second = operands.split(",")
+    return _summed(constants, out, target, (a, first), (b, second))
+
+
+def _product(constants: Constants, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Loop]:
+    """numpy.matmul: vectors are matrices of one row or column, matrices in front are broadcast."""
+    m = "m" if a.ndim > 1 else ""
+    n = "n" if b.ndim > 1 else ""
+    batch = "abcdefgh"[: out.ndim - len(m) - len(n)]
+    of_a = batch[len(batch) - max(a.ndim - 2, 0) :] + m + "k"
+    of_b = batch[len(batch) - max(b.ndim - 2, 0) :] + "k" + n
+    return _summed(constants, out, batch + m + n, (a, of_a), (b, of_b))
+
+
+def _taken(
+    constants: Constants,
+    array: np.ndarray,
+    index: np.ndarray,
+    axis: int,
+    out: np.ndarray,
+    mode: str,
+) -> list[Loop]:
+    """numpy.take along an axis with an index of one dimension, mode "clip"."""
+    assert index.ndim == 1 and mode == "clip"
+    axis %= array.ndim
+    rest = (*array.shape[:axis], *array.shape[axis + 1 :])
+    within = np.clip(index, 0, array.shape[axis] - 1).astype(np.int32)
+
+    def strides(of: np.ndarray) -> Strides:
+        return (*of.strides[:axis], *of.strides[axis + 1 :])
+
+    return _step(
+        constants,
+        f"take_{out.itemsize}",
+        rest,
+        out,
+        strides(out),
+        (_array(array, out.dtype), strides(array)),
+        index=within,
+        along=(len(within), array.strides[axis], out.strides[axis]),
+    )
+
+
+def _looked_up(
+    constants: Constants, table: np.ndarray, index: np.ndarray, out: np.ndarray
+) -> list[Loop]:
+    """An element of a table for every index."""
+    if index.itemsize != 8 or table.dtype != out.dtype or not table.flags.c_contiguous:
+        raise PlanError(
+            f"looking up {table.dtype} by {index.dtype} into {out.dtype} has no native kernel"
+        )
+    still = (table, (0,) * out.ndim)
+    return _step(
+        constants,
+        f"look_{out.itemsize}",
+        out.shape,
+        out,
+        out.strides,
+        _over(index, out.shape),
+        still,
+        still,
+    )
+
+
+def _position(name: str) -> Callable[..., list[Loop]]:
+    def found(constants: Constants, array: np.ndarray, axis: int, out: np.ndarray) -> list[Loop]:
+        axis %= array.ndim
+        rest = (*array.shape[:axis], *array.shape[axis + 1 :])
+        strides = (*array.strides[:axis], *array.strides[axis + 1 :])
+        along = (array.shape[axis], array.strides[axis], 0)
+        return _step(
+            constants,
+            f"{name}_{_short(array.dtype)}",
+            rest,
+            out,
+            out.strides,
+            (array, strides),
+            along=along,
+        )
+
+    return found
+
+
+def _two(name: str) -> Callable[..., list[Loop]]:
+    function: np.ufunc = getattr(np, name)
+    return lambda constants, a, b, out: _ufunc(constants, function, a, b, out)
+
+
+_FUNCTIONS: dict[Any, Callable[..., list[Loop]]] = {
+    np.copyto: _copied,
+    np.ndarray.clip: _clipped,
+    np.take: _taken,
+    np.argmax: _position("argmax"),
+    np.argmin: _position("argmin"),
+    primitives.maximum: _two("maximum"),
+    primitives.minimum: _two("minimum"),
+    primitives.negative: lambda constants, a, out: _ufunc(constants, np.negative, a, out),
+    primitives.einsum: _einsum,
+    primitives.looked_up: _looked_up,
+}
+"""Function of a prepared call -> what makes kernels of its arguments."""

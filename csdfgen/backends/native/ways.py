@@ -1,0 +1,152 @@
+"""Which of several kernels computes a convolution? What was measured to be the fastest, where somebody
+has measured, else what its family estimates.
+
+A variant is a kernel and the size of its blocks, in a word:
+
+    conv          sums of products; conv/640: with 640 weights of a filter at a time
+    rows          Winograd's form along the rows
+    tiles2        the same in tiles of 2x4 pixels; tiles4: of 4x4
+    rows/65536    in at most so many bytes of workspace, as `tiles2/...` and `tiles4/...`
+
+Variants are given by layer and slab height: each holds from its height up to the next one that is
+given. A variant that a step has no room for, or that its layer does not have, is passed over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from csdfgen.errors import InputError
+from csdfgen.files import Fields, parse_json
+
+__all__ = [
+    "CONV",
+    "ESTIMATED",
+    "ROWS",
+    "TILES",
+    "Choice",
+    "Variant",
+    "Ways",
+    "height_of",
+    "written",
+]
+
+CONV, ROWS, TILES = "conv", "winograd_row", "winograd"
+"""Kernels of variants."""
+
+_WORDS = {"conv": (CONV, 0), "rows": (ROWS, 0), "tiles2": (TILES, 2), "tiles4": (TILES, 4)}
+_VARIANT = re.compile(r"(conv|rows|tiles[24])(?:/([1-9][0-9]{0,8}))?")
+_MOST_ROWS = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A kernel of `csdfgen.backends.native.c`, rows of its tiles where it has some, and what limits its
+    blocks: weights of a filter at a time (conv), or bytes of workspace; 0: as it is without.
+
+    >>> Variant.read("tiles4/65536"), str(Variant("conv"))
+    (Variant(kernel='winograd', tile=4, block=65536), 'conv')
+    """
+
+    kernel: str
+    tile: int = 0
+    block: int = 0
+
+    @classmethod
+    def read(cls, text: str) -> Variant:
+        """The variant that a word stands for. Raises ValueError."""
+        found = _VARIANT.fullmatch(text)
+        if found is None:
+            raise ValueError(text)
+        return cls(*_WORDS[found[1]], int(found[2] or 0))
+
+    def __str__(self) -> str:
+        word = next(word for word, own in _WORDS.items() if own == (self.kernel, self.tile))
+        return f"{word}/{self.block}" if self.block else word
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """How one layer is computed. exact: by sums of products alone. heights, variants: each variant
+    holds from its slab height on.
+    """
+
+    exact: bool = False
+    heights: tuple[int, ...] = ()
+    variants: tuple[Variant, ...] = ()
+
+    def at(self, rows: int) -> Variant | None:
+        """The variant for slabs of so many rows; None: as estimated."""
+        place = bisect_right(self.heights, rows) - 1
+        if place < 0 or (self.exact and self.variants[place].kernel != CONV):
+            return None
+        return self.variants[place]
+
+
+ESTIMATED = Choice()
+"""As the family estimates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """How the layers of a network are computed. exact: by sums of products alone. text: variants by
+    layer and height, see `written`.
+    """
+
+    exact: bool = False
+    text: str = ""
+
+    def of(self, layer: str) -> Choice:
+        """How a layer is computed. Raises InputError for a text that says nothing sound."""
+        heights = _parsed(self.text).get(layer, {})
+        return Choice(self.exact, tuple(heights), tuple(heights.values()))
+
+
+def written(variants: Mapping[str, Mapping[int, Variant]]) -> str:
+    """Variants by layer and height as a text, which `Ways` reads; "" for none.
+
+    >>> written({"conv1": {4: Variant("winograd", 4), 1: Variant("conv")}})
+    '{"conv1":{"1":"conv","4":"tiles4"}}'
+    """
+    found = {
+        layer: {str(rows): str(heights[rows]) for rows in sorted(heights)}
+        for layer, heights in sorted(variants.items())
+        if heights
+    }
+    return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def height_of(key: str, place: Fields) -> int:
+    """The slab height that a key of a file is. Raises the error of its place."""
+    if not (key.isascii() and key.isdigit() and 0 < int(key[:11]) < _MOST_ROWS):
+        raise place.fault(f"'{key[:20]}' is no slab height; whole rows above 0 are needed")
+    return int(key)
+
+
+@lru_cache(maxsize=64)
+def _parsed(text: str) -> Mapping[str, Mapping[int, Variant]]:
+    """By layer and height, in rising order. Raises InputError."""
+    if not text:
+        return {}
+    found = {}
+    root = Fields(parse_json(text, "ways"), "ways")
+    for layer in root.value:
+        given = root.child(layer)
+        heights = {}
+        for rows in given.value:
+            word = given.text(rows)
+            height = height_of(rows, given)
+            try:
+                heights[height] = Variant.read(word)
+            except ValueError:
+                raise InputError(
+                    f"'{word[:20]}' is no variant; {', '.join(_WORDS)} are, or these with /N",
+                    where=given.where,
+                ) from None
+        found[layer] = dict(sorted(heights.items()))
+    return found

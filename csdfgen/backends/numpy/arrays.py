@@ -1,0 +1,124 @@
+"""Which arrays are rows that lie somewhere in memory? One array a run, of every piece."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from csdfgen.ops._copies import cut
+from csdfgen.program.instructions import Ref, address_of, aligned_bytes
+from csdfgen.program.steps import Call, Memory, Starts, View
+
+__all__ = ["HostMemory", "allocated", "array_of", "copies", "matched", "pieces_of", "placed"]
+
+
+def array_of(view: View, memory: Memory) -> np.ndarray:
+    """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""
+    assert not view.pieces, "rows in pieces are no array"
+    rows = view.rows
+    step = rows[1] - rows[0] if len(rows) > 1 else 0
+    offset = rows[0] if rows else 0
+    return np.ndarray(
+        (len(rows), *view.shape),
+        view.format.dtype,
+        memory[view.pool],
+        offset,
+        (step, *view.strides),
+    )
+
+
+def pieces_of(view: View, memory: Memory) -> Iterator[np.ndarray]:
+    """The rows where they lie, as one array for each run of every piece."""
+    for piece in view.pieces or (view,):
+        for a, b in piece.runs:
+            yield array_of(piece.part(a, b), memory)
+
+
+def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
+    """Calls that copy rows, wherever they and their pieces lie, into an array (rows, *shape)."""
+    return [(np.copyto, pair) for pair in matched(target, view, memory)]
+
+
+def matched(
+    whole: np.ndarray, view: View, memory: Memory
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
+    start = 0
+    for piece in view.pieces or (view,):
+        part = whole
+        if view.pieces:
+            stop = start + piece.shape[view.along]
+            part = cut(whole, view.along + 1, slice(start, stop))
+            start = stop
+        for a, b in piece.runs:
+            yield part[a:b], array_of(piece.part(a, b), memory)
+
+
+def placed(
+    starts: Starts, view: View
+) -> Iterator[tuple[Starts, Ref, tuple[int, ...], tuple[int, ...]]]:
+    """Rows, run by run of every piece, as arrays without memory: where each starts in the whole, its place, shape and
+    strides.
+    """
+    for piece in view.pieces or (view,):
+        for a, b in piece.runs:
+            rows = piece.rows[a:b]
+            step = rows[1] - rows[0] if len(rows) > 1 else 0
+            place, shape = Ref(piece.pool, rows[0]), (b - a, *piece.shape)
+            yield (starts[0] + a, *starts[1:]), place, shape, (step, *piece.strides)
+        if view.pieces:
+            axis = 1 + view.along
+            starts = (*starts[:axis], starts[axis] + piece.shape[view.along], *starts[axis + 1 :])
+
+
+class HostMemory(dict[str, np.ndarray]):
+    """Pools as arrays of bytes of this process, see `Storage`. ranges: of the system, which pools are, where they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ranges: dict[str, mmap.mmap] = {}
+        self._used: dict[str, int] = {}
+
+    def read(self, view: View) -> np.ndarray:
+        """See `Storage.read`."""
+        return array_of(view, self)
+
+    def write(self, view: View, rows: np.ndarray) -> None:
+        """See `Storage.write`."""
+        there = array_of(view, self)
+        if address_of(there) != address_of(rows) or there.strides != rows.strides:
+            np.copyto(there, rows)
+
+    def lend(self, view: View) -> tuple[np.ndarray, Callable[[], bool]]:
+        """See `Storage.lend`."""
+        memory: Any = self[view.pool]
+        # alive as long as any array that looks at the pool through it
+        owner = (ctypes.c_uint8 * memory.size).from_buffer(memory)
+        held = weakref.ref(owner)
+        rows = array_of(view, {view.pool: np.frombuffer(owner, np.uint8)})
+        return rows, lambda: held() is not None
+
+    def shrink(self, pool: str, size: int) -> None:
+        """See `Storage.shrink`. The system gets back whole pages."""
+        pages, start = self.ranges.get(pool), -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        if pages is not None and size < self._used.get(pool, len(pages)) and start < len(pages):
+            pages.madvise(mmap.MADV_DONTNEED, start, len(pages) - start)
+        self._used[pool] = size
+
+
+def allocated(pools: Mapping[str, int], *, shrinks: bool = False) -> HostMemory:
+    """Uninitialised pools that start at lines of cache. shrinks: see `Backend.allocate`."""
+    found = HostMemory()
+    for name, size in pools.items():
+        if shrinks and hasattr(mmap, "MADV_DONTNEED"):
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            found.ranges[name] = mmap.mmap(-1, max(1, size), flags=flags)
+            found[name] = np.frombuffer(found.ranges[name], np.uint8)
+            continue
+        found[name] = aligned_bytes(size)
+    return found

@@ -1,0 +1,83 @@
+"""Which backend computes? One by its name, and what "auto" stands for on this machine.
+
+A backend is a folder here, whose module `backend` has a function `backend` that makes it, and a line in `_FOLDERS`.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache, lru_cache
+from importlib import import_module
+
+from csdfgen.errors import InputError, ToolError, option
+from csdfgen.model.options import PlanOptions
+from csdfgen.program.steps import Backend
+
+__all__ = ["AUTO", "BACKENDS", "kernels_for", "kernels_of", "settled"]
+
+_LOG = logging.getLogger(__name__)
+
+_FOLDERS = {
+    "native": "csdfgen.backends.native",
+    "numpy": "csdfgen.backends.numpy",
+}
+"""Names of backends -> their folders, the fastest first; the last one is always there."""
+
+AUTO = "auto"
+"""The fastest backend that there is."""
+
+BACKENDS = (AUTO, *_FOLDERS)
+"""Names of backends."""
+
+
+def kernels_of(
+    backend: str, *, exact: bool = False, fallback: bool = False, ways: str = ""
+) -> Backend:
+    """A backend by name; exact, fallback, ways: see `PlanOptions`. Raises InputError for a name that is
+    none, and ways that are none; ToolError for one that cannot be had on this machine.
+    """
+    return _made(settled(backend), exact, fallback, ways)
+
+
+def kernels_for(options: PlanOptions | None) -> Backend:
+    """The backend that a plan with these options is made for; None: the fastest. Raises ToolError."""
+    if options is None:
+        return kernels_of(AUTO)
+    return kernels_of(
+        options.backend, exact=options.exact, fallback=options.fallback, ways=options.ways
+    )
+
+
+def settled(backend: str) -> str:
+    """The name that a backend's name stands for: "auto" is the first that can be had, with a warning that
+    says why others cannot. Raises InputError.
+    """
+    if backend not in BACKENDS:
+        raise InputError(f"{option('backend', backend)}: not one of {', '.join(BACKENDS)}")
+    return _fastest() if backend == AUTO else backend
+
+
+@cache
+def _fastest() -> str:
+    """What "auto" stands for; logged once."""
+    *first, last = _FOLDERS
+    for name in first:
+        try:
+            found = _made(name, exact=False, fallback=False, ways="")
+        except ToolError as error:
+            _LOG.warning(
+                "%s; %s computes instead, two to four times slower (%s says that this is meant)",
+                error, last, option("backend", last),
+            )  # fmt: skip
+        else:
+            _LOG.info("%s code computes (%s)", name, found.code)
+            return name
+    return last
+
+
+@lru_cache(maxsize=64)
+def _made(name: str, exact: bool, fallback: bool, ways: str) -> Backend:
+    """One backend of each kind: what it loads stays loaded, and plans remember what it declared."""
+    make = import_module(f"{_FOLDERS[name]}.backend").backend
+    found: Backend = make(exact=exact, fallback=fallback, ways=ways)
+    return found

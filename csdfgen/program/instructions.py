@@ -1,0 +1,242 @@
+"""What is a program made of, before there is any memory? Instructions, and the pools that they refer to.
+
+An instruction names a kernel, and has two kinds of operands: numbers (`fields`), and places (`refs`), each a pool and
+an offset in it. It is a plain value: equal instructions do the same, in whatever memory a backend later puts the pools.
+Pools are those of the plan (the arena), which a program writes, and constants, which it only reads: packed weights, and
+tables (rows of a slab, pieces of a map, dimensions of an array). Every constant is stored once.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+__all__ = [
+    "PADDING",
+    "WEIGHTS",
+    "Array",
+    "Constants",
+    "Instruction",
+    "Ref",
+    "address_of",
+    "aligned_bytes",
+    "bounds_of",
+    "row_pool",
+]
+
+WEIGHTS = "weights"
+"""The pool of arrays that programs only read."""
+
+PADDING = -1
+"""Offset of a row of padding, which is nowhere, in a table of rows."""
+
+_LINE = 64
+"""Bytes of a line of cache: where arrays of constants begin."""
+
+
+class Ref(NamedTuple):
+    """A place. offset: in bytes; in a pool of tables, rows of them."""
+
+    pool: str
+    offset: int
+
+
+class Instruction(NamedTuple):
+    """A kernel on operands. fields: numbers and words, in the order in which the kernel has them; refs: places, likewise;
+    None where an operand is left out.
+    """
+
+    kernel: str
+    fields: tuple[Any, ...]
+    refs: tuple[Ref | None, ...]
+
+
+class Array(NamedTuple):
+    """An array that starts at a place. strides: in bytes. dtype: numpy's name of the element type."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+
+
+class Block(NamedTuple):
+    """An array of the pool of weights: its first byte in the pool, and all of its bytes, in the order of memory."""
+
+    start: int
+    values: np.ndarray
+
+
+class Constants:
+    """Pools that are being filled, or are complete.
+
+    memory: of every pool that programs write so many bytes that nobody touches. They have addresses, so that prepared
+    calls of numpy can be written down: `place` tells where an array of such a call is.
+    """
+
+    def __init__(self, sizes: Mapping[str, int] | None = None) -> None:
+        self.memory = {name: np.empty(size, np.uint8) for name, size in (sizes or {}).items()}
+        self._spans = [
+            (address_of(array), address_of(array) + array.size, name)
+            for name, array in self.memory.items()
+        ]
+        self.tables: dict[str, list[Any]] = {}
+        self.blocks: list[Block] = []
+        self.packed_bytes = 0
+        self.used: dict[tuple[int, int], None] = {}
+        self._size = 0
+        self._tables: dict[tuple[str, tuple[Any, ...]], Ref] = {}
+        self._lengths: dict[Ref, int] = {}
+        self._owners: dict[int, int] = {}
+        self._arrays: dict[int, tuple[np.ndarray, Ref]] = {}
+
+    @classmethod
+    def complete(
+        cls, blocks: Sequence[tuple[int, np.ndarray]], tables: Mapping[str, list[Any]]
+    ) -> Constants:
+        """Pools that were filled elsewhere: arrays of bytes with their starts, and the rows of tables."""
+        found = cls()
+        found.blocks = [Block(*one) for one in blocks]
+        found.tables = dict(tables)
+        return found
+
+    # Tables --------------------------------------------------------------------------------------
+
+    def table(self, pool: str, rows: Sequence[Any]) -> Ref:
+        """Where a table is, whose rows are numbers, offsets or records."""
+        key = pool, tuple(rows)
+        found = self._tables.get(key)
+        if found is None:
+            there = self.tables.setdefault(pool, [])
+            found = self._tables[key] = Ref(pool, len(there))
+            self._lengths[found] = len(key[1])
+            there.extend(key[1] or (None,))  # no two tables begin at one place
+        return found
+
+    def rows(self, pool: str, offsets: Sequence[int]) -> Ref:
+        """A table of places in one pool; `PADDING` where there is none."""
+        return self.table(f"{_ROWS}{pool}", offsets)
+
+    def rows_of(self, ref: Ref) -> Sequence[Any]:
+        """The rows of the table that begins at a place."""
+        return self.tables[ref.pool][ref.offset : ref.offset + self._lengths[ref]]
+
+    def moved(self, ref: Ref | None, move: Callable[[Ref], Ref]) -> Ref | None:
+        """A place where those of programs' memory are moved; a table that has such is another table."""
+        if ref is None or ref.pool == WEIGHTS:
+            return ref
+        if ref.pool in self.memory:
+            return move(ref)
+        if ref not in self._lengths:
+            return ref  # of neither: a port
+        rows, pool = self.rows_of(ref), row_pool(ref)
+        if pool is not None:
+            first = next((at for at in rows if at != PADDING), None)
+            if pool not in self.memory or first is None:
+                return ref
+            shift = move(Ref(pool, first)).offset - first
+            return self.rows(pool, [at if at == PADDING else at + shift for at in rows])
+        if not (rows and isinstance(rows[0], tuple)):
+            return ref
+        found = [
+            type(row)(*(self.moved(v, move) if type(v) is Ref else v for v in row)) for row in rows
+        ]
+        return self.table(ref.pool, found)
+
+    # Arrays --------------------------------------------------------------------------------------
+
+    def weights(self, values: np.ndarray) -> Ref:
+        """Where packed weights are; their bytes count among `packed_bytes`."""
+        known = len(self._arrays)
+        found = self.array(values)
+        if len(self._arrays) > known:
+            self.packed_bytes += values.nbytes
+        return found
+
+    def array(self, values: np.ndarray) -> Ref:
+        """Where the first element of an array is that programs only read."""
+        known = self._arrays.get(id(values))
+        if known is not None:
+            return known[1]
+        given = owner = values
+        while isinstance(owner.base, np.ndarray):
+            owner = owner.base
+        flat = _in_order(owner)
+        if flat is None:  # between its elements are others, or nothing
+            owner = values = np.array(values, order="C")
+            flat = values
+        start = self._owners.get(id(owner))
+        if start is None:
+            start = self._owners[id(owner)] = self._size
+            self.blocks.append(Block(start, flat.reshape(-1).view(np.uint8)))
+            self._size += -(-max(1, owner.nbytes) // _LINE) * _LINE
+        shift = start - address_of(owner)
+        low, high = bounds_of(values)
+        self.used[low + shift, high + shift] = None
+        found = Ref(WEIGHTS, address_of(values) + shift)
+        self._arrays[id(given)] = given, found
+        return found
+
+    def block(self, offset: int) -> Block:
+        """The array that a place of the pool of weights is in."""
+        return self.blocks[bisect_right(self.blocks, offset, key=lambda one: one.start) - 1]
+
+    def place(self, values: np.ndarray) -> Ref:
+        """Where the first element of an array is: in memory that nobody touches, or a constant."""
+        at = address_of(values)
+        for low, high, name in self._spans:
+            if low <= at < high:
+                return Ref(name, at - low)
+        return self.array(values)
+
+    def copy(self) -> Constants:
+        """The same pools, to which more can be added."""
+        found = Constants()
+        for name, value in vars(self).items():
+            setattr(found, name, value.copy() if isinstance(value, (dict, list)) else value)
+        found.tables = {name: list(rows) for name, rows in self.tables.items()}
+        return found
+
+    def placed(self, values: np.ndarray) -> tuple[Array, Ref]:
+        """An array without its memory."""
+        return Array(values.shape, values.strides, values.dtype.str), self.place(values)
+
+
+def row_pool(ref: Ref) -> str | None:
+    """The pool that the rows of a table of places are in; None for a table of anything else."""
+    return ref.pool.removeprefix(_ROWS) if ref.pool.startswith(_ROWS) else None
+
+
+_ROWS = "rows of "
+"""What the names of pools of tables of places begin with."""
+
+
+def _in_order(array: np.ndarray) -> np.ndarray | None:
+    """An array with its axes in the order of memory; None where its elements are not all of that memory."""
+    axes = sorted(range(array.ndim), key=lambda axis: -array.strides[axis])
+    found = array.transpose(axes)
+    return found if found.flags.c_contiguous else None
+
+
+def aligned_bytes(size: int, alignment: int = _LINE) -> np.ndarray:
+    """So many bytes with anything in them, from a multiple of `alignment` on."""
+    raw = np.empty(size + alignment, np.uint8)
+    start = -address_of(raw) % alignment
+    return raw[start : start + size]
+
+
+def address_of(array: np.ndarray) -> int:
+    """Of the first element."""
+    return int(array.__array_interface__["data"][0])
+
+
+def bounds_of(values: np.ndarray) -> tuple[int, int]:
+    """Addresses of the first byte of an array, and of that behind its last."""
+    at = address_of(values)
+    if not values.size:
+        return at, at
+    reach = [(size - 1) * step for size, step in zip(values.shape, values.strides, strict=True)]
+    low = at + sum(step for step in reach if step < 0)
+    return low, low + sum(map(abs, reach)) + values.itemsize

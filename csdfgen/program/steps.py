@@ -1,0 +1,433 @@
+"""What is a step of a program, for any backend? One firing: a layer, a slab, and where its rows lie.
+
+A slab is a list of rows, each at an offset of its own in a pool of memory; rows that happen to lie
+evenly spaced are what numpy likes best, and `runs` finds them. Nothing in a step is a live array,
+and nothing in it depends on a backend or on data: a program is the list of a plan's steps
+(`csdfgen.lowering`), and a backend is a `Backend` that makes instructions of each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Any, Protocol
+
+import numpy as np
+
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Shape
+from csdfgen.model.rows import Rows
+from csdfgen.ops import operator_of
+from csdfgen.ops._spread import NEAR
+from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
+from csdfgen.program.instructions import Constants, Instruction
+
+__all__ = [
+    "Backend",
+    "Bound",
+    "Call",
+    "Code",
+    "Memory",
+    "Move",
+    "Port",
+    "Scratchpad",
+    "Starts",
+    "Step",
+    "Storage",
+    "View",
+    "by_image",
+    "demand_of",
+    "demands",
+    "relations",
+    "runs",
+    "some_images",
+    "structures",
+]
+
+Call = tuple[Callable[..., Any], tuple[Any, ...]]
+"""A prepared call: function(*arguments), without a result."""
+
+Memory = Mapping[str, np.ndarray]
+"""Pool -> its bytes (uint8), writable, aligned as the plan's buffers are."""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Rows of a tensor, or of a layer's state, in a pool.
+
+    rows: byte offset of each row. shape, strides: of one row, strides in bytes. format: of the
+    elements.
+    pieces, along: of rows that lie in several pieces (the operands of a Concat, each somewhere
+        else), one after the other along axis `along` of the row's shape: views of equally many
+        rows, none of which has pieces, each in a pool of its own. Then `rows` and `strides` are
+        empty and `pool` is "". Inputs may have pieces, and outputs of a layer that works in place
+        on such an input; states never do.
+    """
+
+    pool: str
+    rows: tuple[int, ...]
+    shape: Shape
+    strides: tuple[int, ...]
+    format: Format
+    pieces: tuple[View, ...] = ()
+    along: int = 0
+
+    @classmethod
+    def joined(cls, pieces: Sequence[View], along: int) -> View:
+        """Rows in pieces; those of one piece are that piece. Views that have pieces along the same
+        axis are taken apart.
+
+        >>> a, b = (View("x", (at, at + 64), (5, 1, c), (4 * c, 4 * c, 4), Format("float32"))
+        ...         for at, c in ((0, 2), (640, 3)))
+        >>> joined = View.joined([a, b], along=2)
+        >>> joined.shape, joined.count, joined.places, joined.part(1, 2).places
+        ((5, 1, 5), 2, ((0, 64), (640, 704)), ((64,), (704,)))
+        """
+        plain = [one for view in pieces for one in view.pieces or (view,)]
+        first = plain[0]
+        if len(plain) == 1:
+            return first
+        size = sum(one.shape[along] for one in plain)
+        shape = (*first.shape[:along], size, *first.shape[along + 1 :])
+        return cls("", (), shape, (), first.format, tuple(plain), along)
+
+    @property
+    def count(self) -> int:
+        """Number of rows."""
+        return len(self.pieces[0].rows if self.pieces else self.rows)
+
+    @property
+    def places(self) -> tuple[Any, ...]:
+        """Where its rows lie; of rows in pieces, those of every piece."""
+        return tuple(piece.rows for piece in self.pieces) if self.pieces else self.rows
+
+    @property
+    def runs(self) -> list[tuple[int, int]]:
+        """Ranges of rows that make one array. Rows far from each other make none, even if they are
+        evenly spaced by chance: what lies between them may be written in the same firing.
+        """
+        extents = (size * step for size, step in zip(self.shape, self.strides, strict=True))
+        return runs(self.rows, max(extents, default=self.format.itemsize) + NEAR)
+
+    def part(self, start: int, stop: int) -> View:
+        """Rows [start, stop) of the view."""
+        if self.pieces:
+            return replace(self, pieces=tuple(piece.part(start, stop) for piece in self.pieces))
+        return replace(self, rows=self.rows[start:stop])
+
+
+@dataclass(frozen=True, slots=True)
+class Scratchpad:
+    """The workspace of a step: `size` bytes of a pool at an offset, its own for this firing alone."""
+
+    pool: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Step:
+    """One firing of a layer.
+
+    inputs: by input position the stored rows that the phase reads (those that `stored_rows` names,
+    of all its images), None for constants. outputs: the rows that it writes; of a layer that
+    accumulates, all of them, in every phase. states: as outputs, where an accumulating layer holds
+    its sums apart; () if they are held in the outputs. The activations that follow in the slab are
+    the layer's `epilogue`.
+    """
+
+    firing: int
+    actor: str
+    layer: Layer
+    phase: Phase
+    inputs: tuple[View | None, ...]
+    outputs: tuple[View, ...]
+    states: tuple[View, ...]
+    workspace: Scratchpad
+
+
+Starts = tuple[int, ...]
+"""First element along each axis of an array in storage order: (rows, *row shape)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Port:
+    """An array of the caller's with one image.
+
+    name: of an input or an output of the network. image: of those of an iteration. dtype: of the elements in memory;
+    the caller's array may have another, and any strides. axes: of the array, in storage order (rows, *row shape); None:
+    all of it is one row. output: whether it is written.
+    """
+
+    name: str
+    image: int
+    dtype: str
+    axes: tuple[int, ...] | None
+    output: bool
+
+    def stored(self, array: np.ndarray) -> np.ndarray:
+        """View of an array in storage order."""
+        return array[None] if self.axes is None else array.transpose(self.axes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Move:
+    """Rows between a port, from `starts` on, and memory. port: its number among the ports of the program."""
+
+    port: int
+    starts: Starts
+    view: View
+    output: bool
+
+
+class Storage(Protocol):
+    """The pools of a program in memory, wherever that is. Views are of evenly spaced rows, without pieces."""
+
+    def read(self, view: View) -> np.ndarray:
+        """Rows as an array (rows, *row shape); may be the memory itself."""
+
+    def write(self, view: View, rows: np.ndarray) -> None:
+        """Put rows, an array (rows, *row shape), into memory."""
+
+    def lend(self, view: View) -> tuple[np.ndarray, Callable[[], bool]]:
+        """Rows as `read` gives them, and what tells whether they are memory that somebody still looks at."""
+
+    def shrink(self, pool: str, size: int) -> None:
+        """Nobody needs what is behind the first bytes of a pool now; it may be needed later, with anything in it."""
+
+
+class Bound(Protocol):
+    """A program in memory, ready to run."""
+
+    def open(self, port: int, array: np.ndarray | None) -> None:
+        """The array of the frames to come, its axes in ONNX order; None: nothing is moved."""
+
+    def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
+        """What runs instructions of the program, by their numbers, one after the other, and has ended when it returns."""
+
+
+class Code(Protocol):
+    """What a backend needs of a program: see `csdfgen.lowering.program.Program`."""
+
+    @property
+    def pools(self) -> Mapping[str, int]: ...
+
+    @property
+    def instructions(self) -> Sequence[Instruction]: ...
+
+    @property
+    def constants(self) -> Constants: ...
+
+    @property
+    def ports(self) -> Sequence[Port]: ...
+
+
+class Backend(Protocol):
+    """A backend: which layers it computes, in how much workspace, by which instructions, and in whose memory these run.
+    Backends are values without a state that matters: caches alone.
+    """
+
+    @property
+    def name(self) -> str:
+        """What users call it."""
+
+    @property
+    def code(self) -> str:
+        """What its kernels are made of: an instruction set, or whose they are."""
+
+    @property
+    def rereads_weights(self) -> bool:
+        """Whether rows of a firing that are not contiguous are computed by a call each, which reads all weights
+        of the layer again.
+        """
+
+    @property
+    def tall_slabs(self) -> bool:
+        """Whether layers gain by slabs taller than those of `auto`, since their weights come into the caches anew
+        for every slab.
+        """
+
+    @property
+    def variants(self) -> bool:
+        """Whether layers have variants whose times are measured (`csdfgen.tuning`)."""
+
+    @property
+    def profile(self) -> str:
+        """The profile of a device by which times are predicted unless another one is named."""
+
+    def shared(self, threads: int) -> Backend:
+        """The same backend, whose instructions so many threads share. Raises InputError for too many."""
+
+    def refusal(self, layer: Layer) -> str | None:
+        """Why this backend cannot compute a layer; None if it can."""
+
+    def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
+        """Bytes that `lower` will need for a step, before anything is placed: every view is then in
+        a pool of its buffer's name, which has `sizes[name]` bytes (or more, if its rows reach
+        further). At most `limit`, but never less than the least with which the step can be
+        computed; None: as much as makes it fastest. Rows that are contiguous here stay contiguous later,
+        others may be anywhere: then `lower` needs no more.
+        """
+
+    def used(self, step: Step, size: int) -> int:
+        """Bytes that `lower` makes use of where a step, whose rows are where it says, has `size` bytes of
+        workspace, at least the least with which it can be computed.
+        """
+
+    def lower(self, step: Step | Move, constants: Constants) -> Sequence[Instruction]:
+        """Instructions that compute a step, in blocks that fit its workspace, which may
+        have any size from the least on; or that move rows. Raises PlanError if it needs more than it has.
+        """
+
+    def moves(self, made: Sequence[Instruction]) -> bool:
+        """Whether these instructions, which `lower` has made of a step, are those of a step whose rows are elsewhere, too,
+        once their places are: no instruction depends on where blocks of rows are from each other.
+        """
+
+    def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> Storage:
+        """Memory for pools of so many bytes, with anything in it. shrinks: what `Storage.shrink` names is given back to
+        the system.
+        """
+
+    def bind(self, program: Code, memory: Any) -> Bound:
+        """A program in memory that this backend has allocated, its constants uploaded."""
+
+
+def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:
+    """Maximal ranges of positions whose offsets rise evenly, by at most `most`.
+
+    >>> runs((0, 64, 128)), runs((128, 0, 64)), runs(()), runs((0, 640), most=128)
+    ([(0, 3)], [(0, 1), (1, 3)], [], [(0, 1), (1, 2)])
+    """
+    found: list[tuple[int, int]] = []
+    start = 0
+    while start < len(rows):
+        stop = start + 1
+        if stop < len(rows):
+            step = rows[stop] - rows[start]
+            while 0 < step <= most and stop < len(rows) and rows[stop] - rows[stop - 1] == step:
+                stop += 1
+        found.append((start, stop))
+        start = stop
+    return found
+
+
+def by_image(step: Step) -> tuple[Step, ...]:
+    """The step as one for each of its images, for kernels that work on one image at a time.
+
+    A layer that accumulates over several phases has one image in each of them.
+    """
+    images = step.phase.images
+    return (step,) if images == 1 else tuple(some_images(step, k, 1) for k in range(images))
+
+
+def some_images(step: Step, first: int, count: int) -> Step:
+    """What a step of several images does for `count` of them, from number `first` of its own on."""
+    layer, phase = step.layer, step.phase
+    phase = replace(phase, image=phase.image + first, images=count)
+    heights = [0 if t is None else t.rows for t in layer.inputs]
+    inputs = tuple(
+        None if view is None else view.part(first * rows, (first + count) * rows)
+        for view, rows in zip(step.inputs, heights, strict=True)
+    )
+    outputs = tuple(
+        view.part(first * t.rows, (first + count) * t.rows)
+        for view, t in zip(step.outputs, layer.outputs, strict=True)
+    )
+    if count == 1:
+        inputs = _held(layer, phase, inputs)
+    return replace(step, phase=phase, inputs=inputs, outputs=outputs)
+
+
+def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[View | None, ...]:
+    """Of views of all rows of an image those that the phase reads."""
+    found: list[View | None] = []
+    for position, (view, rows) in enumerate(zip(whole, phase.ins, strict=True)):
+        if view is None or rows is None:
+            found.append(None)
+            continue
+        stored = stored_rows(layer, position, rows)
+        found.append(view.part(stored.start, stored.stop))
+    return tuple(found)
+
+
+def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
+    """Phases of a layer with equal structures make equal calls at equal addresses.
+
+    Phases of layers that are shifted copies of each other have one structure, those that read a
+    border of the map, and those of layers whose rows have values of their own, each their own.
+    """
+    operator = operator_of(layer)
+    repeats = operator.mode(layer) is Mode.ROWS and all(
+        operator_of(one).repeats(one) for one in (layer, *layer.epilogue)
+    )
+    found: list[tuple[Any, ...]] = []
+    for phase in phases:
+        alike = _reads(layer, phase, operator) if repeats else None
+        exact = phase.out, phase.ins, phase.first, phase.last
+        found.append((len(phase.out), alike) if alike is not None else exact)
+    return found
+
+
+def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
+    """Phases of a layer with equal demands take equal workspace where their rows lie alike: equal
+    structures, and phases of an accumulating layer that add up equally many rows.
+    """
+    if operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
+        return structures(layer, phases)
+    return [(tuple(len(rows or ()) for rows in p.ins), p.first, p.last) for p in phases]
+
+
+def demand_of(step: Step) -> tuple[Any, ...]:
+    """All that the workspace of a step depends on beside its layer: steps for which it is the same take equally
+    much.
+    """
+    (kind,) = demands(step.layer, (step.phase,))
+    return kind, step.phase.images, relations(step), _forms(step)
+
+
+def relations(step: Step) -> tuple[Any, ...]:
+    """Which rows of a step lie together, and where they lie relative to others of their buffer."""
+    first: dict[str, int] = {}
+    found = []
+    for view in (*step.inputs, *step.outputs, *step.states):
+        for one in () if view is None else view.pieces or (view,):
+            if one.rows:
+                start = first.setdefault(one.pool, one.rows[0])
+                found.append((one.pool, one.rows[0] - start, tuple(one.runs)))
+    return tuple(found)
+
+
+def _forms(step: Step) -> tuple[Any, ...]:
+    """How single rows of a step look."""
+    views = (*step.inputs, *step.outputs, *step.states)
+    return tuple(None if view is None else _form(view) for view in views)
+
+
+def _form(view: View) -> tuple[Any, ...]:
+    pieces = tuple(map(_form, view.pieces))
+    return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
+
+
+def _reads(layer: Layer, phase: Phase, operator: Operator) -> tuple[Any, ...] | None:
+    """How many rows the phase reads of each operand, and whether they are all; None where a border
+    of one that it does not read row by row or whole is in sight.
+    """
+    window = None if operator.rowwise else operator.window(layer)
+    span = 0 if window is None else (len(phase.out) - 1) * window.stride + window.extent
+    found: list[Any] = []
+    for position, (tensor, rows) in enumerate(zip(layer.inputs, phase.ins, strict=True)):
+        if tensor is None:
+            continue
+        rows, axis = rows or Rows(0, 0), layer.input_axes[position]
+        as_stored, height = axis == tensor.row_axis, height_along(tensor, axis)
+        by_row = as_stored and rows == phase.out and height == layer.output.rows
+        whole = operator.rowwise and len(rows) == height  # of a window, all rows means both borders
+        # Addresses do not say which rows are read of an operand that is stored along another axis. Where
+        # taps are apart, the first or last rows are not read, though others are padding.
+        in_sight = not as_stored or len(rows) < span or rows.start == 0 or rows.stop == height
+        if in_sight and not by_row and not whole:
+            return None
+        found.append((len(rows), whole and not by_row))
+    return tuple(found)
