@@ -146,7 +146,7 @@ def test_less_is_built_where_the_compiler_has_another_processor(
     if wanted:
         assert native_library.load.__wrapped__(("-O1", NATIVE)).path == Path(wanted)
     else:
-        with pytest.raises(ToolError, match="is for processors with AVX512F, which this one has"):
+        with pytest.raises(ToolError, match="is for processors with AVX512F, which this"):
             native_library.load.__wrapped__(("-O1", NATIVE))
     assert asked == [NATIVE, *LEVELS][: able + 1]
 
