@@ -1,27 +1,28 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
-#   make demo            a face detector on a photograph, in a fraction of its memory; leaves out/faces.png
-#   make test            all tests; ARGS="-k conv -x" goes to pytest
-#   make test-zoo        every network of the zoo at its published size beside onnxruntime, with the seconds it takes; minutes
-#   make lint            ruff, formatting, types
-#   make bench           time and memory of a frame beside onnxruntime's; rewrites a table of docs/performance.md
-#   make bench-speed     native code beside onnxruntime, in time and memory (needs a C compiler); rewrites docs/performance.md and a table of README.md; ten minutes
-#   make bench-memory    all that is alive in a frame beside onnxruntime's, counted under malloc (needs a C compiler); rewrites docs/memory.md; minutes
-#   make bench-kernels   native kernels as shares of this machine's peak, beside onnxruntime's (needs a C compiler); two minutes
-#   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino (needs a C compiler); rewrites the table of docs/int8.md; three minutes
-#   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program; rewrites a table of docs/performance.md; a minute
-#   make bench-boards    memory of three networks as C on a Cortex-M7 and M55, run under qemu (needs arm-none-eabi-gcc and qemu-system-arm); rewrites a table of docs/boards.md; three minutes
-#   make bench-profile   frames of six networks, predicted from phases at other slab heights; rewrites a table of docs/devices.md
-#   make bench-analysis  exact analysis of growing graphs beside recorded times of SDF3 and Kiter; rewrites tables and a plot of docs/sdf3.md; half an hour
-#   make bench-recompute memory of three networks for computing some columns twice, beside what msf-CNN published; rewrites a table of docs/tradeoffs.md; ten minutes
-#   make bench-front     every plan of the fronts of four networks, predicted and measured; rewrites a table of docs/tradeoffs.md; five minutes
-#   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
-#   make bench-int8-memory  int8 arenas of the zoo beside float's and beside published rivals; rewrites a table of docs/memory.md; half an hour
-#   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured; rewrites a table of docs/formats.md; five minutes
-#   make bench-requests  requests of several images of six networks in one memory, by every way, beside rows alone and onnxruntime; rewrites tables of docs/requests.md; an hour
-#   make bench-quality   what int8, mixed, int16 and float16 do to trained networks that you have: ARGS="--recogniser F --detector F --classifier F --write"; half an hour
-#   make bench-sweep     200 points, killed and started again, and on one and two Dask workers; rewrites a table of docs/sweeps.md; ten minutes
-#   make docs            executes the commands and examples of README.md and of the guide in docs/ and writes their output; rewrites docs/operators.md, the tables and pictures of docs/paper.md, docs/paper003.md, docs/batches.md and docs/sdf3.md, and the pictures of the guide
+#   make demo            detects faces in a photograph in a fraction of the memory, and writes out/faces.png
+#   make test            runs all tests; ARGS="-k conv -x" is handed to pytest
+#   make lint            checks lint, formatting and types
+#   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
+#   make test-zoo        compares every network of the zoo at its published size with onnxruntime; minutes
 #   make clean           removes .venv, out and caches
+# Benchmarks rewrite tables of the page that is named; most need a C compiler:
+#   make bench           time and memory of a frame in numpy, compared with onnxruntime: docs/performance.md
+#   make bench-speed     time and memory of native code, compared with onnxruntime, openvino and ncnn: docs/performance.md, README.md; ten minutes
+#   make bench-memory    everything alive in a frame, counted under malloc, compared with onnxruntime: docs/memory.md, README.md; minutes
+#   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino: docs/int8.md; three minutes
+#   make bench-kernels   native kernels as shares of this machine's peak, compared with onnxruntime; two minutes
+#   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program: docs/performance.md; a minute
+#   make bench-requests  requests of several images of six networks in one memory, by every algorithm: docs/requests.md; an hour
+#   make bench-front     every plan of the Pareto fronts of four networks, predicted and measured: docs/tradeoffs.md; five minutes
+#   make bench-recompute memory of three networks with recomputation, compared with msf-CNN's published figures: docs/tradeoffs.md; ten minutes
+#   make bench-profile   frames of six networks, predicted from phases at other slab heights: docs/devices.md
+#   make bench-latency   networks in stored formats, and in those chosen within a time, predicted and measured: docs/formats.md; five minutes
+#   make bench-quality   quality of trained networks that you have: docs/formats.md; ARGS="--recogniser F --detector F --classifier F --write"; half an hour
+#   make bench-int8-memory  int8 arenas of the zoo, compared with float's and with published figures: docs/memory.md; half an hour
+#   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
+#   make bench-boards    memory of three networks as C on a Cortex-M7 and M55 under qemu (arm-none-eabi-gcc, qemu-system-arm): docs/boards.md; three minutes
+#   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
+#   make bench-sweep     200 points, interrupted and continued, and on one and two Dask workers: docs/sweeps.md; ten minutes
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
 # so that a second call starts at once and an interrupted one goes on where it stopped.
 
