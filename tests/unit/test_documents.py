@@ -28,6 +28,7 @@ from csdfgen.planning.plan import FIGURES
 from sdf3_bridge.tools import find_kiter, find_sdf3
 from tests import documents
 from tests.operators_page import HEADING, PAGE
+from tests.unit.test_import_arrows import ARROWS, room
 
 GUIDE = documents.ROOT / "docs"
 NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
@@ -103,6 +104,44 @@ def test_every_page_is_in_the_index_and_begins_with_what_it_is_for() -> None:
     ):
         opening = (GUIDE / name).read_text().split("\n\n")[1]
         assert opening.startswith(("After this page you can ", "On this page you can ")), name
+
+
+def test_the_table_of_packages_has_all_of_them_and_each_above_those_that_it_imports() -> None:
+    table = (
+        (GUIDE / "how-it-works.md")
+        .read_text()
+        .partition("| package | task |")[2]
+        .partition("\n\n")[0]
+    )
+    rows = [re.findall(r"`([\w.]+)`", line.split("|")[1]) for line in table.splitlines()[2:]]
+    order: dict[str, int] = {}
+    for number, names in enumerate(rows):
+        for name in names:
+            order.setdefault(room(f"{name}.__init__" if is_package(name) else name), number)
+    assert order.keys() == {*ARROWS, "top"}
+    wrong = [(a, b) for a, targets in ARROWS.items() for b in targets if order[a] >= order[b]]
+    assert wrong == []
+
+
+def is_package(name: str) -> bool:
+    return documents.ROOT.joinpath(*name.split("."), "__init__.py").is_file()
+
+
+def test_files_and_functions_of_the_guide_exist() -> None:
+    """As "`csdfgen/goals/choice.py` (`plan`)", or the file alone."""
+    text = (GUIDE / "how-it-works.md").read_text()
+    named = re.findall(
+        r"`((?:csdfgen|runtime|schedules|tests)/[\w/]+\.py)`(?:,?\s+\(?`(\w+)`)?", text
+    )
+    assert len(named) > 15
+    for path, name in named:
+        source = (documents.ROOT / path).read_text()
+        assert not name or re.search(
+            rf"^(?:def|class) {name}\b|^{name}\b.* = ", source, re.MULTILINE
+        ), (
+            path,
+            name,
+        )
 
 
 def test_the_reference_has_every_public_name() -> None:
