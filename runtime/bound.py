@@ -82,6 +82,7 @@ class BoundProgram:
             (port.name, port.image, port.output): number
             for number, port in enumerate(self.program.ports)
         }
+        self._constants = kernels.upload(self.program.constants)
         self._bind(memory or kernels.allocate(guarded(self.program.pools)))
 
     @property
@@ -93,7 +94,7 @@ class BoundProgram:
 
     def _bind(self, memory: Storage) -> None:
         self._memory, self._looks = memory, _Looks(memory)
-        self._bound = self._kernels.bind(self.program, memory)
+        self._bound = self._kernels.bind(self.program, memory, self._constants)
         self._cut: dict[tuple[int, bool], list[Runs]] = {}
         self._held: list[Callable[[], bool]] = []
 
@@ -120,6 +121,7 @@ class BoundProgram:
                     run()
                 if progress is not None:
                     progress(min(self.firings, number * size), self.firings)
+            self._bound.wait()
         finally:
             self._looks.sink = None
 
@@ -130,6 +132,7 @@ class BoundProgram:
         for runs in per_firing:
             for run in runs:
                 run()
+            self._bound.wait()
             times.append(clock())
         return times
 

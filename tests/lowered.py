@@ -57,7 +57,8 @@ def bound_step(
 
 def prepared(kernels: Backend, made: Lowered, storage: Storage) -> Callable[[], None]:
     """What runs all instructions, in their order."""
-    return kernels.bind(made, storage).prepared(range(len(made.instructions)))
+    bound = kernels.bind(made, storage, kernels.upload(made.constants))
+    return bound.prepared(range(len(made.instructions)))
 
 
 def shared_kernels(program: Code, threads: int) -> set[str]:

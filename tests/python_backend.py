@@ -485,7 +485,11 @@ class PythonKernels:
         """Arrays of bytes."""
         return allocated(pools, shrinks=shrinks)
 
-    def bind(self, program: Code, memory: HostMemory) -> _Bound:
+    def upload(self, constants: Constants) -> Constants:
+        """Steps have theirs."""
+        return constants
+
+    def bind(self, program: Code, memory: HostMemory, constants: Constants) -> _Bound:
         """One call for each image and layer, and one that takes sums into an output apart."""
         return _Bound(program, memory)
 
@@ -498,7 +502,8 @@ class _Bound:
 
     def __init__(self, program: Code, memory: HostMemory) -> None:
         moving = [one for one in program.instructions if one.kernel != _STEP]
-        self._moves = NumpyBound(replace(program, instructions=tuple(moving)), memory)  # type: ignore[type-var]
+        code = replace(program, instructions=tuple(moving))
+        self._moves = NumpyBound(code, memory, program.constants)  # type: ignore[type-var]
         self._runs: list[Callable[[], None]] = []
         moved = 0
         for one in program.instructions:
@@ -511,6 +516,9 @@ class _Bound:
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         self._moves.open(port, array)
+
+    def wait(self) -> None:
+        """What was started has ended."""
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         runs = [self._runs[number] for number in numbers]

@@ -42,7 +42,8 @@ class _Server:
         self.memories[memory].write(view, rows)
 
     def bind(self, program: bytes, memory: int) -> int:
-        self.programs.append(NUMPY.bind(read_program(BytesIO(program)), self.memories[memory]))
+        frame = read_program(BytesIO(program))
+        self.programs.append(NUMPY.bind(frame, self.memories[memory], frame.constants))
         return len(self.programs) - 1
 
     def prepare(self, program: int, numbers: Sequence[int]) -> int:
@@ -120,6 +121,9 @@ class _Program:
 
         return run
 
+    def wait(self) -> None:
+        """Each answer is that of what has ended."""
+
 
 class RemoteBackend(NumpyKernels):
     """Numpy in another process, which ends with this value."""
@@ -142,5 +146,5 @@ class RemoteBackend(NumpyKernels):
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> _Memory:  # type: ignore[override]
         return _Memory(self._ask, pools)
 
-    def bind(self, program: Code, memory: _Memory) -> _Program:  # type: ignore[override]
+    def bind(self, program: Code, memory: _Memory, constants: Any) -> _Program:  # type: ignore[override]
         return _Program(self._ask, program, memory)

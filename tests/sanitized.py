@@ -68,8 +68,8 @@ class Guarded(NativeKernels):
             self._steps.update(dict.fromkeys(made, step))
         return made
 
-    def bind(self, program: Code, memory: HostMemory) -> NativeBound:
-        bound = super().bind(program, memory)
+    def bind(self, program: Code, memory: HostMemory, constants: Constants) -> NativeBound:
+        bound = super().bind(program, memory, constants)
         plain = bound.prepared
 
         def prepared(numbers: Sequence[int]) -> Callable[[], None]:

@@ -204,7 +204,12 @@ class Bound(Protocol):
         """The array of the frames to come, its axes in ONNX order; None: nothing is moved."""
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
-        """What runs instructions of the program, by their numbers, one after the other, and has ended when it returns."""
+        """What starts instructions of the program, by their numbers, one after the other, behind all that were started
+        before.
+        """
+
+    def wait(self) -> None:
+        """Return when all that was started has ended: memory and the arrays of ports may then be looked at."""
 
 
 class Code(Protocol):
@@ -290,8 +295,11 @@ class Backend(Protocol):
         the system.
         """
 
-    def bind(self, program: Code, memory: Any) -> Bound:
-        """A program in memory that this backend has allocated, its constants uploaded."""
+    def upload(self, constants: Constants) -> Any:
+        """Constants where instructions can read them, once for all memories of a program."""
+
+    def bind(self, program: Code, memory: Any, constants: Any) -> Bound:
+        """A program in memory that this backend has allocated. constants: the program's, uploaded."""
 
 
 def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:

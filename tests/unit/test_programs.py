@@ -39,11 +39,12 @@ import numpy as np
 from csdfgen.lowering.program_file import read_program
 from csdfgen.backends.registry import kernels_of
 kernels, frame = kernels_of(sys.argv[1]), read_program("program.zip")
-bound = kernels.bind(frame, kernels.allocate(frame.pools))
+bound = kernels.bind(frame, kernels.allocate(frame.pools), kernels.upload(frame.constants))
 arrays = dict(np.load("given.npz"))
 for number, port in enumerate(frame.ports):
     bound.open(number, arrays[port.name])
 bound.prepared(frame.order)()
+bound.wait()
 np.savez("made.npz", **arrays)
 """
 

@@ -138,9 +138,13 @@ class NativeKernels:
         """See `Backend.allocate`."""
         return allocated(pools, shrinks=shrinks)
 
-    def bind(self, program: Code, memory: HostMemory) -> NativeBound:
+    def upload(self, constants: Constants) -> Constants:
+        """See `Backend.upload`: they are read where they are."""
+        return constants
+
+    def bind(self, program: Code, memory: HostMemory, constants: Constants) -> NativeBound:
         """See `Backend.bind`."""
-        return NativeBound(self._library, program, memory, self._team)
+        return NativeBound(self._library, program, memory, constants, self._team)
 
 
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:

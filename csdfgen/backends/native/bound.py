@@ -41,10 +41,14 @@ class NativeBound:
     """A program in arrays of this process, see `Bound`. team: threads that share it."""
 
     def __init__(
-        self, library: Library, program: Code, memory: HostMemory, team: Team | None = None
+        self,
+        library: Library,
+        program: Code,
+        memory: HostMemory,
+        constants: Constants,
+        team: Team | None = None,
     ) -> None:
         self._library, self._team, self._memory = library, team, memory
-        constants = program.constants
         threads = 1 if team is None else team.threads
         if team is not None:
             constants = constants.copy()  # parts of steps have tables of their own
@@ -62,7 +66,7 @@ class NativeBound:
             if library.has(some[0].kernel):
                 native += some
             else:
-                self._numpy[number] = [called(one, memory, program.constants) for one in some]
+                self._numpy[number] = [called(one, memory, constants) for one in some]
             self._first[number + 1] = len(native)
         self._records = addresses.records(native, library)
         if self._numpy:
@@ -102,6 +106,9 @@ class NativeBound:
                 function(*arguments)
 
         return run
+
+    def wait(self) -> None:
+        """See `Bound.wait`: what was started has ended."""
 
     def _chained(self, numbers: Sequence[int]) -> Call:
         """One call for instructions of native code that follow each other."""

@@ -134,9 +134,13 @@ class NumpyKernels:
         """See `Backend.allocate`."""
         return allocated(pools, shrinks=shrinks)
 
-    def bind(self, program: Code, memory: HostMemory) -> NumpyBound:
+    def upload(self, constants: Constants) -> Constants:
+        """See `Backend.upload`: they are read where they are."""
+        return constants
+
+    def bind(self, program: Code, memory: HostMemory, constants: Constants) -> NumpyBound:
         """See `Backend.bind`."""
-        return NumpyBound(program, memory, self._threads)
+        return NumpyBound(program, memory, constants, self._threads)
 
     def _fitted(self, step: Step, memory: Memory, block: np.ndarray) -> list[Call]:
         """The calls of a step, or of its halves one after the other if they take more than there is."""

@@ -31,14 +31,16 @@ def moves(move: Move) -> list[Instruction]:
 class NumpyBound:
     """A program in arrays of this process, see `Bound`. threads: of BLAS libraries while it runs."""
 
-    def __init__(self, program: Code, memory: HostMemory, threads: int = 1) -> None:
+    def __init__(
+        self, program: Code, memory: HostMemory, constants: Constants, threads: int = 1
+    ) -> None:
         self._threads, self._forms = threads, program.ports
         self._ports: list[np.ndarray | None] = [None] * len(program.ports)
         BLAS.join(self)
         self._calls: list[Call] = [
-            self._moved(one, memory, program.constants)
+            self._moved(one, memory, constants)
             if one.kernel in (_TAKE, _GIVE)
-            else called(one, memory, program.constants)
+            else called(one, memory, constants)
             for one in program.instructions
         ]
 
@@ -49,6 +51,9 @@ class NumpyBound:
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
         return partial(call_all, [self._calls[number] for number in numbers], self._threads)
+
+    def wait(self) -> None:
+        """See `Bound.wait`: what was started has ended."""
 
     def _moved(self, made: Instruction, memory: HostMemory, constants: Constants) -> Call:
         port, starts, array = made.fields
