@@ -76,18 +76,18 @@ class Measured:
 
 
 def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]:
-    """Seconds of functions called in turn, so that a busy machine slows all alike; in another order each time,
-    as what ran before leaves its own data in the caches.
+    """Seconds of functions called in turn, so that a busy machine slows all alike; in another order each time, and each
+    one twice, the second time on the clock: in a loop of its own it finds its data in the caches, too.
     """
     times: list[list[float]] = [[] for _ in functions]
     order, chance = list(range(len(functions))), random.Random(0)
-    for number in range(repeats + 1):
+    for _ in range(repeats):
         chance.shuffle(order)
         for one in order:
+            functions[one]()
             start = time.thread_time()
             functions[one]()
-            if number:  # the first is for the caches
-                times[one].append(time.thread_time() - start)
+            times[one].append(time.thread_time() - start)
     return [statistics.median(seconds) for seconds in times]
 
 
