@@ -58,6 +58,11 @@ def test_a_numpy_frame_has_the_threads_that_it_was_compiled_for() -> None:
         assert blas_threads() == {3}, "a number that the caller sets between frames holds"
     programs.clear()
     assert blas_threads() == before
+    with threadpool_limits(3, user_api="blas"):
+        programs[2] = runtime.compile(plan, threads=2)
+        programs[2](zeros(plan))
+    programs.clear()
+    assert blas_threads() == before, "what the caller has restored stays"
 
 
 def test_frames_set_neither_blas_threads_nor_error_states(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,7 +76,7 @@ def test_frames_set_neither_blas_threads_nor_error_states(monkeypatch: pytest.Mo
         raise AssertionError(f"set in a frame: {arguments}, {named}")
 
     for owner, name in [
-        (np, "seterr"), (np, "setbufsize"), (np, "errstate"), (ThreadpoolController, "limit"),
+        (np, "seterr"), (np, "setbufsize"), (np, "errstate"), (ThreadpoolController, "select"),
     ]:  # fmt: skip
         monkeypatch.setattr(owner, name, refuse)
     for plan, program in zip(plans, programs, strict=True):

@@ -53,7 +53,7 @@ class _BlasThreads:
     def __init__(self) -> None:
         self.now = 0
         self._programs = 0
-        self._before: Any = None
+        self._before: list[tuple[Any, int]] = []
         self.after_fork()
 
     def after_fork(self) -> None:
@@ -62,7 +62,9 @@ class _BlasThreads:
         self._lock = threading.RLock()
 
     def join(self, program: object) -> None:
-        """Restore the number of before when this program and all others that joined are gone."""
+        """Restore the number of before when this program and all others that joined are gone, unless the
+        caller has set another one meanwhile.
+        """
         with self._lock:
             self._programs += 1
         weakref.finalize(program, self._leave).atexit = False
@@ -72,16 +74,21 @@ class _BlasThreads:
         from threadpoolctl import ThreadpoolController
 
         with self._lock:
-            limits = ThreadpoolController().limit(limits=threads, user_api="blas")
-            self._before = self._before or limits
+            if not self._before:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+            for library, _ in self._before:
+                library.set_num_threads(threads)
             self.now = threads
 
     def _leave(self) -> None:
         with self._lock:
             self._programs -= 1
-            if not self._programs and self._before is not None:
-                self._before.restore_original_limits()
-                self._before, self.now = None, 0
+            if not self._programs:
+                for library, number in self._before:
+                    if library.num_threads == self.now:
+                        library.set_num_threads(number)
+                self._before, self.now = [], 0
 
 
 BLAS = _BlasThreads()
