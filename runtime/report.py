@@ -19,7 +19,6 @@ import numpy as np
 import runtime
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.model.describe import html_table, mebibytes, one_line
-from csdfgen.model.network import Network, Output
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
@@ -181,7 +180,7 @@ def measure(
         threads=threads,
         repeat=repeat,
         firings=program.firings,
-        outputs={output.name: _form(output, plan.network) for output in plan.network.outputs},
+        outputs={one.name: plan.network.whole_form(one) for one in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
     ), outputs
@@ -189,14 +188,6 @@ def measure(
 
 def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
     """Rows that are not used."""
-
-
-def _form(output: Output, network: Network) -> tuple[tuple[int, ...], str]:
-    """Shape and type of an output of all images."""
-    if output.tensor is not None:
-        return network.whole_shape(output.tensor), output.tensor.dtype
-    assert output.constant is not None
-    return output.constant.shape, output.constant.dtype.name
 
 
 def compare_with_reference(

@@ -46,7 +46,7 @@ class _End:
 
     name: str
     shape: Shape
-    dtype: np.dtype
+    dtype: str
     constant: np.ndarray | None = None
 
 
@@ -84,16 +84,9 @@ class Executable:
         self._lends = bool(bound.results) and memory is None
         network = plan.network
         self._inputs = [
-            _End(one.name, network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs
+            _End(one.name, network.whole_shape(one), one.dtype) for one in network.inputs
         ]
-        self._outputs = []
-        for one in network.outputs:
-            if one.constant is not None:
-                end = _End(one.name, one.constant.shape, one.constant.dtype, one.constant)
-            else:
-                assert one.tensor is not None
-                end = _End(one.name, network.whole_shape(one.tensor), np.dtype(one.tensor.dtype))
-            self._outputs.append(end)
+        self._outputs = [_End(o.name, *network.whole_form(o), o.constant) for o in network.outputs]
         self._turn = Turn()
 
     def __repr__(self) -> str:

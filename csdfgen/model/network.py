@@ -266,6 +266,13 @@ class Network(Pickled):
         """The shape of an input or an output with all images of the batch."""
         return tensor.shape if self.batch == 1 else (self.batch, *tensor.shape[1:])
 
+    def whole_form(self, output: Output) -> tuple[Shape, str]:
+        """The shape and the dtype of an output with all images of the batch."""
+        if output.tensor is not None:
+            return self.whole_shape(output.tensor), output.tensor.dtype
+        assert output.constant is not None
+        return output.constant.shape, output.constant.dtype.name
+
     @cached_property
     def tensors(self) -> Mapping[str, Tensor]:
         """Every activation tensor by name: inputs first, then in layer order."""
