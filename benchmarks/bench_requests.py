@@ -302,7 +302,7 @@ def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
                 if way in there and other in there:
                     ratio = there[way].measured / there[other].measured
                     if ratio > worst:
-                        worst, short = ratio, f"{way} of {name} in {budget}, beside {other}"
+                        worst, short = ratio, f"{way} of {name} in {budget}, compared with {other}"
     off = [
         abs(one.predicted / one.measured - 1)
         for one in found
@@ -310,10 +310,11 @@ def _said(found: Sequence[Result], backend: str) -> Iterator[str]:
     ]
     search = max(one.search for one in found if one.way in (JOINT, IN_TIME))
     yield (
-        f"{IMAGES} images, ms an image. Of all budgets, the slowest of joint and vbs beside the others takes "
-        f"{worst:.2f} times as long ({short}). Predicted and measured times of joint in {ARENAS:g} arenas are "
-        f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s. Of a latency "
-        f"the smallest plan takes at most {max(one.used for one in found if one.latency):.2f}."
+        f"{IMAGES} images, ms an image. Over all budgets, joint and vbs take at most "
+        f"{worst:.2f} times as long as another algorithm ({short}). "
+        f"Predicted and measured times of joint in {ARENAS:g} arenas are "
+        f"{100 * statistics.median(off):.0f} % apart in the median; the longest search took {search:.0f} s. The smallest "
+        f"plans within a latency take at most {max(one.used for one in found if one.latency):.2f} of it."
     )
     yield ""
     yield f"One thread, {backend}, medians of plans in turn; {machine('onnxruntime')}."

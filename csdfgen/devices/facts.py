@@ -34,7 +34,7 @@ __all__ = [
     "tegrastats",
 ]
 
-NOT_TOLD = "not told by the system"
+NOT_TOLD = "not reported by the system"
 
 _TEGRASTATS_SECONDS = 5.0
 _BOARD_NAMES = (

@@ -335,7 +335,9 @@ def _beside(plan: Plan, beside: Beside | None) -> Markup:
             "section", title, element("p", "Nothing was measured for this page (--no-measure).")
         )
     theirs = beside.theirs
-    grown = "not told by the system" if beside.their_bytes is None else binary(beside.their_bytes)
+    grown = (
+        "not reported by the system" if beside.their_bytes is None else binary(beside.their_bytes)
+    )
     if beside.refused:
         grown = "-"
     rows = [
