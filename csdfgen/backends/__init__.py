@@ -1,1 +1,13 @@
-"""Who computes? The backends, each in a folder of its own, and the registry of their names."""
+"""Who computes? The backends, each in a folder of its own, and the registry that makes them."""
+
+from types import MappingProxyType
+
+__all__ = ["FOLDERS"]
+
+FOLDERS = MappingProxyType(
+    {
+        "native": "csdfgen.backends.native",
+        "numpy": "csdfgen.backends.numpy",
+    }
+)
+"""Names of backends -> their folders, the fastest first; the last one is there on every machine."""

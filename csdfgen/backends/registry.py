@@ -1,6 +1,6 @@
 """Which backend computes? One by its name, and what "auto" stands for on this machine.
 
-A backend is a folder here, whose module `backend` has a function `backend` that makes it, and a line in `_FOLDERS`.
+A backend is a folder here, whose module `backend` has a function `backend` that makes it, and a line in `FOLDERS`.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import logging
 from functools import cache, lru_cache
 from importlib import import_module
 
+from csdfgen.backends import FOLDERS
 from csdfgen.errors import InputError, ToolError, option
 from csdfgen.model.options import PlanOptions
 from csdfgen.program.steps import Backend
@@ -17,16 +18,10 @@ __all__ = ["AUTO", "BACKENDS", "kernels_for", "kernels_of", "settled"]
 
 _LOG = logging.getLogger(__name__)
 
-_FOLDERS = {
-    "native": "csdfgen.backends.native",
-    "numpy": "csdfgen.backends.numpy",
-}
-"""Names of backends -> their folders, the fastest first; the last one is always there."""
-
 AUTO = "auto"
 """The fastest backend that there is."""
 
-BACKENDS = (AUTO, *_FOLDERS)
+BACKENDS = (AUTO, *FOLDERS)
 """Names of backends."""
 
 
@@ -60,7 +55,7 @@ def settled(backend: str) -> str:
 @cache
 def _fastest() -> str:
     """What "auto" stands for; logged once."""
-    *first, last = _FOLDERS
+    *first, last = FOLDERS
     for name in first:
         try:
             found = _made(name, exact=False, fallback=False, ways="")
@@ -78,6 +73,6 @@ def _fastest() -> str:
 @lru_cache(maxsize=64)
 def _made(name: str, exact: bool, fallback: bool, ways: str) -> Backend:
     """One backend of each kind: what it loads stays loaded, and plans remember what it declared."""
-    make = import_module(f"{_FOLDERS[name]}.backend").backend
+    make = import_module(f"{FOLDERS[name]}.backend").backend
     found: Backend = make(exact=exact, fallback=fallback, ways=ways)
     return found

@@ -20,6 +20,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar
 
+from csdfgen.backends import FOLDERS
 from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, quoted
 from csdfgen.model import kinds
@@ -218,7 +219,7 @@ class PlanOptions:
     )
     backend: str = _declared(
         "numpy",
-        word("auto", "native", "numpy"),
+        word("auto", *FOLDERS),
         "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this machine, "
         "faster and with less scratch; auto: native where there is a C compiler.",
         panel=GOALS,
