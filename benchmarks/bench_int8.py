@@ -1,7 +1,7 @@
 """How long does a frame of an int8 network take, compared with float and with others' int8? `make bench-int8`.
 
-Networks of the zoo at their published sizes, made int8 by onnxruntime's own tool: uint8 activations and int8 weights,
-as `csdfgen quantize` writes them (QDQ, a scale for each channel of the weights). onnxruntime runs the fastest of four
+Networks of the zoo at their published sizes, made int8 by onnxruntime's own tool: uint8 activations and int8 weights
+(QDQ, a scale for each channel of the weights). onnxruntime runs the fastest of four
 forms of the network (QDQ and QOperator, a scale for each channel and for each tensor), openvino, where it is
 installed, the faster one of the two in QDQ; int8 activations are in none of them, which take onnxruntime ten times as
 long on x86. One thread each, thread time, frames in turn in one process, medians. Outputs are onnxruntime's to the
