@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.backends.native import backends, families, strided
+from csdfgen.backends import registry
+from csdfgen.backends.native import families, strided
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
@@ -20,6 +21,7 @@ from csdfgen.backends.registry import kernels_of, settled
 from csdfgen.errors import InputError, PlanError, ToolError
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
 from tests.builder import Graph, reference
@@ -171,15 +173,19 @@ def test_backends_by_name(
     with pytest.raises(InputError, match="backend='fpga': not one of auto, native, numpy"):
         kernels_of("fpga")
 
-    def missing(exact: bool, fallback: bool, ways: str) -> None:
-        raise ToolError("no C compiler")
+    made = registry._made
 
-    monkeypatch.setattr(backends, "_native", missing)
-    backends._fastest.cache_clear()
+    def missing(name: str, exact: bool, fallback: bool, ways: str) -> Backend:
+        if name == "native":
+            raise ToolError("no C compiler")
+        return made(name, exact=exact, fallback=fallback, ways=ways)
+
+    monkeypatch.setattr(registry, "_made", missing)
+    registry._fastest.cache_clear()
     try:
         assert settled("auto") == "numpy" and kernels_of("auto").name == "numpy"
     finally:
-        backends._fastest.cache_clear()
+        registry._fastest.cache_clear()
     assert [record.getMessage() for record in caplog.records] == [
         "no C compiler; numpy computes instead, two to four times slower (backend='numpy' says that this is meant)"
     ]

@@ -55,7 +55,7 @@ def _workspaces(layer: Layer) -> dict[tuple[Any, ...], int]:
 class NumpyKernels:
     """The numpy backend. Weights are packed once for each layer, and live as long as the layer.
 
-    threads: of BLAS libraries (`numpy_settings`); those of numpy are one.
+    threads: of BLAS libraries (`settings`); those of numpy are one.
     """
 
     name = "numpy"
