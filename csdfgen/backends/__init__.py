@@ -10,4 +10,4 @@ FOLDERS = MappingProxyType(
         "numpy": "csdfgen.backends.numpy",
     }
 )
-"""Names of backends -> their folders, the fastest first; the last one is there on every machine."""
+"""Names of backends -> their folders, the first that a machine can have is the default."""

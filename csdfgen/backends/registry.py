@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from functools import cache, lru_cache
 from importlib import import_module
+from itertools import pairwise
 
 from csdfgen.backends import FOLDERS
 from csdfgen.errors import InputError, ToolError, option
@@ -55,19 +56,20 @@ def settled(backend: str) -> str:
 @cache
 def _fastest() -> str:
     """What "auto" stands for; logged once."""
-    *first, last = FOLDERS
-    for name in first:
+    for name, other in pairwise((*FOLDERS, None)):
         try:
             found = _made(name, exact=False, fallback=False, ways="")
         except ToolError as error:
+            if other is None:
+                raise
             _LOG.warning(
                 "%s; %s computes instead, two to four times slower (%s says that this is meant)",
-                error, last, option("backend", last),
+                error, other, option("backend", other),
             )  # fmt: skip
         else:
             _LOG.info("%s code computes (%s)", name, found.code)
             return name
-    return last
+    raise AssertionError("there is no backend")
 
 
 @lru_cache(maxsize=64)
