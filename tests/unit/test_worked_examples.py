@@ -33,3 +33,23 @@ def test_a_native_kernel(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", example("Add a native kernel"))
     assert len(tree.files) == 3
     assert "kernels/greater.c" in tree.run(NATIVE_KERNEL, str(tmp_path / "net")).split()
+
+
+BACKEND = """
+import numpy as np
+import csdfgen, runtime
+from csdfgen.backends.counting.backend import COUNTS
+
+network = csdfgen.load("zoo:lenet5")
+x = np.ones(network.inputs[0].shape, np.float32)
+(wanted,) = runtime.compile(csdfgen.plan(network, backend="numpy"))(x).values()
+(got,) = runtime.compile(csdfgen.plan(network, backend="counting"))(x).values()
+assert (got == wanted).all()
+print(*COUNTS)
+"""
+
+
+def test_a_backend(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree", example("Add a backend"))
+    assert len(tree.files) == 3  # a line with its name, and the folder
+    assert "matmul" in tree.run(BACKEND).split()
