@@ -14,9 +14,8 @@ from csdfgen.charts.footprint import Footprint, Layer, Owner
 from csdfgen.charts.memory import small_memory_chart
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Buffer
-from csdfgen.planning.lifetimes import times_of
+from csdfgen.planning.lifetimes import times_of, whole_layers
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.whole_layers import whole_layers
 
 __all__ = ["footprint", "notebook_chart"]
 

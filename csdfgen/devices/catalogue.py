@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
+from functools import cache
 from importlib import resources
 from pathlib import Path
 
@@ -21,6 +22,7 @@ HOST_FILE = Path("host.toml")
 _DATA = "data"
 
 
+@cache
 def device_names() -> tuple[str, ...]:
     """Names of the shipped profiles; `host` is not among them, it is made by `csdfgen profile`."""
     folder = resources.files(__package__) / _DATA
@@ -57,5 +59,11 @@ def device(name: str) -> DeviceProfile:
             else f"known: {', '.join((*known, HOST))}, or a .toml file"
         )
         raise InputError(f"is no device that csdfgen knows; {said}", where=name)
+    return _shipped(name)
+
+
+@cache
+def _shipped(name: str) -> DeviceProfile:
+    """A profile that csdfgen ships, read once."""
     data = (resources.files(__package__) / _DATA / f"{name}.toml").read_bytes()
     return profile_from_toml(data, f"{name}.toml")

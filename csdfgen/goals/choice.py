@@ -22,23 +22,22 @@ from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.balance import few_phases, raised
 from csdfgen.goals.batching.choice import of_requests, plan_for_request
 from csdfgen.goals.batching.tables import tabled
 from csdfgen.goals.facts import holders_said
-from csdfgen.goals.heights import Predicted
-from csdfgen.goals.results import with_result
+from csdfgen.goals.heights import Predicted, few_phases, predicting, raised
 from csdfgen.goals.search import Planner, Point, Progress, Search
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import shown_size, shown_time, size_of
+from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import Prepared, prepare, recomputing
 from csdfgen.planning.replacing import in_memories
 from csdfgen.program.steps import Backend
-from csdfgen.tuning.use import predicting, tuned
+from csdfgen.tuning.use import tuned
 
 __all__ = [
     "check_together",
@@ -51,9 +50,15 @@ __all__ = [
     "profile_for",
     "table_of",
     "usual",
+    "with_result",
 ]
 
 _LOG = logging.getLogger(__name__)
+
+_LARGE = 1 / 64
+"""Part of what whole layers take from which on outputs are large: plans take a tenth of whole layers
+or less, of which that is a sixth.
+"""
 
 _INTERRUPTED = "interrupted"
 """How a note of a search that was broken off begins."""
@@ -191,9 +196,9 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
     """The network, for all plans that are tried."""
     options = with_result(network, options)
     prepared = recomputing(prepare(network, options, kernels or kernels_for(options)))
-    asked = tuned(prepared)
-    if asked.ways == options.ways:
+    if not options.tuning:
         return prepared
+    asked = tuned(prepared)
     return replace(prepared, options=asked, kernels=kernels or kernels_for(asked))
 
 
@@ -284,6 +289,25 @@ def profile_for(options: PlanOptions) -> DeviceProfile:
     return predicting(options, kernels_for(options))
 
 
+def with_result(network: Network, options: PlanOptions) -> PlanOptions:
+    """The options with what becomes of outputs settled, which is in the arena where that saves much.
+
+    Outputs that are in the arena need no array beside it, and until their rows come, others are stored there. The
+    caller may keep them: they then stay as they are, and the program goes on with another arena. For the few
+    scores of a classifier that is not worth it.
+    """
+    if options.result != "auto":
+        return options
+    large = isinstance(network, Network) and _are_large(network)
+    fits = large and network.batch == options.frames == 1
+    apart = options.fast or options.tiles or options.recompute > 1
+    return replace(options, result="arena" if fits and not apart else "stored")
+
+
+def _are_large(network: Network) -> bool:
+    return network.output_bytes >= _LARGE * whole_layer_live(network)
+
+
 # What is asked ----------------------------------------------------------------------------------
 
 
@@ -352,7 +376,6 @@ def _cut_once(options: PlanOptions) -> bool:
 
 def check_together(options: PlanOptions) -> None:
     """Raises InputError for wishes that contradict each other."""
-    goal = option("goal", options.goal)
     if options.latency and not (options.device or options.tuning):
         raise InputError(
             f"{option('latency')} is the time on a device; name it with {option('device')} "
@@ -368,12 +391,12 @@ def check_together(options: PlanOptions) -> None:
         )
     if options.memory and options.goal == "memory":
         raise InputError(
-            f"{goal} asks for the least memory, {option('memory')} for the fastest plan within it; "
+            f"{option('goal', options.goal)} asks for the least memory, {option('memory')} for the fastest plan within it; "
             "leave one of them out"
         )
     if options.latency and options.goal == "speed":
         raise InputError(
-            f"{goal} asks for the least time, {option('latency')} for the smallest plan within it; "
+            f"{option('goal', options.goal)} asks for the least time, {option('latency')} for the smallest plan within it; "
             "leave one of them out"
         )
 

@@ -5,21 +5,47 @@ A slab of h rows takes time (launches, weights fetched again) and holds bytes (t
 reads and writes). At a price of p seconds a byte, every layer takes the height with the least time +
 p * bytes, each on its own. All prices from dear to cheap give a ladder of heights: from one row to
 whole layers, at each step some layer is taller. Plans are made of a few steps of it.
+
+The default raises some layers above the heights of `auto` (`raised`), which gives every layer about 64 output
+pixels a phase. Large weights come into the caches again for every slab. A layer that is taller on a rung of the
+ladder than at `auto`, and faster, takes the height of the rung; all others keep theirs. Of some rungs the one with
+the least bytes * seconds^2 is taken, where bytes are lower bounds of peaks: they take a fraction of a plan's time,
+and plans reach them within a few percent.
+
+Where so much is alive that rows have left the near caches when they are read again, few phases are compared too
+(`few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four. That
+does not follow from any layer alone, so whole plans are compared.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import check_costs, input_key, layer_time
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.phases.conversion import ActorWork, Conversion
-from csdfgen.phases.heights import RowSpec, slab_heights
-from csdfgen.planning.prepared import Prepared
+from csdfgen.model.options import PlanOptions
+from csdfgen.phases.conversion import ActorWork, Conversion, Read
+from csdfgen.phases.heights import RowSpec, layer_height, slab_heights
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.prepared import Phased, Prepared
+from csdfgen.program.steps import Backend
+from csdfgen.tuning.use import tuned_profile_of
 
-__all__ = ["Choice", "Heights", "Predicted", "Rung", "heights_of", "seconds_of"]
+__all__ = [
+    "Choice",
+    "FewPhases",
+    "Heights",
+    "Predicted",
+    "Rung",
+    "few_phases",
+    "heights_of",
+    "predicting",
+    "raised",
+    "seconds_of",
+]
 
 _PSEUDO_LAUNCH = 2e-6
 """Seconds that a phase without modelled work is worth here: handing on rows of an input or of a view
@@ -148,6 +174,15 @@ class Heights:
         return self.rung(picks)
 
 
+def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
+    """The profile by which a plan's times are predicted: of the device that is named, of the tuning
+    file, or of the backend. Raises InputError.
+    """
+    if options.tuning and not options.device:
+        return tuned_profile_of(options, device(kernels.profile))
+    return device(options.device or kernels.profile)
+
+
 class Predicted:
     """Seconds of actors of a prepared network on a device: each is predicted once, in whatever plan it is."""
 
@@ -263,3 +298,110 @@ def _bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
             return found
         price, _, at = max(slopes)
         found.append((price, at))
+
+
+# What the default raises --------------------------------------------------------------------------
+
+GROWTHS = (1.05, 1.2)
+"""Bytes, in those of `auto`: the last steps within the one and within the other are compared. What
+memory and time are worth jumps where a map becomes whole, and is best just before.
+"""
+
+TIME = 2.0
+"""How much more a percent of time counts than one of memory."""
+
+FAR = 8 * 2**20
+"""Bytes alive above which what is read again comes from far away."""
+
+FAR_BYTE = 0.06e-9
+"""Seconds to read one from there: about 17 GB/s."""
+
+SLAB = 4
+"""Rows that every phase then has at least."""
+
+GROWTH = 1.25
+"""Bytes that they may take, in those of the plan without."""
+
+GAIN = 0.97
+"""Part of the time that few phases must leave to be worth a plan of their own."""
+
+
+def raised(predicted: Predicted) -> Phased:
+    """The network cut at those heights. Its options have heights of `auto`."""
+    prepared = predicted.prepared
+    usual = prepared.phased()
+    seconds = predicted.frame(usual.conversion)
+    levels = [prepared.options.rows, *heights_of(predicted).levels()]
+    found = {0: (1.0, 1.0, usual)}  # level -> bytes and seconds, in those of `auto`
+
+    def grown(level: int) -> float:
+        if level not in found:
+            phased = prepared.at(levels[level])
+            taken, time = phased.rough_bound, predicted.frame(phased.conversion)
+            found[level] = taken / usual.rough_bound, time / seconds, phased
+        return found[level][0]
+
+    low = 0
+    for growth in GROWTHS:  # memory grows along the ladder, mostly
+        high = len(levels) - 1
+        while low < high:
+            middle = (low + high + 1) // 2
+            low, high = (middle, high) if grown(middle) <= growth else (low, middle - 1)
+    within = [one for one in found.values() if one[0] <= GROWTHS[-1]]
+    return min(within, key=lambda one: one[0] * one[1] ** TIME)[2]
+
+
+@dataclass(frozen=True, slots=True)
+class FewPhases:
+    """The network cut with `SLAB` rows a phase at least wherever there are so many; time: of a frame of it, as a
+    part of what it was.
+    """
+
+    phased: Phased
+    time: float
+
+    def better(self, taller: Plan, usual: Plan) -> bool:
+        """Whether bytes * seconds^2 fall, and bytes do not grow by more than is allowed."""
+        grown = taller.total_bytes / usual.total_bytes
+        return grown <= GROWTH and grown * self.time**TIME < 1
+
+
+def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
+    """What few phases would bring a plan; None where rows that are read again are near, or little is
+    gained.
+    """
+    if plan.figures["peak_live"] < FAR:
+        return None
+    spec = plan.conversion.rows
+    heights = {layer.name: layer_height(spec, layer) for layer in plan.network.layers}
+    for tensor in plan.network.inputs:
+        heights[tensor.name] = spec.height(tensor.name, tensor, tensor.rows), tensor.rows
+    low = {
+        name: min(SLAB, total)
+        for name, (rows, total) in heights.items()
+        if isinstance(rows, int) and rows < min(SLAB, total)
+    }
+    taller = predicted.prepared.at(
+        str(replace(spec, layers=MappingProxyType({**spec.layers, **low})))
+    )
+    usual, time = (_with_rereads(one, predicted) for one in (plan.conversion, taller.conversion))
+    return FewPhases(taller, time / usual) if time <= GAIN * usual else None
+
+
+def _with_rereads(conversion: Conversion, predicted: Predicted) -> float:
+    """Predicted seconds of a frame, with those for reading rows again."""
+    again = sum(
+        (sum(map(len, read.rows)) - _distinct(read)) * read.tensor.row_bytes
+        for work in conversion.actors
+        if work.kind == "layer" and work.name not in predicted.silent
+        for read in work.reads
+    )
+    return predicted.frame(conversion) + FAR_BYTE * again
+
+
+def _distinct(read: Read) -> int:
+    """Rows that are read at all."""
+    held = [rows for rows in read.rows if rows]
+    if not held:
+        return 0
+    return max(rows.stop for rows in held) - min(rows.start for rows in held)

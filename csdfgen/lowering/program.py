@@ -18,10 +18,9 @@ from csdfgen.lowering.templates import Templates
 from csdfgen.model.network import Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
-from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
-from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View
 

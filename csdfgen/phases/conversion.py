@@ -402,8 +402,10 @@ def convert(
         raise InputError(
             f"{option('frames', frames)}: does not divide a batch of {network.batch} images"
         )
-    asked_batches = parse_batches(batches)
-    asked_batches.check_names(network)
+    asked_batches = BatchSpec()
+    if batches != 1:
+        asked_batches = parse_batches(batches)
+        asked_batches.check_names(network)
     _check_phases(network, spec, frames)
     taken = {layer.name for layer in network.layers}
     fed = fed_slices(network, image)
@@ -430,7 +432,7 @@ def convert(
         if layer.name in fed:
             add((layer.name, height, alone), partial(_fed_actor, layer, height))
         else:
-            groups = asked_batches.groups(layer.name, frames)
+            groups = alone if batches == 1 else asked_batches.groups(layer.name, frames)
             add((layer.name, height, groups), partial(_layer_actor, layer, height))
     for output in network.outputs:
         if output.tensor is not None:

@@ -8,14 +8,23 @@ alive, the rows that a buffer holds at most, and the bytes alive during each fir
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from csdfgen.model.network import Network
 from csdfgen.planning.buffers import Access, Buffer
 
-__all__ = ["Lifetime", "Lifetimes", "lifetimes_of", "peak_of", "times_of"]
+__all__ = [
+    "Lifetime",
+    "Lifetimes",
+    "lifetimes_of",
+    "peak_of",
+    "times_of",
+    "whole_layer_live",
+    "whole_layers",
+]
 
 Order = Sequence[tuple[str, int]]
 """Firings: (actor, phase), of each actor its phases in turn."""
@@ -118,3 +127,26 @@ def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
     """Most rows from the lowest needed to the highest claimed, when any is claimed."""
     low = np.searchsorted(gone, born, side="right")
     return int((np.arange(1, len(born) + 1) - low).max())
+
+
+# Whole layers ------------------------------------------------------------------------------------
+
+
+def whole_layer_live(network: Network) -> int:
+    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
+    freed.
+    """
+    return max((live for _, live in whole_layers(network)), default=0)
+
+
+def whole_layers(network: Network) -> Iterator[tuple[str, int]]:
+    """The same for each layer: its name, and the bytes alive while it runs."""
+    last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
+    live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
+    for at, layer in enumerate(network.layers):
+        live += sum(tensor.nbytes for tensor in layer.outputs)
+        yield layer.name, live
+        touched = {t.name: t for t in (*layer.inputs, *layer.outputs) if t is not None}
+        for tensor in touched.values():
+            if last.get(tensor.name, at) == at and tensor.name not in network.output_tensors:
+                live -= tensor.nbytes

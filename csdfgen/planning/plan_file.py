@@ -37,7 +37,6 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.provenance import digest_of, file_of
-from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import (
     ARENA,
     Buffer,
@@ -50,6 +49,7 @@ from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of
 from csdfgen.planning.ordering import lower_bound
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import assemble
 from csdfgen.planning.prepared import Phased, Prepared, prepare
 from csdfgen.program.steps import Backend
 from schedules.schedule import Firing, firings_from_json, firings_to_json

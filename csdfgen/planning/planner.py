@@ -20,9 +20,9 @@ import numpy as np
 
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.planning.assembling import assemble, outputs_beside
 from csdfgen.planning.buffers import ARENA
-from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of
+from csdfgen.planning.checker import check
+from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, whole_layer_live
 from csdfgen.planning.ordering import LeastPeak, Order, least_peak, lower_bound, named_order
 from csdfgen.planning.overlapping import overlapped
 from csdfgen.planning.packing.exact import check_solver
@@ -33,7 +33,7 @@ from csdfgen.planning.pulling import pulled
 from csdfgen.planning.workspaces import Scratch, Timed, timed
 from csdfgen.program.steps import Backend
 
-__all__ = ["Candidate", "plan_of", "planned"]
+__all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned"]
 
 _WASTE = 1.04
 """Arena of its peak above which a plan is placed again in finer blocks."""
@@ -132,6 +132,35 @@ class Candidate:
             ),
             self.lower_bound,
         )
+
+
+def outputs_beside(network: Network, options: PlanOptions) -> int:
+    """Bytes of the outputs of a network that are arrays of the caller, beside the arena."""
+    return network.output_bytes if options.result == "stored" else 0
+
+
+def assemble(draft: Plan, bound: int) -> Plan:
+    """The plan with its figures, checked, once firings and regions are settled. Raises what
+    `checker.check` raises.
+
+    bound: bytes that no order has a peak below with the least scratch that kernels need; what they get beyond is
+    free at the time, and in no peak.
+    """
+    check(draft)
+    network = draft.network.original or draft.network
+    scratch = [size for b in draft.buffers if b.kind == "workspace" for size in b.sizes]
+    figures = {
+        "sum_of_tensors": sum(t.nbytes for t in network.tensors.values()),
+        "whole_layer_live": whole_layer_live(network),
+        "sum_of_capacities": sum(draft.regions[b.name].size for b in draft.rolling),
+        "peak_live": peak_of(draft.lifetimes, draft.needs, draft.order),
+        "lower_bound": bound,
+        "arena": draft.planned_bytes,
+        "workspace": max(scratch, default=0),
+        "outputs": outputs_beside(network, draft.options),
+        "parameters": network.parameter_bytes,
+    }
+    return replace(draft, figures=MappingProxyType(figures))
 
 
 def _equal(one: Scratch, other: Scratch) -> bool:

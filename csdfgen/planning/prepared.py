@@ -20,10 +20,10 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
 from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import Buffer, buffers_of
+from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.ordering import Order, lower_bound, named_order
 from csdfgen.planning.recompute import recomputed
 from csdfgen.planning.sharing import Sharing, share
-from csdfgen.planning.whole_layers import whole_layer_live
 from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse

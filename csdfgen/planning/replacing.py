@@ -17,13 +17,13 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import PlanError, option
-from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
 from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
 from csdfgen.planning.placement import Layout, Placement, layout_of
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import assemble
 from csdfgen.planning.workspaces import Declarations, timed
 from csdfgen.program.steps import Backend
 

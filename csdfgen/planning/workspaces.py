@@ -1,6 +1,6 @@
 """How much scratch does each firing need? What a backend declares for its step, before placement.
 
-A declaration depends on the structure of the phase (`kernels.steps.demands`) and on which of its
+A declaration depends on the structure of the phase (`program.steps.demands`) and on which of its
 rows lie together: those of a block (`buffers.Buffer.blocks`), and no others. What a backend declares
 then is enough wherever the blocks are placed. Firings that agree in these are declared once.
 """
@@ -16,10 +16,10 @@ import numpy as np
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
-from csdfgen.planning.addressing import Addresses
 from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.lifetimes import Lifetimes, times_of
 from csdfgen.planning.placement import Placement, Region, Used, trimmed, widened
+from csdfgen.planning.plan import Addresses
 from csdfgen.planning.sharing import Sharing
 from csdfgen.program.steps import Backend, Scratchpad, Step, demand_of, demands, relations
 

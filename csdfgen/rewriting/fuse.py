@@ -268,6 +268,8 @@ def drop_identities(network: Network) -> Network:
             renamed[layer.output.name] = source
         else:
             layers.append(layer)
+    if not renamed:
+        return network
     outputs = tuple(
         Output(
             o.name,
@@ -314,6 +316,8 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
             index = len(done)
             done.append(layer)
         where.update((t.name, index) for t in layer.outputs)
+    if len(done) == len(network.layers):
+        return network
     rewritten = replace(network, layers=tuple(layer for layer in done if layer is not None))
     check_network("merge_pairs", network, rewritten)
     return rewritten

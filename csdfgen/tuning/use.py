@@ -12,17 +12,15 @@ from types import MappingProxyType
 
 from csdfgen.backends.native.ways import CONV, Variant, written
 from csdfgen.devices import units
-from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Quantity, Series
 from csdfgen.devices.work import layer_key
 from csdfgen.errors import InputError, option
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.prepared import Prepared
-from csdfgen.program.steps import Backend
 from csdfgen.tuning.file import Timing, Tuning, machine_of, read_tuning
 
-__all__ = ["best_variants", "predicting", "tuned", "tuned_profile"]
+__all__ = ["best_variants", "tuned", "tuned_profile", "tuned_profile_of"]
 
 _SOURCE, _FIT = "frames", "fit"
 
@@ -32,7 +30,7 @@ def tuned(prepared: Prepared) -> PlanOptions:
     InputError for a file that is none, or of another machine, and for a backend without variants.
     """
     options = prepared.options
-    if not options.tuning or options.ways:
+    if options.ways:
         return options
     if not prepared.kernels.variants:
         raise InputError(
@@ -64,16 +62,9 @@ def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mappin
     return MappingProxyType(found)
 
 
-def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
-    """The profile by which a plan's times are predicted: of the device that is named, of the tuning
-    file, or of the backend. Raises InputError.
-    """
-    if options.device:
-        return profile_of(options.device)
-    usual = profile_of(kernels.profile)
-    if not options.tuning:
-        return usual
-    return tuned_profile(_read(options.tuning), usual, exact=options.exact, where=options.tuning)
+def tuned_profile_of(options: PlanOptions, general: DeviceProfile) -> DeviceProfile:
+    """The profile of the tuning file that the options name. general: of the backend. Raises InputError."""
+    return tuned_profile(_read(options.tuning), general, exact=options.exact, where=options.tuning)
 
 
 def tuned_profile(

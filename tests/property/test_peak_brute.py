@@ -13,8 +13,7 @@ from schedules.peak.bound import Cuts
 from schedules.peak.commits import followed
 from schedules.peak.implied import Demands
 from schedules.peak.problem import Items, Link, Problem, evaluate
-from schedules.peak.search import search
-from schedules.peak.uncross import uncrossed
+from schedules.peak.search import search, uncrossed
 from schedules.peak.waypoints import through_waypoints
 
 GRAPHS = 500

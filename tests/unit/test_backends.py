@@ -22,12 +22,10 @@ from csdfgen.lowering.program import lower
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
-from csdfgen.planning.addressing import Addresses
-from csdfgen.planning.assembling import assemble
 from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer
 from csdfgen.planning.placement import Region
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_of
+from csdfgen.planning.plan import Addresses, Plan
+from csdfgen.planning.planner import assemble, plan_of
 from csdfgen.program.steps import Backend, Scratchpad, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference

@@ -18,12 +18,12 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
-from csdfgen.goals import balance, choice
-from csdfgen.goals.balance import GROWTHS, few_phases, raised
+from csdfgen.goals import choice
+from csdfgen.goals import heights as balance
 from csdfgen.goals.batching.choice import of_requests
 from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
-from csdfgen.goals.heights import Heights, heights_of
+from csdfgen.goals.heights import GROWTHS, Heights, few_phases, heights_of, raised
 from csdfgen.goals.search import Point, not_dominated
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions

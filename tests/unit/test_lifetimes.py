@@ -9,8 +9,7 @@ import pytest
 
 import csdfgen
 from csdfgen.planning.buffers import Access, Buffer, workspace_buffer
-from csdfgen.planning.lifetimes import lifetimes_of
-from csdfgen.planning.whole_layers import whole_layer_live, whole_layers
+from csdfgen.planning.lifetimes import lifetimes_of, whole_layer_live, whole_layers
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
 

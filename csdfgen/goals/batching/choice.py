@@ -19,19 +19,17 @@ from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals.batching.search import ALIKE, Passage, Price, Request, passages
 from csdfgen.goals.batching.stages import order_of_request
-from csdfgen.goals.heights import Predicted
+from csdfgen.goals.heights import Predicted, predicting
 from csdfgen.goals.search import Progress, expected
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import shown_energy, shown_size, shown_time
-from csdfgen.planning.assembling import outputs_beside
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
-from csdfgen.planning.planner import Candidate
+from csdfgen.planning.planner import Candidate, outputs_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.tuning.use import predicting
 
 __all__ = ["Chooser", "of_requests", "plan_for_request"]
 

@@ -9,10 +9,10 @@ from dataclasses import replace
 from csdfgen.devices.model import estimate
 from csdfgen.errors import PlanError
 from csdfgen.goals.batching.choice import Chooser, OneImage, of_requests
+from csdfgen.goals.heights import predicting
 from csdfgen.goals.search import Progress
 from csdfgen.planning.plan_table import Entry, PlanTable
 from csdfgen.planning.prepared import Prepared
-from csdfgen.tuning.use import predicting
 
 __all__ = ["tabled"]
 

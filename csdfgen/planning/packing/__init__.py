@@ -1,6 +1,6 @@
 """Where do items with lifetimes lie, so that those alive together share no byte?"""
 
-from csdfgen.planning.packing.fast import pack
+from csdfgen.planning.packing.first_fit import pack
 from csdfgen.planning.packing.items import Items, Packing, clash, lower_bound
 
 __all__ = ["Items", "Packing", "clash", "lower_bound", "pack"]

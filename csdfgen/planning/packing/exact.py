@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import PlanError, option
-from csdfgen.planning.packing.fast import pack
+from csdfgen.planning.packing.first_fit import pack
 from csdfgen.planning.packing.items import FREE, Items, Packing, clash, packed
 
 __all__ = ["SECONDS", "check_solver", "pack_exact"]

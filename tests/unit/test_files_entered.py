@@ -1,0 +1,20 @@
+"""How many files does a reader pass who follows one convolution from its model to its first rows?"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.entered import entered
+from tests.native_steps import compiler_missing
+
+MOST = 77
+"""It only goes down."""
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_one_convolution_passes_few_files() -> None:
+    passed = entered()
+    assert {"csdfgen/planning/planner.py"} <= passed["plan"] and all(passed.values())
+    assert len(set().union(*passed.values())) <= MOST, "\n".join(
+        f"{step}: {', '.join(sorted(files))}" for step, files in passed.items()
+    )
