@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.options import ModelOptions
 from csdfgen.cli.terminal import Stage
@@ -104,8 +103,7 @@ def built(
     movable: bool = False,
 ) -> PlanOptions:
     """What is wished (see `wished`), its backend ready to run: native code is built by now."""
-    if options.wishes.get("backend") != NUMPY.name:
-        stage("building native code, once on this machine")
+    stage("preparing the backend")  # native code is built once on this machine
     wish = wished(options, policy, movable=movable)
     kernels_for(wish)
     return wish
