@@ -294,6 +294,7 @@ def report(
     from csdfgen.goals.choice import plan as planned
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
+    from csdfgen.reading.zoo import span_of
     from runtime.images import SYMMETRIC, random_inputs
     from runtime.report import measure_and_compare
 
@@ -309,7 +310,7 @@ def report(
         if reference is None and not isinstance(model, Plan | Network):
             source = model
         if inputs is None:
-            inputs = random_inputs(network, seed, _span(network) or SYMMETRIC)
+            inputs = random_inputs(network, seed, span_of(network.source) or SYMMETRIC)
         elif not isinstance(inputs, Mapping):
             inputs = _only(network, inputs)
         return measure_and_compare(
@@ -355,13 +356,6 @@ def _only(network: Network, array: np.ndarray) -> dict[str, np.ndarray]:
     if len(names) != 1:
         raise InputError(f"one array for {len(names)} inputs; give a dict with {', '.join(names)}")
     return {names[0]: array}
-
-
-def _span(network: Network) -> tuple[float, float] | None:
-    """The range of pixels of a network of the zoo; None for any other network."""
-    from csdfgen.reading.zoo import is_zoo_name, look_up
-
-    return look_up(network.source)[0].pixels if is_zoo_name(network.source) else None
 
 
 def _name(network: Network) -> str:

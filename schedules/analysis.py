@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from fractions import Fraction
 from math import inf
@@ -98,13 +98,16 @@ def analyze(
     with_throughput: bool = True,
     with_latency: bool = False,
     buffers: Buffers = "none",
+    target: Fraction | None = None,
     unit: Unit = "tokens",
     seconds: float = 10.0,
+    progress: Callable[[str], None] = lambda what: None,
 ) -> Analysis:
     """Analyse a graph: consistency, components and liveness always, the rest as asked.
 
     capacities limit throughput, latency and liveness; storage is looked for among all capacities,
-    as long as `seconds` allow. Raises GraphError for a graph or capacities that are not valid; an
+    as long as `seconds` allow: `buffers`, or the least for the throughput `target`.
+    Raises GraphError for a graph or capacities that are not valid; an
     inconsistent graph is an answer, not an error.
     """
     validate(graph)
@@ -135,7 +138,7 @@ def analyze(
         rate,
         latency,
         peaks,
-        _buffers(graph, buffers, unit, seconds),
+        _buffers(graph, buffers, target, unit, seconds, progress),
     )
 
 
@@ -148,15 +151,27 @@ def _components(graph: CsdfGraph) -> tuple[tuple[str, ...], ...]:
 
 
 def _buffers(
-    graph: CsdfGraph, wanted: Buffers, unit: Unit, seconds: float
+    graph: CsdfGraph,
+    wanted: Buffers,
+    target: Fraction | None,
+    unit: Unit,
+    seconds: float,
+    progress: Callable[[str], None],
 ) -> tuple[StorageDistribution, ...] | None:
-    if wanted == "none":
+    if wanted == "none" and target is None:
         return None
+    progress("sizing buffers")
+    if target is not None:
+        return (storage_for(graph, target, unit, seconds),)
     if find_deadlock(graph) is not None:
         return ()
-    if wanted == "front":
-        return tuple(pareto_front(graph, unit, seconds))
-    return (storage_for(graph, wanted, unit, seconds),)
+    if wanted in ("live", "maximal"):
+        return (storage_for(graph, wanted, unit, seconds),)
+    points: list[StorageDistribution] = []
+    for point in pareto_front(graph, unit, seconds):
+        points.append(point)
+        progress(f"sizing buffers: {len(points)} distributions, the last of {point.size:,} {unit}")
+    return tuple(points)
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:

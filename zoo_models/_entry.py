@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Protocol
 
 import onnx
 
 from zoo_models._builder import SizeError
+from zoo_models._counts import Counts, count
 
 __all__ = ["Build", "Comparison", "Origin", "Published", "ZooEntry"]
 
@@ -23,6 +24,10 @@ Comparison = Literal["graph", "outputs", "shapes", "text"]
 file; by the same outputs for the same weights; layer by layer (windows, strides, padding, channels)
 with a published file or a listing of one; by the text, table or figure that it was built from, as
 there is nothing else."""
+
+
+_ROUNDING = 0.005
+"""A published figure of few digits is the same as one that is nearer than this part of it."""
 
 
 class Build(Protocol):
@@ -63,6 +68,27 @@ class Published:
     uncounted_macs: int = 0
     compared: Comparison = "outputs"
     definition: str = ""
+
+    def differences(self, counts: Counts, size: tuple[int, int]) -> Iterator[str]:
+        """What the source gives that is not what is counted at an image size (rows, columns), and why."""
+        if not _same(counts.parameters, self.parameters, self.parameters_are):
+            statistics = "with running means and variances"
+            said = statistics if self.statistics else "by another size of the image"
+            yield f"{self.parameters:,} parameters {said}"
+        if not _same(counts.macs, self.macs, self.macs_are):
+            at = "" if size == self.size else " at {}x{}".format(*self.size)
+            uncounted = self.uncounted_macs
+            without = f" without {uncounted:,} of its layers" if uncounted else ""
+            yield f"{self.macs:,} MACs{at}{without}"
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        values = {
+            **asdict(self),
+            "size": list(self.size),
+            "definition": self.definition or self.source,
+        }
+        return {**values, "with_running_statistics": values.pop("statistics")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,12 +131,41 @@ class ZooEntry:
             return str(error)
         return None
 
+    def counted(self, height: int, width: int) -> tuple[tuple[int, ...], Counts]:
+        """The shape of the input at an image size, and what is counted there, without the values of weights."""
+        model = self.build(height, width, weights=False)
+        dims = model.graph.input[0].type.tensor_type.shape.dim
+        return tuple(dim.dim_value for dim in dims), count(model)
+
+    def to_json(self, shape: tuple[int, ...], counts: Counts) -> dict[str, Any]:
+        """With what is counted, as JSON values."""
+        return {
+            "name": self.name,
+            "family": self.family,
+            "task": self.task,
+            "input": list(shape),
+            "pixels": list(self.pixels),
+            "multiple": self.multiple,
+            "parameters": counts.parameters,
+            "running_statistics": counts.statistics,
+            "macs": counts.macs,
+            "activations": counts.activations,
+            "nodes": counts.nodes,
+            "published": self.published.to_json(),
+        }
+
     def smallest(self) -> tuple[int, int]:
         """The smallest height, and the smallest width, that work."""
         return (
             _first(lambda rows: self.works(rows, self.width), self.height, self.multiple),
             _first(lambda columns: self.works(self.height, columns), self.width, self.multiple),
         )
+
+
+def _same(found: int, printed: int, how: Origin) -> bool:
+    """Whether a count is the published one; one of few digits is the same as what is nearer than a part of it."""
+    few_digits = how in ("rounded", "recalled")
+    return abs(found - printed) <= (_ROUNDING * printed if few_digits else 0)
 
 
 def _first(works: Callable[[int], bool], known: int, step: int) -> int:

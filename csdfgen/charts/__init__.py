@@ -9,6 +9,7 @@ No drawing library is needed, and the same timeline gives the same bytes.
 
 from __future__ import annotations
 
+from csdfgen.charts.critical import critical_dot
 from csdfgen.charts.gantt import gantt_chart
 from csdfgen.charts.occupancy import occupancy_chart
 from csdfgen.charts.replay import Replay, replay
@@ -17,6 +18,7 @@ from csdfgen.charts.timeline import Timeline, of_periodic, of_schedule, self_tim
 __all__ = [
     "Replay",
     "Timeline",
+    "critical_dot",
     "gantt_chart",
     "occupancy_chart",
     "of_periodic",

@@ -47,8 +47,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with `sys.argv` or the given arguments; returns the exit code."""
     for name in _THREAD_VARIABLES:
         os.environ.setdefault(name, "1")
-    _open_closed_streams()
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if (
+            getattr(sys, name) is None
+        ):  # closed before Python started: what is printed is lost, no more
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names in a model may hold anything
     kept = _WarningList()
@@ -71,33 +75,32 @@ def _run(arguments: list[str]) -> int:
     try:
         return _ended(arguments)
     except CsdfgenError as error:
-        return _failed(str(error))
+        return _complain(str(error))
     except KeyboardInterrupt as interrupt:
-        _complain(": ".join(["interrupted", *map(str, interrupt.args)]))
-        return _INTERRUPTED
-    except BrokenPipeError:
-        # whoever read our output has gone; nothing is left to say
+        return _complain(": ".join(["interrupted", *map(str, interrupt.args)]), _INTERRUPTED)
+    except BrokenPipeError:  # whoever read our output has gone; nothing is left to say
         _discard_output()
         return _NO_READER
-    except OSError as error:
-        if error.errno != errno.ENOSPC:
-            return _internal(error)
-        _discard_output()
-        return _failed(f"the output cannot be written: {error.strerror}")
     except MemoryError as error:
-        return _failed(f"not enough memory: {error or 'an allocation failed'}")
+        return _complain(f"not enough memory: {error or 'an allocation failed'}")
     except Exception as error:
-        return _internal(error)
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            _discard_output()
+            return _complain(f"the output cannot be written: {error.strerror}")
+        if os.environ.get("CSDFGEN_DEBUG"):
+            traceback.print_exc()
+        return _complain(
+            f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
+        )
 
 
 def _ended(arguments: list[str]) -> int:
     """The exit code that a command ends with by itself, once all that it printed is written."""
-    from csdfgen.cli.app import app
-    from csdfgen.cli.commands import InterruptedByUserError
+    from csdfgen.cli.command import InterruptedByUserError, application
 
     code = 0
     try:
-        app(arguments, prog_name="csdfgen")
+        application(arguments[0] if arguments else "")(arguments, prog_name="csdfgen")
     except InterruptedByUserError as interrupt:
         raise KeyboardInterrupt(*interrupt.args) from None
     except SystemExit as end:
@@ -118,41 +121,18 @@ def _is_of_a_broken_pipe(end: BaseException) -> bool:
     return cause is not None
 
 
-def _open_closed_streams() -> None:
-    """Python has None for a stream that was closed before it started; what would be printed there
-    is lost, no more.
-    """
-    sys.stdout = sys.stdout or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-    sys.stderr = sys.stderr or os.fdopen(os.open(os.devnull, os.O_WRONLY), "w")
-
-
 def _discard_output() -> None:
     """Nothing more reaches stdout, not even when Python flushes at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _internal(error: Exception) -> int:
-    """A fault of ours; to be called where it is caught."""
-    if os.environ.get("CSDFGEN_DEBUG"):
-        traceback.print_exc()
-    return _failed(
-        f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
-    )
-
-
-def _failed(message: str) -> int:
-    _complain(message)
-    return 1
-
-
-def _complain(message: str) -> None:
-    """One line on stderr, without characters that would move a terminal's cursor; cut in the middle
-    where a name is endless.
+def _complain(message: str, code: int = 1) -> int:
+    """The exit code, and one line on stderr, without characters that would move a terminal's cursor; cut in the
+    middle where a name is endless.
     """
     line = " ".join(message.split())
     if len(line) > _LONGEST_LINE:
         line = f"{line[: _LONGEST_LINE // 2]} ... {line[-_LONGEST_LINE // 2 :]}"
-    print(
-        "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line),
-        file=sys.stderr,
-    )
+    shown = (c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)
+    print("".join(shown), file=sys.stderr)
+    return code

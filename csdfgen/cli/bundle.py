@@ -4,99 +4,101 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import runtime
 from csdfgen import __version__
-from csdfgen.backends.registry import kernels_of
-from csdfgen.cli.emit import for_native
-from csdfgen.cli.plans import Asked, Planned, planned
-from csdfgen.cli.profile import parse_counts
-from csdfgen.cli.terminal import Stage, console, counted, plain, stages
-from csdfgen.devices.boards import about_actors, about_network
-from csdfgen.devices.measure import HEIGHTS
-from csdfgen.emission.bundle import Part, bundle
-from csdfgen.emission.emit import Emitted
-from csdfgen.emission.names import network_name
-from csdfgen.emission.targets import target_of
-from csdfgen.emission.times import inputs_of
+from csdfgen.cli.command import Command
+from csdfgen.cli.emit_c import Target
+from csdfgen.cli.options import OUTPUT, Planned, check_suffix, counts_of
+from csdfgen.cli.report import PlanArgument
+from csdfgen.cli.terminal import counted, plain, say, stages
 from csdfgen.errors import InputError, about
-from csdfgen.files import check_writable
-from csdfgen.model.options import PlanOptions
-from csdfgen.planning.planner import plan_of
+from csdfgen.model.options import PlanOptions, declare
 
-__all__ = ["BundleRequest", "run_bundle"]
+if TYPE_CHECKING:
+    from csdfgen.cli import models
+    from csdfgen.cli.terminal import Stage
+    from csdfgen.emission.emit import Emitted
 
-_SUFFIXES = (".tar.gz", ".tgz")
+__all__ = ["Bundle"]
+
+_ARCHIVE = ("an archive", ".tar.gz", ".tgz")
 
 
-@dataclass(frozen=True, slots=True)
-class BundleRequest:
-    """What the user asked for; file None: NAME.tar.gz here; heights: of the plans that are timed, "" for
-    those of `csdfgen profile`.
+@dataclass(frozen=True, kw_only=True)
+class Bundle(Command):
+    """Pack a plan as C and a program that times the network's layers, for a board that has a compiler
+    and make, but no Python.
+
+    Its result becomes a device profile: csdfgen profile --import result.json.
     """
 
-    asked: Asked
-    file: Path | None
-    target: str = "host"
-    heights: str = ""
-
-
-def run_bundle(request: BundleRequest) -> None:
-    """Write the archive. Raises CsdfgenError."""
-    target_of(request.target)
-    heights = parse_counts(request.heights, "heights", "rows") if request.heights else HEIGHTS
-    if request.file is not None:
-        _check(request.file)
-    with stages() as stage:
-        found = planned(for_native(request.asked), stage)
-        file = request.file or Path(f"{network_name(found.title)}.tar.gz")
-        _check(file)
-        with about(found.model, if_silent=True):
-            made = _bundled(found, heights, file, request.target, stage)
-    console().print(
-        f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
-        f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
-        f"{made.weights_bytes:,}, arena of {made.arena_bytes:,}\n"
-        f"there: tar xmzf {file.name} && make -C {made.name} result.json; "
-        "here: csdfgen profile --import result.json -o board.toml",
-        soft_wrap=True,
+    examples = (
+        "csdfgen bundle model.onnx                      # on the board: tar xmzf, make result.json",
+        "csdfgen bundle zoo:resnet8 -o resnet8.tar.gz --target cortex-m7 --heights 1,2,4",
+        "csdfgen profile --import result.json -o board.toml",
     )
 
+    model: PlanArgument
+    output: Path | None = declare(
+        "The archive.", None, "FILE.tar.gz", names=OUTPUT, shown="MODEL.tar.gz"
+    )
+    target: Target = "host"
+    heights: str = declare("Slab heights to time.", "", "N,N,...", shown="as csdfgen profile")
+    planning: Planned
 
-def _check(file: Path) -> None:
-    if not file.name.lower().endswith(_SUFFIXES):
-        raise InputError("an archive is written as .tar.gz", where=str(file))
-    check_writable(file)
+    def run(self) -> None:
+        """Write the archive. Raises CsdfgenError."""
+        from csdfgen.cli.models import planned
+        from csdfgen.devices.measure import HEIGHTS
+        from csdfgen.emission.names import network_name
+        from csdfgen.emission.targets import target_of
 
-
-def _bundled(
-    found: Planned, heights: tuple[int, ...], file: Path, target: str, stage: Stage
-) -> Emitted:
-    network = found.network
-    if network.batch > 1:
-        raise InputError(
-            f"is for {network.batch} images a call; times are of one image, leave --batch and --frames out"
+        source = self.planning.source(self.model)
+        target_of(self.target)
+        heights = counts_of(self.heights, "heights", "rows") if self.heights else HEIGHTS
+        check_suffix(self.output, *_ARCHIVE)
+        with stages() as stage:
+            found = planned(source, stage, backend="native")
+            file = self.output or Path(f"{network_name(found.title)}.tar.gz")
+            check_suffix(file, *_ARCHIVE)
+            with about(found.model, if_silent=True):
+                made = self._bundled(found, heights, file, stage)
+        say(
+            f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
+            f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
+            f"{made.weights_bytes:,}, arena of {made.arena_bytes:,}\n"
+            f"there: tar xmzf {file.name} && make -C {made.name} result.json; "
+            "here: csdfgen profile --import result.json -o board.toml",
+            wrap=False,
         )
-    kernels = kernels_of("native")
-    parts = []
-    for number, height in enumerate(heights):
-        stage("planning what is timed", number, len(heights))
-        timed = plan_of(network, PlanOptions(str(height)), kernels)
-        parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
-    stage("computing outputs to compare with")
-    feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}
-    outputs = runtime.compile(found.plan, backend="native")(feeds)
-    maker = f"csdfgen {__version__}"
-    about = about_network(found.title, target, __version__)
-    return bundle(
-        found.plan,
-        found.title,
-        file,
-        parts,
-        kernels,
-        outputs,
-        about,
-        target=target,
-        maker=maker,
-        report=stage,
-    )
+
+    def _bundled(
+        self, found: models.Planned, heights: tuple[int, ...], file: Path, stage: Stage
+    ) -> Emitted:
+        import runtime
+        from csdfgen.backends.registry import kernels_of
+        from csdfgen.devices.boards import about_actors, about_network
+        from csdfgen.emission.bundle import Part, bundle
+        from csdfgen.emission.times import inputs_of
+        from csdfgen.planning.planner import plan_of
+
+        network = found.network
+        if network.batch > 1:
+            raise InputError(
+                f"is for {network.batch} images a call; times are of one image, leave --batch and --frames out"
+            )
+        kernels = kernels_of("native")
+        parts = []
+        for number, height in enumerate(heights):
+            stage("planning what is timed", number, len(heights))
+            timed = plan_of(network, PlanOptions(str(height)), kernels)
+            parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
+        stage("computing outputs to compare with")
+        feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}
+        outputs = runtime.compile(found.plan, backend="native")(feeds)
+        return bundle(
+            found.plan, found.title, file, parts, kernels, outputs,
+            about_network(found.title, self.target, __version__),
+            target=self.target, maker=f"csdfgen {__version__}", report=stage,
+        )  # fmt: skip

@@ -1,94 +1,100 @@
-"""`csdfgen compare`: two plans beside each other."""
+"""`csdfgen compare`: two plans and their differences."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from rich.text import Text
 
-from csdfgen.cli.plans import Asked, planned
-from csdfgen.cli.report import check_page
-from csdfgen.cli.terminal import console, counted, plain, stages, table
+from csdfgen.cli.command import Argument, Command
+from csdfgen.cli.options import JSON, source_of
+from csdfgen.cli.report import PageOption, check_page
+from csdfgen.cli.terminal import counted, plain, say, say_json, stages, table
 from csdfgen.files import write_bytes
-from csdfgen.pages.comparison import (
-    FACTS,
-    Comparison,
-    LayerPair,
-    compared,
-    comparison_page,
-    to_json,
-)
+from csdfgen.model.options import declare
 
-__all__ = ["CompareRequest", "names_of", "run_compare"]
+if TYPE_CHECKING:
+    from csdfgen.pages.comparison import Comparison, LayerPair
+
+__all__ = ["Compare"]
 
 _SHOWN = 24
 """Layers that are listed on a terminal, those first whose bytes differ most."""
 
 _STYLES = {"better": "bold green", "worse": "bold red", "": ""}
 
-
-@dataclass(frozen=True, slots=True)
-class CompareRequest:
-    """What the user asked for; names: both sides as typed."""
-
-    names: tuple[str, str]
-    sides: tuple[Asked, Asked]
-    output: Path | None
-    as_json: bool
+_Side = Annotated[
+    str,
+    Argument(
+        "MODEL[+OPTION=VALUE...]|PLAN",
+        "A plan (.json), or a model with options: model.onnx+rows=1+policy=demand; those of planning, and batch and shape.",
+    ),
+]
 
 
-def run_compare(request: CompareRequest) -> None:
-    """Print the comparison, or write it as a page. Raises CsdfgenError."""
-    if request.output is not None:
-        check_page(request.output)
-    with stages() as stage:
-        plans = [planned(side, stage).plan for side in request.sides]
-        found = compared(request.names, plans)
-        page = comparison_page(found) if request.output is not None else b""
-    if request.output is not None:
-        write_bytes(request.output, page)
-    if request.as_json:
-        print(json.dumps(to_json(found), indent=2, allow_nan=False))
-    elif request.output is not None:
-        console().print(
-            f"{request.output}: {' and '.join(map(plain, request.names))}", soft_wrap=True
-        )
-    else:
-        _print(found)
+@dataclass(frozen=True, kw_only=True)
+class Compare(Command):
+    """Compare two plans: figures, order, and the layers that differ."""
+
+    examples = (
+        "csdfgen compare before.json after.json",
+        "csdfgen compare model.onnx model.onnx+rows=1",
+        "csdfgen compare zoo:resnet18+policy=demand zoo:resnet18+policy=eager -o page.html",
+    )
+
+    a: _Side
+    b: _Side
+    output: PageOption = None
+    as_json: bool = declare("Print one JSON object instead of the tables.", False, names=JSON)
+
+    def run(self) -> None:
+        """Print the comparison, or write it as a page. Raises CsdfgenError."""
+        from csdfgen.cli.models import planned
+        from csdfgen.pages.comparison import compared, comparison_page, to_json
+
+        sides = source_of(self.a), source_of(self.b)
+        names = self.a, self.b if self.a != self.b else f"{self.b} (again)"
+        check_page(self.output)
+        with stages() as stage:
+            found = compared(names, [planned(side, stage).plan for side in sides])
+            page = comparison_page(found) if self.output is not None else b""
+        if self.output is not None:
+            write_bytes(self.output, page)
+        if self.as_json:
+            say_json(to_json(found))
+        elif self.output is not None:
+            say(f"{self.output}: {' and '.join(map(plain, names))}", wrap=False)
+        else:
+            _show(found)
 
 
-def _print(found: Comparison) -> None:
-    out = console()
-    out.print(f"A  {plain(found.a.name)}\nB  {plain(found.b.name)}\n", soft_wrap=True)
-    rows = table("", "A", "B", "B/A", right=("A", "B", "B/A"))
+def _show(found: Comparison) -> None:
+    from csdfgen.pages.comparison import FACTS
+
+    rows: list[tuple[str | Text, ...]] = []
     for pair in found.figures:
-        ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
-        style = _STYLES[pair.verdict]
-        rows.add_row(
-            plain(pair.name), _number(pair.a), Text(_number(pair.b), style), Text(ratio, style)
-        )
+        ratio, style = "" if pair.ratio is None else f"{pair.ratio:.3f}", _STYLES[pair.verdict]
+        rows.append((pair.name, _number(pair.a), Text(_number(pair.b), style), Text(ratio, style)))
     left, right = found.a.facts(), found.b.facts()
     for name in FACTS:
         style = "" if left[name] == right[name] else "bold yellow"
-        rows.add_row(name, plain(_number(left[name])), Text(plain(_number(right[name])), style), "")
-    out.print(rows)
+        rows.append((name, _number(left[name]), Text(plain(_number(right[name])), style)))
     same = (
         "the same phases in the same order" if found.same_order else "the orders of firings differ"
     )
     differing = sorted((one for one in found.layers if one.differs), key=_bytes_apart)
-    out.print(f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ")
+    say(f"A  {plain(found.a.name)}\nB  {plain(found.b.name)}\n", wrap=False)
+    say(
+        table("", "> A", "> B", "> B/A", rows=rows),
+        f"\n{same}; {len(differing):,} of {counted(len(found.layers), 'layer')} differ",
+    )
     if not differing:
         return
-    heads = ["phases", "rows a phase", "holds rows", "holds bytes", "workspace"]
-    layers = table("layer", *heads, right=tuple(heads))
-    for one in differing[:_SHOWN]:
-        layers.add_row(plain(one.name), *(_pair(a, b) for _, a, b in one.values()))
-    if len(differing) > _SHOWN:
-        layers.add_row(f"and {len(differing) - _SHOWN} others, all with --json or -o page.html")
-    out.print(layers)
+    layers = [(one.name, *(_pair(a, b) for _, a, b in one.values())) for one in differing[:_SHOWN]]
+    more = [(f"and {len(differing) - _SHOWN} others, all with --json or -o page.html",)]
+    columns = ("> phases", "> rows a phase", "> holds rows", "> holds bytes", "> workspace")
+    say(table("layer", *columns, rows=[*layers, *more * (len(differing) > _SHOWN)]))
 
 
 def _bytes_apart(pair: LayerPair) -> int:
@@ -105,9 +111,3 @@ def _pair(a: int | None, b: int | None) -> Text:
 
 def _number(value: object) -> str:
     return "-" if value is None else f"{value:,}" if isinstance(value, int) else str(value)
-
-
-def names_of(arguments: Sequence[str]) -> tuple[str, str]:
-    """Both sides as typed; told apart where they are typed alike."""
-    a, b = arguments
-    return (a, b) if a != b else (a, f"{b} (again)")

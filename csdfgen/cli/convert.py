@@ -3,202 +3,230 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from csdfgen.backends.registry import kernels_for
-from csdfgen.cli.capacities import Capacities, capacities_for
-from csdfgen.cli.graph_file import read_graph_file
-from csdfgen.cli.models import built, load_network, network_graph, plan_network
-from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.terminal import console, counted, figures_table, plain, stages, table
-from csdfgen.dataflow import graph_json
-from csdfgen.dataflow.dot import to_dot
-from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, short_form
-from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.files import write_bytes
-from csdfgen.phases.graphs import graph_of
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.planner import plan_of
-from sdf3_bridge import sdf3xml
-from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import (
+    CAPACITIES,
+    OUTPUT,
+    ModelArgument,
+    Planning,
+    Tokens,
+    check_suffix,
+    is_graph_file,
+)
+from csdfgen.cli.terminal import counted, plain, say, stages, table
+from csdfgen.errors import InputError, about
+from csdfgen.model.options import declare
 
-__all__ = ["SUFFIXES", "FormOptions", "run_convert"]
+if TYPE_CHECKING:
+    from csdfgen.cli.options import Asked
+    from csdfgen.dataflow.graph import CsdfGraph
+    from csdfgen.planning.plan import Plan
+    from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 
-SUFFIXES = (".xml", ".json", ".dot")
-"""What a graph's file name ends with when it is written."""
+__all__ = ["Convert"]
+
+_FORM = "Form of the graph"
 
 _WIDEST_RATES = 44
 
 
-@dataclass(frozen=True, slots=True)
-class FormOptions:
-    """In which form a graph is written, as typed; None where the user said nothing. capacities_as:
-    "channels" or "sizes".
+@dataclass(frozen=True, kw_only=True)
+class Convert(Command):
+    """Convert a model to a CSDF graph: SDF3 .xml, lossless .json, or .dot to draw; a summary
+    without -o.
+
+    The default command: `csdfgen model.onnx -o graph.xml` does it too.
     """
 
-    serial: bool | None = None
-    overlap: bool = True
-    gcd: bool = False
-    capacities: Capacities = field(default_factory=Capacities)
-    capacities_as: str | None = None
+    examples = (
+        "csdfgen model.onnx -o graph.xml",
+        "csdfgen model.onnx -o graph.dot --rows 1 --tokens rows",
+        "csdfgen model.onnx --shape input=1x3x480x640",
+        "csdfgen graph.xml -o graph.json",
+        "csdfgen graph.xml -o bounded.xml --capacities schedule.json --gcd --no-overlap",
+    )
 
+    model: ModelArgument
+    output: Path | None = declare(
+        "Where to write; without it a summary is printed.", None, "FILE", names=OUTPUT
+    )
+    rates: Literal["exact", "paper"] | None = declare(
+        "exact: by the row rule; paper: Algorithm 1 as printed, whatever --rows is.",
+        None, shown="exact",
+    )  # fmt: skip
+    tokens: Tokens | None = declare(
+        "A token is an element of a tensor, or one of its rows.", None, shown="elements"
+    )
+    serial: bool | None = declare(
+        "A one-token self-loop on every actor, or none: without, an actor may overlap with itself.",
+        None, panel=_FORM, names=("--serial/--no-serial",),
+        shown="one on every actor in .xml, and of a model in .json, else as they are",
+    )  # fmt: skip
+    overlap: bool = declare(
+        "With or without self-loops for the rows that a layer keeps between phases; buffersize of SDF3 needs a graph "
+        "without.",
+        True, panel=_FORM, names=("--overlap/--no-overlap",),
+    )  # fmt: skip
+    gcd: bool = declare(
+        "Divide a channel's rates and initial tokens by their gcd: larger tokens.",
+        False, panel=_FORM,
+    )  # fmt: skip
+    capacities: list[str] | None = declare(
+        "Capacities of channels in tokens: by channel, of a schedule (.json), or the buffer sizes of a graph (.xml); "
+        "repeatable.",
+        None, CAPACITIES, _FORM,
+    )  # fmt: skip
+    capacities_as: Literal["channels", "sizes"] | None = declare(
+        "channels: a channel back with the free places, which every tool obeys; sizes: bufferSize, which SDF3 and "
+        "Kiter only store.",
+        None, panel=_FORM, shown="channels, in .dot sizes",
+    )  # fmt: skip
+    planning: Planning
 
-def run_convert(
-    model: str,
-    output: Path | None,
-    rates: str | None,
-    tokens: str | None,
-    options: ModelOptions,
-    form: FormOptions,
-) -> None:
-    """Write the graph of a model or graph file, or print its summary. Raises CsdfgenError."""
-    suffix = "" if output is None else output.suffix.lower()
-    if output is not None and suffix not in SUFFIXES:
-        raise InputError(f"a graph is written as {', '.join(SUFFIXES)}", where=str(output))
-    plan = None
-    if is_graph_file(model):
-        given = [
-            f"--{name}"
-            for name, value in (("rates", rates), ("tokens", tokens))
-            if value is not None
-        ]
-        source = _read_graph(model, options.given() + given, form, suffix)
-    else:
-        graph, plan = _graph_of_model(
-            model, rates or "exact", tokens or "elements", options, with_plan=output is None
-        )
-        source = Sdf3File(graph, {})
-    written = _write_options(source, form, suffix)
-    in_file = written
-    if form.serial is None and (
-        suffix == ".xml" or (suffix == ".json" and not is_graph_file(model))
-    ):
-        in_file = replace(
-            written, serial="add"
-        )  # they are not counted below, where nobody asked for them
-    data = b""
-    try:
-        graph, sizes = sdf3xml.variant(source.graph, written)
-        if suffix == ".xml":
-            data = sdf3xml.to_xml(source.graph, in_file)
-    except CsdfgenError as error:
-        raise error.at(model) from None
-    if output is None:
-        _summary(graph, plan)
-        return
-    if suffix == ".xml":
-        write_bytes(output, data)
-    elif suffix == ".json":
-        graph_json.write_graph(output, sdf3xml.variant(source.graph, in_file)[0])
-    else:
-        write_bytes(output, to_dot(graph, sizes).encode())
-    console().print(f"{output}: {_sizes(graph)}")
+    def run(self) -> None:
+        """Write the graph of a model or graph file, or print its summary. Raises CsdfgenError."""
+        from csdfgen.cli.graphs import graph_sizes, parse_capacities
+        from csdfgen.dataflow.dot import to_dot
+        from csdfgen.dataflow.graph_json import write_graph
+        from csdfgen.files import write_bytes
+        from sdf3_bridge import sdf3xml
 
+        asked, output = self.planning.read(), self.output
+        parse_capacities(self.capacities)
+        check_suffix(output, "a graph", ".xml", ".json", ".dot")
+        suffix = "" if output is None else output.suffix.lower()
+        of_graph, plan = is_graph_file(self.model), None
+        if of_graph:
+            source = self._read_graph(asked, suffix)
+        else:
+            graph, plan = self._graph_of_model(asked)
+            source = sdf3xml.Sdf3File(graph, {})
+        written = in_file = self._form(source, suffix)
+        if self.serial is None and (suffix == ".xml" or (suffix == ".json" and not of_graph)):
+            # they are not counted below, where nobody asked for them
+            in_file = replace(written, serial="add")
+        data = b""
+        with about(self.model):
+            graph, sizes = sdf3xml.variant(source.graph, written)
+            if suffix == ".xml":
+                data = sdf3xml.to_xml(source.graph, in_file)
+        if output is None:
+            _summary(graph, plan)
+            return
+        if suffix == ".json":
+            write_graph(output, sdf3xml.variant(source.graph, in_file)[0])
+        else:
+            write_bytes(output, data or to_dot(graph, sizes).encode())
+        say(f"{output}: {graph_sizes(graph)}")
 
-def _read_graph(path: str, given: list[str], form: FormOptions, suffix: str) -> Sdf3File:
-    """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped
-    with a warning.
-    """
-    if (
-        path.lower().endswith(".xml")
-        and not given
-        and (suffix in (".xml", ".dot") or form.capacities_as or form.capacities)
-    ):
-        return sdf3xml.read_file(path)
-    return Sdf3File(read_graph_file(path, given), {})
+    def _read_graph(self, asked: Asked, suffix: str) -> Sdf3File:
+        """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped
+        with a warning.
+        """
+        from csdfgen.cli.graphs import read_graph_file
+        from sdf3_bridge import sdf3xml
 
+        given = [flag for flag, *_ in asked.typed()]
+        given += ["--rates"] * (self.rates is not None) + ["--tokens"] * (self.tokens is not None)
+        used = suffix in (".xml", ".dot") or self.capacities_as or self.capacities
+        if self.model.lower().endswith(".xml") and not given and used:
+            return sdf3xml.read_file(self.model)
+        return sdf3xml.Sdf3File(read_graph_file(self.model, given), {})
 
-def _write_options(source: Sdf3File, form: FormOptions, suffix: str) -> WriteOptions:
-    """The options as one value, for a graph whose capacities are those given, or else those of its
-    file.
-    """
-    if form.capacities:
-        capacities, form_of_capacities = capacities_for(source.graph, form.capacities), "channels"
-    else:
-        capacities, form_of_capacities = dict(source.capacities), "sizes"
-        if form.capacities_as is not None and not capacities:
+    def _form(self, source: Sdf3File, suffix: str) -> WriteOptions:
+        """The options as one value, for a graph whose capacities are those given, or else those of its
+        file.
+        """
+        from csdfgen.cli.graphs import capacities_for, parse_capacities
+        from sdf3_bridge.sdf3xml import WriteOptions
+
+        given = parse_capacities(self.capacities)
+        named = any(given)
+        capacities = capacities_for(source.graph, given) if named else dict(source.capacities)
+        if self.capacities_as is not None and not capacities and not named:
             raise InputError(
                 "--capacities-as says how capacities are written, but there are none; add --capacities"
             )
-    chosen = form.capacities_as or ("sizes" if suffix == ".dot" else form_of_capacities)
-    if chosen == "sizes" and form.capacities_as and suffix not in (".xml", ".dot"):
-        raise InputError(
-            "--capacities-as sizes: only .xml and .dot say the size of a buffer; write channels, or such a file"
+        if self.capacities_as == "sizes" and suffix not in (".xml", ".dot"):
+            raise InputError(
+                "--capacities-as sizes: only .xml and .dot say the size of a buffer; write channels, or such a file"
+            )
+        usual: Literal["channels", "sizes"] = "channels" if named and suffix != ".dot" else "sizes"
+        return WriteOptions(
+            serial="keep" if self.serial is None else "add" if self.serial else "drop",
+            overlap=self.overlap,
+            gcd=self.gcd,
+            capacities=capacities,
+            capacities_as=self.capacities_as or usual,
+            throughput=source.throughput,
         )
-    return WriteOptions(
-        serial="keep" if form.serial is None else "add" if form.serial else "drop",
-        overlap=form.overlap,
-        gcd=form.gcd,
-        capacities=capacities,
-        capacities_as="sizes" if chosen == "sizes" else "channels",
-        throughput=source.throughput,
-    )
 
+    def _graph_of_model(self, asked: Asked) -> tuple[CsdfGraph, Plan | None]:
+        """The graph, and the plan of it where a summary tells of one."""
+        from csdfgen.backends.registry import kernels_for
+        from csdfgen.cli.models import built, load_network, network_graph, plan_network
+        from csdfgen.model.options import CONVERSION
+        from csdfgen.phases.graphs import graph_of
+        from csdfgen.planning.planner import plan_of
 
-def _graph_of_model(
-    model: str, rates: str, tokens: str, options: ModelOptions, *, with_plan: bool
-) -> tuple[CsdfGraph, Plan | None]:
-    with stages() as stage:
-        stage("loading")
-        network = load_network(model, options)
-        if not with_plan and not options.wishes:
-            stage("converting")
-            return network_graph(network, options, tokens=tokens, rates=rates), None
-        if options.wishes:
-            plan = plan_network(network, options, stage=stage)
-        else:  # the plan of the graph that is exported, at the same heights
-            asked = built(options, stage)
-            plan = plan_of(network, asked, kernels_for(asked))
-        graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
-        return graph, plan if with_plan else None
-
-
-def _sizes(graph: CsdfGraph) -> str:
-    phases = sum(actor.phases for actor in graph.actors)
-    return f"{counted(len(graph.actors), 'actor')}, {counted(phases, 'phase')}, {counted(len(graph.channels), 'channel')}"
+        tokens, rates = self.tokens or "elements", self.rates or "exact"
+        chosen = asked.given.keys() - {*CONVERSION}
+        with stages() as stage:
+            stage("loading")
+            network = load_network(self.model, asked)
+            if chosen:
+                plan = plan_network(network, asked, stage)
+            elif self.output is not None:
+                stage("converting")
+                return network_graph(network, asked, tokens=tokens, rates=rates), None
+            else:  # the plan of the graph that is exported, at the same heights
+                options = built(asked, stage)
+                plan = plan_of(network, options, kernels_for(options))
+            graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
+            return graph, plan if self.output is None else None
 
 
 def _summary(graph: CsdfGraph, plan: Plan | None) -> None:
     """Actors with their phases and rates, then totals; memory figures where there is a plan."""
-    out = console()
+    from csdfgen.cli.graphs import graph_sizes
+    from csdfgen.dataflow.graph import repetition_vector, short_form
+
     firings = repetition_vector(graph)
-    actors = table(
-        "actor", "function", "phases", "firings", "takes", "gives", right=("phases", "firings")
-    )
+    data = [channel for channel in graph.channels if channel.kind == "data"]
     takes: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
     gives: dict[str, list[str]] = {actor.name: [] for actor in graph.actors}
-    for channel in graph.channels:
-        if channel.kind == "data":
-            takes[channel.target].append(_cut(short_form(channel.consumption)))
-            gives[channel.source].append(_cut(short_form(channel.production)))
-    for actor in graph.actors:
-        given = list(dict.fromkeys(gives[actor.name]))  # readers of one tensor are given the same
-        actors.add_row(
-            plain(actor.name),
-            plain(actor.function),
-            str(actor.phases),
-            str(firings[actor.name]),
-            " | ".join(takes[actor.name]),
-            " | ".join(given),
+    for channel in data:
+        takes[channel.target].append(_cut(short_form(channel.consumption)))
+        gives[channel.source].append(_cut(short_form(channel.production)))
+    say(
+        table(
+            "actor", "function", "> phases", "> firings", "takes", "gives",
+            rows=(
+                (
+                    one.name, one.function, str(one.phases), str(firings[one.name]), " | ".join(takes[one.name]),
+                    " | ".join(dict.fromkeys(gives[one.name])),  # readers of one tensor are given the same
+                )
+                for one in graph.actors
+            ),
         )
-    out.print(actors)
+    )  # fmt: skip
     kinds = Counter(channel.kind for channel in graph.channels)
-    produced = sum(
-        sum(c.production) * firings[c.source] // len(c.production)
-        for c in graph.channels
-        if c.kind == "data"
-    )
-    out.print(
-        f"\n{plain(graph.name)}: {_sizes(graph)} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}), "
+    produced = sum(sum(c.production) * firings[c.source] // len(c.production) for c in data)
+    say(
+        f"\n{plain(graph.name)}: {graph_sizes(graph)} ({', '.join(f'{count} {kind}' for kind, count in kinds.items())}), "
         f"{counted(sum(firings.values()), 'firing')} and {counted(produced, 'token')} an iteration"
     )
     if plan is not None:
-        out.print()
-        out.print(figures_table(plan.figures))
+        from csdfgen.cli.show import figures_table
+
+        say("", figures_table(plan.figures))
 
 
 def _cut(text: str) -> str:
-    return (
-        text if len(text) <= _WIDEST_RATES else f"{text[: text.rindex(',', 0, _WIDEST_RATES)]},..."
-    )
+    if len(text) <= _WIDEST_RATES:
+        return text
+    return f"{text[: text.rindex(',', 0, _WIDEST_RATES)]},..."

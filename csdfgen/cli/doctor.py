@@ -1,27 +1,161 @@
-"""`csdfgen doctor`: the diagnosis as a table; exit 1 if there is trouble."""
+"""`csdfgen doctor`: is anything in the way? Versions, threads, and whether our import names are ours alone.
+
+Five import packages come with csdfgen under their plain names; the package index has other packages
+with some of these names, and pip overwrites files without a word.
+"""
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import platform
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 from rich.text import Text
 
-from csdfgen.cli.diagnosis import diagnose
-from csdfgen.cli.terminal import console, counted, table
+from csdfgen import __version__
+from csdfgen.cli.command import Command
+from csdfgen.cli.terminal import counted, say, table
 from csdfgen.errors import ToolError
 
-__all__ = ["run_doctor"]
+if TYPE_CHECKING:
+    from sdf3_bridge.tools import Family
+
+__all__ = ["IMPORT_NAMES", "Doctor", "Finding", "diagnose", "second_owners"]
+
+DISTRIBUTION = "csdfgen"
+IMPORT_NAMES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")
+DEPENDENCIES = (
+    "numpy", "onnx", "onnxruntime", "lxml", "networkx", "pillow", "rich", "scipy", "threadpoolctl", "typer",
+)  # fmt: skip
 
 
-def run_doctor() -> None:
-    """Print what was found. Raises ToolError with the first trouble, if any."""
-    findings = diagnose()
-    rows = table("what", "found", "")
-    for finding in findings:
-        said = finding.trouble or ("not needed" if finding.absent else "ok")
-        style = "red" if finding.trouble else "dim" if finding.absent else "green"
-        rows.add_row(finding.what, finding.value, Text(said, style=style))
-    console().print(rows)
-    troubles = [finding for finding in findings if finding.trouble]
-    if troubles:
-        raise ToolError(
-            f"{counted(len(troubles), 'trouble')}; {troubles[0].trouble}", where=troubles[0].what
-        )
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of the diagnosis; `trouble` says what to do about it, if anything is wrong;
+    `absent`: it is not needed.
+    """
+
+    what: str
+    value: str
+    trouble: str = ""
+    absent: bool = False
+
+    @property
+    def verdict(self) -> Text:
+        """In a word, or what to do."""
+        if self.trouble:
+            return Text(self.trouble, style="red")
+        return Text("not needed", style="dim") if self.absent else Text("ok", style="green")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Doctor(Command):
+    """Show versions, threads, and what could be in the way; exit 1 if something is."""
+
+    def run(self) -> None:
+        """Print what was found. Raises ToolError with the first trouble, if any."""
+        findings = diagnose()
+        rows = ((one.what, one.value, one.verdict) for one in findings)
+        say(table("what", "found", "", rows=rows))
+        troubles = [one for one in findings if one.trouble]
+        if troubles:
+            first = troubles[0]
+            raise ToolError(
+                f"{counted(len(troubles), 'trouble')}; {first.trouble}", where=first.what
+            )
+
+
+def second_owners(owners: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Import name -> other distributions that install it; owners: as
+    `importlib.metadata.packages_distributions()` gives.
+
+    >>> second_owners({"runtime": ["csdfgen", "runtime"], "csdfgen": ["csdfgen"]})
+    {'runtime': ['runtime']}
+    """
+    found = {name: sorted(set(owners.get(name, ())) - {DISTRIBUTION}) for name in IMPORT_NAMES}
+    return {name: others for name, others in found.items() if others}
+
+
+def diagnose() -> list[Finding]:
+    """Everything that `csdfgen doctor` shows."""
+    from sdf3_bridge.tools import KITER, SDF3
+
+    cores = counted(os.cpu_count() or 0, "core") if os.cpu_count() else "number of cores unknown"
+    return [
+        Finding("csdfgen", f"{__version__} ({Path(__file__).parents[1]})"),
+        Finding("Python", f"{platform.python_version()} ({sys.executable})"),
+        Finding("system", f"{platform.system()} {platform.machine()}, {cores}"),
+        *map(_version, DEPENDENCIES),
+        *_linear_algebra(),
+        *_import_names(),
+        _compiler(),
+        *map(_tool, (SDF3, KITER)),
+    ]
+
+
+def _compiler() -> Finding:
+    """What builds native code."""
+    from csdfgen.backends.native.build import cache_folder, find_compiler
+
+    try:
+        compiler = find_compiler()
+    except ToolError as error:
+        return Finding("C compiler", error.message, absent=True)
+    return Finding("C compiler", f"{compiler.name}; native code is kept in {cache_folder()}")
+
+
+def _version(name: str) -> Finding:
+    try:
+        return Finding(name, metadata.version(name))
+    except metadata.PackageNotFoundError:
+        return Finding(name, "not installed", f"install it: pip install {name}")
+
+
+def _linear_algebra() -> Iterator[Finding]:
+    """The BLAS that numpy uses, and its threads."""
+    import numpy as np  # loads the library that is then looked for
+    from threadpoolctl import threadpool_info
+
+    pools = [pool for pool in threadpool_info() if pool.get("user_api") == "blas"]
+    for pool in pools:
+        version, threads = pool.get("version") or "", pool["num_threads"]
+        yield Finding("BLAS", f"{pool['internal_api']} {version}, {threads} threads at start")
+    if not pools:
+        none = f"numpy {np.__version__} has none that is known; matrix products will be slow"
+        yield Finding("BLAS", none)
+
+
+def _tool(family: Family) -> Finding:
+    """A tool that can be asked instead of our own engine."""
+    from sdf3_bridge.tools import find_tool
+
+    try:
+        tool = find_tool(family)
+        if tool is None:
+            way = f"not installed; {family.variable} can point to it"
+            return Finding(family.title, way, absent=True)
+        return Finding(family.title, f"version {tool.version()} ({tool.path}, by {tool.said_by})")
+    except ToolError as error:
+        return Finding(family.title, "cannot be used", str(error))
+
+
+def _import_names() -> Iterator[Finding]:
+    others = second_owners(metadata.packages_distributions())
+    home = Path(__file__).resolve().parents[2]
+    for name in IMPORT_NAMES:
+        spec = importlib.util.find_spec(name)
+        place = Path(spec.origin).resolve().parent if spec is not None and spec.origin else None
+        value, way_out = str(place), ""
+        if name in others:
+            way_out = f"also installed by {', '.join(others[name])}; give csdfgen an environment of its own"
+        elif place != home / name:
+            way_out = f"expected in {home}; another package hides it, remove that"
+        else:
+            value = "ours alone"
+        yield Finding(f"import {name}", value, way_out)

@@ -1,64 +1,55 @@
-"""From what the user typed to a network, a plan or a graph."""
+"""From what the user typed to a network, a plan or a graph.
+
+A plan file names the model that it was made for; that is looked for beside the file, then in the
+working directory.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePath
 
 from csdfgen.backends.registry import kernels_for
-from csdfgen.cli.options import ModelOptions
-from csdfgen.cli.terminal import Stage
+from csdfgen.cli.options import Asked, Source
+from csdfgen.cli.terminal import Stage, counted
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, ModelError
-from csdfgen.goals import asked
+from csdfgen.errors import CsdfgenError, InputError, PlanError, about
+from csdfgen.goals.asked import plan_options, wished
 from csdfgen.goals.choice import chosen
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.model.options import CONVERSION, DEFAULTS, PlanOptions
+from csdfgen.model.options import PlanOptions
 from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import converted
-from csdfgen.reading.zoo import is_zoo_name, look_up
+from csdfgen.planning.saved import SavedPlan, read_saved
+from csdfgen.reading.loader import load_frames
+from csdfgen.reading.zoo import is_zoo_name
 
 __all__ = [
+    "Planned",
     "built",
     "input_formats",
-    "input_span",
     "load_network",
     "network_graph",
+    "network_of_plan",
     "plan_network",
-    "plan_options",
-    "wished",
+    "planned",
 ]
 
 
-def _untold(what: str, done: int = 0, total: int | None = None) -> None:
-    """Nobody looks."""
-
-
-def load_network(model: str, options: ModelOptions) -> Network:
+def load_network(model: str, asked: Asked) -> Network:
     """The network of an ONNX file, or of a name of the zoo; for one image, as a batch of `--frames`
     where that is given. Raises ModelError.
     """
-    from csdfgen.reading.loader import load_frames
-
     return load_frames(
         model,
-        options.wishes.get("frames", 1),
-        shapes=dict(options.shapes),
-        batch=options.batch,
-        apart="batching" in options.wishes,
+        asked.given.get("frames", 1),
+        shapes=dict(asked.shapes),
+        batch=asked.batch,
+        apart="batching" in asked.given,
     )
-
-
-def input_span(model: str) -> tuple[float, float]:
-    """Lowest and highest random value of an input: what a network of the zoo was made for, -1 to 1
-    for any other.
-
-    Some take pixels as they are, up to 255; with smaller values their biases drown the image, with
-    larger ones they saturate.
-    """
-    return look_up(model)[0].pixels if is_zoo_name(model) else (-1.0, 1.0)
 
 
 def input_formats(model: str) -> Mapping[str, Format]:
@@ -71,77 +62,106 @@ def input_formats(model: str) -> Mapping[str, Format]:
 
     if is_zoo_name(model):
         return {}
-    try:
+    with about(model):
         return ends_of(onnx.load(model, load_external_data=False)).inputs
-    except ModelError as error:
-        raise error.at(model) from None
 
 
-def plan_options(options: ModelOptions, policy: str = DEFAULTS.policy) -> PlanOptions:
-    """The options given, and the defaults. Raises InputError."""
-    return asked.plan_options(_given(options), policy)
-
-
-def wished(
-    options: ModelOptions, policy: str = DEFAULTS.policy, *, movable: bool = False
-) -> PlanOptions:
-    """The options of a plan that is to be run, see `goals.asked.wished`. Raises InputError."""
-    return asked.wished(_given(options), policy, movable=movable)
-
-
-def _given(options: ModelOptions) -> Mapping[str, Any]:
-    """What the user gave, by the name in `PlanOptions`."""
-    given = {name: getattr(options, name) for name in CONVERSION}
-    return {**{name: value for name, value in given.items() if value is not None}, **options.wishes}
-
-
-def built(
-    options: ModelOptions,
-    stage: Stage,
-    policy: str = DEFAULTS.policy,
-    *,
-    movable: bool = False,
-) -> PlanOptions:
-    """What is wished (see `wished`), its backend ready to run: native code is built by now."""
-    stage("preparing the backend")  # native code is built once on this machine
-    wish = wished(options, policy, movable=movable)
-    kernels_for(wish)
-    return wish
-
-
-def plan_network(
-    network: Network,
-    options: ModelOptions,
-    policy: str = DEFAULTS.policy,
-    stage: Stage = _untold,
-    *,
-    movable: bool = False,
-) -> Plan:
-    """The plan with the options given, and the defaults; policy as in `planner.plan`. stage: told how
-    far a search has come. movable: see `wished`. Errors name the model.
+def built(asked: Asked, stage: Stage, *, movable: bool = False) -> PlanOptions:
+    """The options of a plan that is to be run (see `goals.asked.wished`), its backend ready: native code is
+    built by now. Raises InputError.
     """
-    try:
-        wish = built(options, stage, policy, movable=movable)
+    stage("preparing the backend")  # native code is built once on this machine
+    options = wished(asked.given, movable=movable)
+    kernels_for(options)
+    return options
+
+
+def plan_network(network: Network, asked: Asked, stage: Stage, *, movable: bool = False) -> Plan:
+    """The plan with the options given, and the defaults. movable: see `goals.asked.wished`. Errors name the
+    model.
+    """
+    with about(network.source or network.name):
+        options = built(asked, stage, movable=movable)
         stage("planning")
-        return chosen(network, wish, progress=stage)
-    except CsdfgenError as error:
-        raise error.at(network.source or network.name) from None
+        return chosen(network, options, progress=stage)
 
 
 def network_graph(
-    network: Network,
-    options: ModelOptions,
-    *,
-    tokens: str,
-    rates: str = "exact",
-    overlap: bool = True,
+    network: Network, asked: Asked, *, tokens: str, rates: str = "exact", overlap: bool = True
 ) -> CsdfGraph:
     """The CSDF graph with the options given, and the defaults, as `phases.graphs.graph_of` makes it.
     Errors name the model.
     """
+    with about(network.source or network.name):
+        options = plan_options(asked.given)
+        conversion = converted(network, options)
+        return graph_of(conversion, options, tokens=tokens, rates=rates, overlap=overlap)
+
+
+# Plans ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, the model that it is of (a file, or a name of the zoo), and that as it was loaded."""
+
+    plan: Plan
+    model: str
+    source: Source
+    network: Network
+
+    @property
+    def title(self) -> str:
+        """The model's name for people."""
+        name = self.model.removeprefix("zoo:")
+        return name if is_zoo_name(self.model) else PurePath(name).stem
+
+
+def planned(source: Source, stage: Stage, *, backend: str | None = None) -> Planned:
+    """Read or make the plan. backend: of one that is made, unless another is named. Raises CsdfgenError."""
+    asked, name = source.asked, source.name
+    if not source.is_plan:
+        stage("loading")
+        if backend is not None:
+            asked = replace(asked, given={"backend": backend, **asked.given})
+        network = load_network(name, asked)
+        return Planned(plan_network(network, asked, stage), name, source, network)
+    for flag, *_ in asked.typed():
+        if flag != "--device":  # where its times are predicted
+            raise InputError(f"is a plan, which says how it was made; leave {flag} out", where=name)
+    if PurePath(name).suffix.lower() == ".xml":
+        raise InputError(
+            "is a graph; give a model, or a plan (csdfgen schedule MODEL -o plan.json)", where=name
+        )
+    stage("reading the plan")
+    saved = read_saved(name)
+    model = source.model or _model_of(saved, Path(name))
+    network = network_of_plan(saved, model)
+    return Planned(saved.plan(network, kernels_for(saved.planned_with)), model, source, network)
+
+
+def network_of_plan(saved: SavedPlan, model: str) -> Network:
+    """A model with the shapes of a plan. Raises PlanError."""
     try:
-        chosen = plan_options(options)
-        conversion = converted(network, chosen)
-        return graph_of(conversion, chosen, tokens=tokens, rates=rates, overlap=overlap)
+        network = load_network(model, Asked(shapes=saved.inputs))
     except CsdfgenError as error:
-        raise error.at(network.source or network.name) from None
+        message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
+        raise PlanError(message, where=saved.where) from None
+    if network.batch != saved.batch:
+        images = counted(saved.batch, "image")
+        raise PlanError(f"is for {images} in inputs of {network.batch}", where=saved.where)
+    return network
+
+
+def _model_of(saved: SavedPlan, file: Path) -> str:
+    """Where the model is that a plan was made for."""
+    if is_zoo_name(saved.model):
+        return saved.model
+    name = PurePath(saved.model).name
+    for place in (file.parent / name, Path(name)):
+        if name and place.is_file():
+            return str(place)
+    raise PlanError(
+        f"made for '{saved.model}', which is neither beside it nor in this folder; say where with --model FILE",
+        where=saved.where,
+    )

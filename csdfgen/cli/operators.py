@@ -2,55 +2,75 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from rich.text import Text
-
-from csdfgen.cli.terminal import console, counted, plain, table
+from csdfgen.cli.command import Command, argument
+from csdfgen.cli.options import JSON
+from csdfgen.cli.terminal import counted, dim, plain, say, say_json, table
 from csdfgen.errors import InputError
-from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import REQUIRED, Operator, onnx_page
-from csdfgen.ops.page import STRUCTURES, default_text
-from csdfgen.reading.folding import FOLDED_ONLY
+from csdfgen.model.options import declare
 
-__all__ = ["run_operators"]
+if TYPE_CHECKING:
+    from csdfgen.ops.base import Operator
+
+__all__ = ["Operators"]
 
 _NEAR = 3
 _SIMILAR = 0.6
 
-
 _FOLDED = "evaluated when the model is loaded; its operands must be constants by then, shapes of tensors are"
 _OPENED = "one of its branches takes its place when the model is loaded; its condition must be a constant by then"
-_AT_LOADING = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
-"""Operator that is never run -> what becomes of it."""
 
 
-def run_operators(name: str | None, as_json: bool) -> None:
-    """List the operators, or show one. Raises InputError for a name that is not among them."""
-    if name is None:
-        if as_json:
-            print(json.dumps([_values(known) for known in sorted(_known())], indent=2))
+@dataclass(frozen=True, kw_only=True)
+class Operators(Command):
+    """List the ONNX operators that are supported, or show what is accepted of one: attributes and
+    their defaults, its phases, notes.
+    """
+
+    examples = ("csdfgen operators", "csdfgen operators Conv", "csdfgen operators --json")
+
+    name: str | None = argument("[NAME]", "Show this one.", default=None)
+    as_json: bool = declare(
+        "Print JSON: a list, or one object for one operator.", False, names=JSON
+    )
+
+    def run(self) -> None:
+        """List the operators, or show one. Raises InputError for a name that is not among them."""
+        from csdfgen.ops import OPERATORS
+        from csdfgen.ops.base import onnx_page
+        from csdfgen.ops.page import facts
+        from csdfgen.reading.folding import FOLDED_ONLY
+
+        at_loading = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
+        known = sorted({*OPERATORS, *at_loading})
+
+        def values(name: str) -> dict[str, Any]:
+            if name not in at_loading:
+                return facts(OPERATORS[name])
+            notes, url = at_loading[name], onnx_page(name)
+            return {"operator": name, "phases": None, "notes": notes, "url": url}
+
+        if self.name is None:
+            if self.as_json:
+                say_json([values(one) for one in known])
+            else:
+                _list([OPERATORS[one] for one in sorted(OPERATORS)], sorted(at_loading))
+            return
+        found = _look_up(self.name, known)
+        if self.as_json:
+            say_json(values(found))
+        elif found in OPERATORS:
+            _show(OPERATORS[found])
         else:
-            _print_list()
-        return
-    found = _look_up(name)
-    if as_json:
-        print(json.dumps(_values(found), indent=2))
-    elif found in OPERATORS:
-        _print_operator(OPERATORS[found])
-    else:
-        console().print(f"{found}: {_AT_LOADING[found]}\n\nONNX:      {onnx_page(found)}")
+            say(f"{found}: {at_loading[found]}\n\nONNX:      {onnx_page(found)}")
 
 
-def _known() -> frozenset[str]:
-    return frozenset(OPERATORS) | frozenset(_AT_LOADING)
-
-
-def _look_up(name: str) -> str:
+def _look_up(name: str, known: list[str]) -> str:
     """The operator that is meant, in upper or lower case."""
-    lower = {known.lower(): known for known in _known()}
+    lower = {one.lower(): one for one in known}
     if name.lower() in lower:
         return lower[name.lower()]
     near = [lower[n] for n in get_close_matches(name.lower(), lower, _NEAR, _SIMILAR)]
@@ -58,70 +78,41 @@ def _look_up(name: str) -> str:
     raise InputError(f"is no operator that is supported; {like}", where=plain(name) or "''")
 
 
-def _values(name: str) -> dict[str, Any]:
-    """One operator as JSON values; of an attribute that must be given, no default."""
-    if name in _AT_LOADING:
-        return {
-            "operator": name,
-            "phases": None,
-            "notes": _AT_LOADING[name],
-            "url": onnx_page(name),
-        }
-    operator = OPERATORS[name]
-    return {
-        "operator": operator.op_type,
-        "since": operator.since,
-        "phases": operator.structure,
-        "constants": sorted(operator.constant_inputs),
-        "attributes": {
-            name: {"required": True} if value is REQUIRED else {"required": False, "default": value}
-            for name, value in sorted(operator.attributes.items())
-        },
-        "notes": operator.notes,
-        "url": operator.url,
-    }
+def _list(operators: list[Operator], at_loading: list[str]) -> None:
+    from csdfgen.ops.page import STRUCTURES
 
-
-def _print_list() -> None:
-    operators = [OPERATORS[known] for known in sorted(OPERATORS)]
-    rows = table("operator", "from opset", "phases", "attributes", right=("from opset",))
-    for operator in operators:
-        rows.add_row(
-            operator.op_type,
-            str(operator.since),
-            operator.structure,
-            Text(", ".join(sorted(operator.attributes)), style="dim"),
-        )
-    out = console()
-    out.print(rows)
-    out.print(
-        f"\n{counted(len(operators), 'operator')}; csdfgen operators NAME shows the defaults and notes of one"
+    rows = (
+        (one.op_type, str(one.since), one.structure, dim(", ".join(sorted(one.attributes))))
+        for one in operators
     )
-    for name, meaning in STRUCTURES.items():
-        out.print(f"{name}: {meaning}")
-    out.print("an attribute that is not listed is refused, never ignored")
-    out.print(f"\nat loading, of constants: {', '.join(sorted(_AT_LOADING))}")
+    say(
+        table("operator", "> from opset", "phases", "attributes", rows=rows),
+        f"\n{counted(len(operators), 'operator')}; csdfgen operators NAME shows the defaults and notes of one",
+        *(f"{name}: {meaning}" for name, meaning in STRUCTURES.items()),
+        "an attribute that is not listed is refused, never ignored",
+        f"\nat loading, of constants: {', '.join(at_loading)}",
+    )
 
 
-def _print_operator(operator: Operator) -> None:
-    out = console()
-    out.print(f"{operator.op_type}: from opset {operator.since} on, {operator.structure}\n")
-    if operator.attributes:
-        rows = table("attribute", "default")
-        for name, value in sorted(operator.attributes.items()):
-            rows.add_row(name, default_text(value))
-        out.print(rows)
-    else:
-        out.print("takes no attributes")
-    out.print()
-    if operator.constant_inputs:
-        places = ", ".join(str(position) for position in sorted(operator.constant_inputs))
-        out.print(
-            f"constants: inputs {places}, counted from 0, must be known when the model is loaded"
-        )
-    for name, meaning in STRUCTURES.items():
-        if name in operator.structure:
-            out.print(f"{name}: {meaning}")
-    if operator.notes:
-        out.print(f"notes:     {operator.notes}")
-    out.print(f"ONNX:      {operator.url}")
+def _show(operator: Operator) -> None:
+    from csdfgen.ops.page import STRUCTURES, default_text
+
+    attributes = sorted(operator.attributes.items())
+    rows = ((name, default_text(value)) for name, value in attributes)
+    places = ", ".join(map(str, sorted(operator.constant_inputs)))
+    constants = (
+        f"constants: inputs {places}, counted from 0, must be known when the model is loaded"
+    )
+    say(
+        f"{operator.op_type}: from opset {operator.since} on, {operator.structure}\n",
+        table("attribute", "default", rows=rows) if attributes else "takes no attributes",
+        "",
+        *[constants] * bool(places),
+        *(
+            f"{name}: {meaning}"
+            for name, meaning in STRUCTURES.items()
+            if name in operator.structure
+        ),
+        *[f"notes:     {operator.notes}"] * bool(operator.notes),
+        f"ONNX:      {operator.url}",
+    )

@@ -1,180 +1,340 @@
-"""Which options do several commands share, and how are they read?"""
+"""Which options do several commands share, and how are they read? Those of planning are made of their
+declarations in `model.options`.
+"""
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import PurePath
-from typing import Annotated, Any
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, make_dataclass
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
 
+from csdfgen.cli.command import Argument
 from csdfgen.errors import InputError
+from csdfgen.files import check_writable
+from csdfgen.model.kinds import MOST_IMAGES
+from csdfgen.model.options import (
+    DEFAULTS,
+    MEMORIES,
+    OPTIONS,
+    REQUESTS,
+    Option,
+    PlanOptions,
+    declare,
+)
+from csdfgen.model.units import size_of
+
+if TYPE_CHECKING:
+    from runtime.images import ImageOptions
 
 __all__ = [
-    "BatchOption",
-    "Fuse",
-    "FuseOption",
-    "Image",
-    "ImageOption",
+    "CAPACITIES",
+    "FILES",
+    "JSON",
+    "OUTPUT",
+    "Asked",
+    "Cut",
+    "Fused",
+    "Loaded",
     "ModelArgument",
-    "ModelGroup",
-    "ModelOptions",
-    "Rates",
-    "RowsOption",
-    "ShapeOption",
+    "Pixels",
+    "Planned",
+    "Planning",
+    "Source",
+    "Table",
     "Tokens",
+    "Typed",
+    "asked_of",
+    "check_picture",
+    "check_suffix",
+    "counts_of",
+    "front_folder",
     "is_graph_file",
     "parse_shape",
+    "refuse",
+    "refuse_graph",
+    "source_of",
+    "taking",
 ]
 
 GRAPH_SUFFIXES = (".json", ".xml")
 """What a CSDF graph's file name ends with; any other file is taken for an ONNX model."""
 
+JSON = ("--json",)
+OUTPUT = ("--output", "-o")
+"""Flags."""
+
+FILES = "Inputs and outputs"
+"""A heading in the help."""
+
+CAPACITIES = "CHANNEL=N,...|FILE"
+"""What --capacities takes."""
+
 _MAX_DIGITS = 10
 
-
-class Fuse(str, enum.Enum):
-    """Levels of `csdfgen.rewriting.fuse`."""
-
-    none = "none"
-    fold = "fold"
-    full = "full"
-
-
-class Image(str, enum.Enum):
-    """Where the network's input lies."""
-
-    streamed = "streamed"
-    resident = "resident"
-
-
-class Rates(str, enum.Enum):
-    """Which rates a graph has."""
-
-    exact = "exact"
-    paper = "paper"
-
-
-class Tokens(str, enum.Enum):
-    """What a token is."""
-
-    elements = "elements"
-    rows = "rows"
-
+Tokens = Literal["elements", "rows"]
 
 ModelArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="MODEL",
-        help="ONNX model, zoo:NAME\\[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
-        show_default=False,
-    ),
+    str, Argument("MODEL", "ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).")
 ]
-RowsOption = Annotated[
-    str | None,
-    typer.Option(
-        "--rows",
-        metavar="ROWS",
-        help="How many rows of its output a layer computes at a time. A number; auto: rows of about 64 pixels together; "
-        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole input "
-        "(global pooling, fully connected) takes it at once, as the paper has it. Single layers and inputs by name, behind "
-        "commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time. "
-        "\\[default: auto]",
-        show_default=False,
-    ),
-]
-FuseOption = Annotated[
-    Fuse | None,
-    typer.Option(
-        "--fuse",
-        help="none: every ONNX node an actor; fold: constants folded into weights; full: activations in the slab, Add in place, "
-        "Concat and Split as views too. \\[default: full]",
-        show_default=False,
-    ),
-]
-ImageOption = Annotated[
-    Image | None,
-    typer.Option(
-        "--image",
-        help="streamed: input rows arrive as they are needed; resident: the whole input lies in the arena. \\[default: streamed]",
-        show_default=False,
-    ),
-]
-ShapeOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--shape",
-        metavar="NAME=1x3x224x224",
-        help="Size of an input, where free or to be overridden; repeatable.",
-    ),
-]
-BatchOption = Annotated[
-    int | None,
-    typer.Option(
-        "--batch",
-        metavar="N",
-        min=1,
-        max=1_000_000,
-        help="Images of a batch; they run one after another.",
-    ),
-]
+
+
+# Planning ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class ModelOptions:
-    """How to load and plan a model; None where the user said nothing. wishes: goals and budgets by
-    the name in `PlanOptions`.
+class Table:
+    """Numbers of images and budgets in bytes (none: any memory) of a table of plans."""
+
+    requests: tuple[int, ...]
+    budgets: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How to load and plan a model. given: the options of planning that the user gave, by name, read but for
+    the rows; table: of which one of them, for --requests with several numbers or with --budgets.
     """
 
-    rows: str | None = None
-    fuse: str | None = None
-    image: str | None = None
+    given: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    table: Table | None = None
 
-    def given(self) -> list[str]:
-        """The options that the user gave, as typed."""
-        names = ("rows", "fuse", "image", "batch")
-        found = [f"--{name}" for name in names if getattr(self, name) is not None]
-        shape = ["--shape"] if self.shapes else []
-        return [*found, *shape, *map(self.flag, self.wishes)]
+    def typed(self) -> list[list[str]]:
+        """Every option that the user gave, as it is typed: the flag, and its value."""
+        found = [
+            [self.flag(name), *OPTIONS[name].kind.typed(one)] for name, one in self.given.items()
+        ]
+        found += [["--batch", str(self.batch)]] if self.batch is not None else []
+        return found + [
+            ["--shape", f"{name}={'x'.join(map(str, shape))}"]
+            for name, shape in self.shapes.items()
+        ]
 
-    def flag(self, wish: str) -> str:
-        """The option of a wish: images of a request are its frames."""
-        return "--requests" if wish == "frames" and "batching" in self.wishes else f"--{wish}"
+    def flag(self, name: str) -> str:
+        """The flag of an option: images of a request are its frames."""
+        return "--requests" if name == "frames" and "batching" in self.given else f"--{name}"
 
 
 @dataclass(frozen=True, slots=True)
-class ModelGroup:
-    """The same as typed."""
+class Source:
+    """A model or a plan file, as typed, with what was said about it; model: whose plan the file is."""
 
-    rows: RowsOption = None
-    fuse: FuseOption = None
-    image: ImageOption = None
-    shape: ShapeOption = None
-    batch: BatchOption = None
+    name: str
+    asked: Asked = field(default_factory=Asked)
+    model: str | None = None
 
-    def read(self, wishes: Mapping[str, Any] | None = None) -> ModelOptions:
-        """The options as one value, with what `GoalGroup.read` gives. Raises typer.BadParameter for a shape that is none."""
-        found: dict[str, tuple[int, ...]] = {}
-        for text in self.shape or ():
-            try:
-                name, dims = parse_shape(text)
-            except InputError as error:
-                raise typer.BadParameter(error.message, param_hint="--shape") from None
-            if name in found:
-                raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
-            found[name] = dims
-        fuse = self.fuse.value if self.fuse else None
-        image = self.image.value if self.image else None
-        return ModelOptions(self.rows, fuse, image, found, self.batch, wishes or {})
+    @property
+    def is_plan(self) -> bool:
+        return is_graph_file(self.name)
+
+
+def source_of(text: str) -> Source:
+    """A model with options after plus signs, or a plan file. Raises InputError.
+
+    >>> one = source_of("zoo:lenet5+rows=1+policy=demand")
+    >>> one.name, one.asked.given
+    ('zoo:lenet5', {'rows': '1', 'policy': 'demand'})
+    """
+    if Path(text).exists():
+        return Source(text)
+    name, *settings = re.split(r"\+(?=(?:\w+)=)", text)
+    values: dict[str, Any] = {}
+    for key, _, value in (setting.partition("=") for setting in settings):
+        if key not in _SETTINGS:
+            raise InputError(f"'+{key}=' is no option; {', '.join(_SETTINGS)} are", where=text)
+        if key in values and key != "shape":
+            raise InputError(f"'+{key}=' is given twice", where=text)
+        words = OPTIONS[key].kind.words if key in OPTIONS else ()
+        if words and value not in (*words, DEFAULTS.policy):
+            raise InputError(f"--{key} {value} is not one of {', '.join(words)}", where=name)
+        if key == "shape":
+            parse_shape(value)
+            values.setdefault(key, []).append(value)
+        elif key == "batch":
+            if not _is_size(value) or int(value) > MOST_IMAGES:
+                raise InputError(
+                    f"'+batch={value}' is no number from 1 to {MOST_IMAGES}", where=text
+                )
+            values[key] = int(value)
+        else:
+            values[key] = value if key == "requests" else OPTIONS[key].kind.of_text(value)
+    return Source(name, asked_of(values))
+
+
+class Typed:
+    """Base of groups of these options, as typed."""
+
+    def read(self) -> Asked:
+        """The options as one value. Raises as `asked_of`."""
+        given = {name: value for name, value in vars(self).items() if name != "of"}
+        return asked_of(given)
+
+
+def asked_of(typed: Mapping[str, Any]) -> Asked:
+    """What is typed of each option, None or False where nothing is, as one value. Raises InputError for a value
+    that is none, and for options that contradict each other; typer.BadParameter for a shape.
+    """
+    left = {name: value for name, value in typed.items() if value not in (None, False)}
+    shapes, batch = _shapes(left.pop("shape", ())), left.pop("batch", None)
+    table = _of_requests(left)
+    given = {
+        name: value if name == "rows" else OPTIONS[name].kind.read(value, name)
+        for name, value in left.items()
+    }
+    if given.get("backend") == "auto":
+        from csdfgen.backends.registry import settled
+
+        given["backend"] = settled("auto")
+    PlanOptions(**given)
+    return Asked(given, shapes, batch, table)
+
+
+def _of_requests(typed: dict[str, Any]) -> Table | None:
+    """Put the frames and the batching of a request in its place. Raises InputError for what contradicts itself."""
+    requests, budgets = typed.pop("requests", None), typed.pop("budgets", None)
+    if requests is not None:
+        for name in ("frames", "batches"):
+            if name in typed:
+                raise InputError(
+                    f"--requests {requests} chooses what --{name} {typed[name]} gives; leave one of them out"
+                )
+        counts = counts_of(requests, "requests", "images", MOST_IMAGES)
+        typed |= {"frames": counts[-1], "batching": typed.get("batching", "joint")}
+        if budgets is None and "," not in requests:
+            return None
+        sizes = budgets.split(",") if budgets else []
+        return Table(counts, tuple(size_of(one.strip(), "budgets") for one in sizes))
+    for name, value, wanted in (
+        ("budgets", budgets, "is of a table; say for how many images with --requests"),
+        ("batching", typed.get("batching"), "needs images to share out; say how many come together with --requests R"),
+        ("batches", None if "frames" in typed else typed.get("batches"), "is of several images; say how many with --frames N"),
+    ):  # fmt: skip
+        if value is not None:
+            raise InputError(f"--{name} {value} {wanted}")
+    return None
+
+
+def counts_of(text: str, name: str, unit: str, most: int = 999_999) -> tuple[int, ...]:
+    """(1, 4) from "4,1". name: of the option; unit: of what they are numbers. Raises InputError."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(_is_size(part) and int(part) <= most for part in parts):
+        raise InputError(
+            f"--{name} {text}: whole numbers of {unit} above 0, up to {most:,}, are needed, such as 1,2,4"
+        )
+    return tuple(sorted({int(part) for part in parts}))
+
+
+@dataclass(frozen=True)
+class _Others:
+    """What is typed besides the options of planning."""
+
+    budgets: str = declare(
+        "With --requests: a table of plans, one for each number of images in each memory, of which a program "
+        "takes what fits when it runs.",
+        ..., "SIZE,SIZE...", MEMORIES,
+    )  # fmt: skip
+    shape: list[str] = declare(
+        "Size of an input, where free or to be overridden; repeatable.", ..., "NAME=1x3x224x224"
+    )
+    batch: int = declare(
+        "Images of a batch; they run one after another.", ..., "N", low=1, high=MOST_IMAGES
+    )
+    of: str = declare(
+        "Of a plan: the model that it was made for, where it is neither beside the plan nor here.",
+        ..., "MODEL", names=("--model",),
+    )  # fmt: skip
+
+
+_TYPED: Mapping[str, tuple[Any, Option]] = {
+    **{name: (one.kind.typed_as, one) for name, one in OPTIONS.items() if "flag" in one.users},
+    "requests": (str, REQUESTS),
+    **{
+        one.name: (get_type_hints(_Others)[one.name], one.metadata["option"])
+        for one in fields(_Others)
+    },
+}
+"""Option -> the type of what is typed, and its declaration."""
+
+_LOADING = ("shape", "batch")
+_SETTINGS = [name for name in _TYPED if name not in ("of", "budgets")]
+"""What may stand after a model, between plus signs."""
+
+_Group = TypeVar("_Group", bound=type[Typed])
+
+
+def taking(*names: str) -> Callable[[_Group], _Group]:
+    """A group of these options."""
+
+    def made(group: _Group) -> _Group:
+        of_group = []
+        for name in names:
+            kind, declared = _TYPED[name]
+            optional = (bool, False) if kind is bool else (kind | None, None)
+            of_group.append((name, Annotated[optional[0], declared], optional[1]))
+        return make_dataclass(group.__name__, of_group, bases=(group,), frozen=True)  # type: ignore[return-value]
+
+    return made
+
+
+@taking("shape")
+class Loaded(Typed):
+    """How a model is loaded."""
+
+
+@taking("fuse", *_LOADING)
+class Fused(Typed):
+    """And how its layers are joined."""
+
+
+@taking("rows", "fuse", "image", *_LOADING)
+class Cut(Typed):
+    """And cut into phases."""
+
+
+_PLANNING = sorted(
+    (name for name in _TYPED if name not in ("policy", "of")),
+    key=lambda name: _TYPED[name][1].panel or "",
+)
+
+
+@taking(*_PLANNING)
+class Planning(Typed):
+    """And planned."""
+
+
+@taking("of", "policy", *_PLANNING)
+class Planned(Typed):
+    """A plan that is read, or made."""
+
+    of: str | None
+    device: str | None
+
+    def source(self, model: str) -> Source:
+        """What the options and the argument say. Raises as `asked_of`."""
+        return Source(model, self.read(), self.of)
+
+
+def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Raises typer.BadParameter."""
+    found: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        try:
+            name, sizes = parse_shape(text)
+        except InputError as error:
+            raise typer.BadParameter(error.message, param_hint="--shape") from None
+        if name in found:
+            raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
+        found[name] = sizes
+    return found
 
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
-    """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand behind its
+    """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand after its
     last "=". Raises InputError.
     """
     name, equals, sizes = text.rpartition("=")
@@ -188,6 +348,77 @@ def _is_size(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS and int(text) > 0
 
 
+# Others -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pixels:
+    """How pictures become values."""
+
+    resize: bool = declare("Scale images to the size that the network takes.", False, panel=FILES)
+    mean: str | None = declare(
+        "Subtracted from pixels (0 to 255), one value or one a channel.", None, "V[,V,V]", FILES
+    )
+    std: str | None = declare(
+        "Pixels are divided by it, after --mean; --std 255 gives values from 0 to 1.",
+        None, "V[,V,V]", FILES,
+    )  # fmt: skip
+    layout: str | None = declare(
+        "How the network takes images, '-bgr' with blue first; nchw or nhwc are seen from the input's shape.",
+        None, "nchw|nhwc[-bgr]", FILES,
+    )  # fmt: skip
+
+    def read(self) -> ImageOptions:
+        """As one value. Raises InputError."""
+        from runtime.images import ImageOptions, parse_channel_values
+
+        return ImageOptions(
+            self.resize,
+            parse_channel_values("--mean", self.mean),
+            parse_channel_values("--std", self.std),
+            self.layout,
+        )
+
+
 def is_graph_file(model: str) -> bool:
     """Whether a command's MODEL is a CSDF graph rather than a network."""
     return not model.startswith("zoo:") and PurePath(model).suffix.lower() in GRAPH_SUFFIXES
+
+
+def refuse_graph(model: str, why: str) -> None:
+    """Raise InputError for a graph where a model is needed. why: it is, behind "is a graph"."""
+    if is_graph_file(model):
+        raise InputError(f"is a graph{why}", where=model)
+
+
+def check_suffix(path: Path | None, what: str, *suffixes: str) -> None:
+    """Refuse now a file that `what` cannot be written to. Raises InputError."""
+    if path is None:
+        return
+    if not path.name.lower().endswith(suffixes):
+        known = (" or " if len(suffixes) == 2 else ", ").join(suffixes)
+        raise InputError(f"{what} is written as {known}", where=str(path))
+    check_writable(path)
+
+
+def check_picture(flag: str, path: Path | None, suffix: str = ".svg") -> None:
+    """Refuse a picture whose name does not end as its content does. Raises InputError."""
+    if path is not None and path.suffix.lower() != suffix:
+        raise InputError(f"{flag} writes {suffix}; give FILE{suffix}", where=str(path))
+
+
+def front_folder(output: Path | None) -> None:
+    """What `-o` of `--pareto` may name: a folder, or a picture. Raises InputError."""
+    if output is None:
+        return
+    forms = "a folder of plans (a name without a suffix), or as .svg"
+    in_the_way = not output.suffix and output.exists() and not output.is_dir()
+    wrong = output.suffix.lower() not in ("", ".svg"), f"{output}: a front is written as {forms}"
+    refuse([wrong, (in_the_way, f"{output}: is a file; a folder of plans is to be written")])
+
+
+def refuse(cases: Iterable[tuple[object, str]]) -> None:
+    """Raise InputError for the first case that holds; a case: whether it does, and what is wrong, with where."""
+    for holds, wrong in cases:
+        if holds:
+            raise InputError(wrong)

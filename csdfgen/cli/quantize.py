@@ -2,87 +2,248 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from csdfgen.cli.models import load_network
-from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.terminal import Stage, console, counted, plain, stages, table
+import typer
+
+from csdfgen.cli.command import Command, argument
+from csdfgen.cli.options import (
+    JSON,
+    OUTPUT,
+    Loaded,
+    ModelArgument,
+    Pixels,
+    check_suffix,
+    refuse,
+    refuse_graph,
+)
+from csdfgen.cli.terminal import counted, csv_text, plain, say, say_json, stages, table
 from csdfgen.errors import InputError
-from csdfgen.files import check_writable, write_bytes
-from csdfgen.model.options import PlanOptions
-from csdfgen.planning.plan import Plan
-from csdfgen.precision.choice import Chosen
-from csdfgen.precision.quantize import Quantized, quantize
-from runtime.images import ImageOptions, read_frames
+from csdfgen.model.options import Option, declare
 
-__all__ = [
-    "Formats",
-    "QuantizeRequest",
-    "ends_facts",
-    "formats_facts",
-    "quantized",
-    "run_quantize",
-    "say_formats",
-    "say_quality",
-    "written_beside",
+if TYPE_CHECKING:
+    from csdfgen.cli.options import Asked
+    from csdfgen.cli.terminal import Stage
+    from csdfgen.model.options import PlanOptions
+    from csdfgen.planning.plan import Plan
+    from csdfgen.precision.quantize import Quantized
+    from runtime.images import ImageOptions
+
+__all__ = ["Formats", "Quantize", "Stored", "say_formats", "say_quality", "written_beside"]
+
+_PANEL = "Number formats"
+
+Stored = Literal["float16", "int16", "int8", "mixed"]
+
+IntegerIo = Annotated[
+    bool,
+    Option(
+        "Inputs and outputs stay integers, by a scale and zero point that are printed, and kept in the model's metadata.",
+        panel=_PANEL,
+    ),
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class QuantizeRequest:
-    """What the user asked for. wishes: options of `csdfgen.quantize`."""
+@dataclass(frozen=True, kw_only=True)
+class Quantize(Command):
+    """Store a float model in fewer bytes, calibrated on inputs: int8, int16, float16, or mixed by what each
+    tensor costs in memory and quality.
+    """
 
-    model: str
-    output: Path
-    calibrate: Sequence[str]
-    options: ModelOptions
-    images: ImageOptions
-    front: Path | None
-    as_json: bool
-    wishes: Mapping[str, Any] = field(default_factory=dict)
+    examples = (
+        "csdfgen quantize model.onnx -o int8.onnx --calibrate pictures/*.jpg --resize",
+        "csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --arena-factor 1.25",
+        "csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --latency 20ms --device host",
+        "csdfgen quantize model.onnx -o half.onnx --format float16",
+    )
+
+    model: ModelArgument
+    more: list[str] | None = argument("[FILES]...", "More files to calibrate on.", default=None)
+    output: Path = declare(
+        "The model in QDQ form.", Path("quantized.onnx"), "OUT.onnx", names=OUTPUT
+    )
+    calibrate: list[str] | None = declare(
+        "Pictures, arrays or a folder of them, as real as can be; repeatable. An array may hold several along axis "
+        "0.",
+        None, "FILES|X.npz",
+    )  # fmt: skip
+    format: Stored = declare(
+        "float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; mixed: int8, and "
+        "int16 where that removes most noise.",
+        "int8",
+    )  # fmt: skip
+    method: Literal["mse", "minmax", "percentile", "kl"] = declare(
+        "What part of the values seen int8 covers: of least squared error, all, a percentile, or of least relative "
+        "entropy.",
+        "mse",
+    )  # fmt: skip
+    percentile: float | None = declare("With --method percentile.", None, "P", shown="99.99")
+    arena_factor: float | None = declare(
+        "mixed: the arena of int8 times this, at most.", None, "F", shown="1"
+    )
+    memory: str | None = declare("mixed: an arena of 256KiB, 1MB, ..., at most.", None, "BYTES")
+    min_sqnr: float | None = declare(
+        "mixed: the least arena of this quality, or with --goal speed the fastest.", None, "DB"
+    )
+    latency: str | None = declare(
+        "mixed: a frame of 20ms, 0.5s, ... at most, as predicted on --device; alone, or with a limit of memory.",
+        None, "TIME",
+    )  # fmt: skip
+    goal: Literal["memory", "speed"] = declare(
+        "With --min-sqnr: the least arena, or the shortest predicted frame.", "memory"
+    )
+    device: str | None = declare(
+        "Where times are predicted, see csdfgen devices; host: measured by csdfgen profile MODEL --formats mixed.",
+        None, "NAME|FILE.toml", shown="a core of a server, in round numbers",
+    )  # fmt: skip
+    integer_io: IntegerIo = False
+    front: Path | None = declare("mixed: write quality against arena (.csv, .json).", None, "FILE")
+    pixels: Pixels
+    loaded: Loaded
+    as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
+
+    def run(self) -> None:
+        """Calibrate, choose, write, report. Raises CsdfgenError."""
+        from csdfgen.files import write_bytes
+
+        if self.percentile is not None and self.method != "percentile":
+            raise typer.BadParameter("goes with --method percentile", param_hint="--percentile")
+        asked, images = self.loaded.read(), self.pixels.read()
+        refuse_graph(self.model, ", which has no values; give the model")
+        lost = "is the model itself, which would be lost; give another -o"
+        refuse([(_is_same(self.output, self.model), f"{self.output}: {lost}")])
+        check_suffix(self.output, "a quantized model", ".onnx")
+        check_suffix(self.front, "a front", ".csv", ".json")
+        names = (
+            "format", "method", "percentile", "arena_factor", "memory", "min_sqnr", "latency", "goal", "device",
+        )  # fmt: skip
+        wishes = {name: value for name in names if (value := getattr(self, name)) is not None}
+        if self.integer_io:
+            wishes["integer_io"] = True
+        files = [*(self.calibrate or ()), *(self.more or ())]
+        with stages() as stage:
+            made = _made(
+                self.model, asked, files, images, stage, with_front=self.front is not None, **wishes
+            )
+        made.save(self.output)
+        if self.front is not None:
+            write_bytes(self.front, _front_file(made, self.front.suffix.lower()))
+        if self.as_json:
+            say_json(self._json(made))
+        else:
+            self._say(made)
+
+    def _say(self, made: Quantized) -> None:
+        say_formats(self.output, made)
+        sizes = {"float": made.float_arena, "int8": made.int8_arena}
+        sizes[self.format] = made.plan.figures["arena"]
+        say(
+            table(
+                "arena of the default plan", "> bytes", "> of float",
+                rows=(
+                    (name, size, f"{size / made.float_arena:.3f}")
+                    for name, size in sizes.items() if size is not None
+                ),
+            )
+        )  # fmt: skip
+        say_quality(made)
+        say(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}")
+        for row in made.front:
+            tensors = counted(len(row.tensors), "tensor")
+            say(f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {tensors} in int16")
+
+    def _json(self, made: Quantized) -> dict[str, Any]:
+        return {
+            "ok": True,
+            "output": str(self.output),
+            "format": self.format,
+            **made.facts(),
+            **made.end_facts(),
+            "figures": {
+                **made.plan.figures,
+                "float_arena": made.float_arena,
+                **({} if made.int8_arena is None else {"int8_arena": made.int8_arena}),
+            },
+            "predicted_seconds": made.predicted_seconds,
+            "device": made.device,
+            **({"front": [one.to_json() for one in made.front]} if made.front else {}),
+        }
 
 
-@dataclass(frozen=True, slots=True)
-class Formats:
-    """What `schedule` is to plan a float model in. calibrate: files."""
-
-    format: str
-    calibrate: Sequence[str]
-    images: ImageOptions
-    integer_io: bool = False
+def _is_same(output: Path, model: str) -> bool:
+    try:
+        return output.samefile(model)
+    except (OSError, ValueError):  # one of them is not there, or is no name
+        return False
 
 
-def quantized(
-    model: str, asked: Formats, options: ModelOptions, planning: PlanOptions, stage: Stage
-) -> Quantized:
-    """A model in other formats, with the plan of it that is asked for. Raises CsdfgenError."""
-    if asked.format != "float16" and not asked.calibrate:
-        raise InputError(
-            f"--formats {asked.format} is chosen by what inputs show; give some with --calibrate FILES",
-            where=model,
-        )
-    wishes = {"format": asked.format, "integer_io": asked.integer_io, "planning": planning}
-    return _made(model, options, asked.calibrate, asked.images, stage, **wishes)
+def _front_file(made: Quantized, suffix: str) -> bytes:
+    """The front as a file: CSV with a line for each choice, or JSON with the names of tensors too."""
+    if suffix == ".json":
+        return (json.dumps([one.to_json() for one in made.front], indent=2) + "\n").encode()
+    rows = [(one.arena, f"{one.sqnr_db:.2f}", len(one.tensors)) for one in made.front]
+    return csv_text([("arena_bytes", "predicted_sqnr_db", "int16_tensors"), *rows])
 
 
 def _made(
     model: str,
-    options: ModelOptions,
+    asked: Asked,
     files: Sequence[str],
     images: ImageOptions,
     stage: Stage,
     **wishes: Any,
 ) -> Quantized:
-    """What `csdfgen.quantize` makes of a model, calibrated on files."""
+    """What `csdfgen.quantize` makes of a model, calibrated on files. Raises CsdfgenError."""
+    from csdfgen.cli.models import load_network
+    from csdfgen.precision.quantize import quantize
+    from runtime.images import read_frames
+
     stage("loading")
-    frames = read_frames(files, load_network(model, options), images)
-    return quantize(model, frames or None, shapes=options.shapes or None, progress=stage, **wishes)
+    frames = read_frames(files, load_network(model, asked), images)
+    return quantize(model, frames or None, shapes=asked.shapes or None, progress=stage, **wishes)
+
+
+# With a plan ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Formats:
+    """The formats that `schedule` plans a float model in."""
+
+    formats: Stored | None = declare(
+        "Plan the float model in fewer bytes, as csdfgen quantize makes it; the model is written beside the plan, "
+        "plan.onnx beside plan.json. mixed with --memory: the formats of least noise for which some heights fit.",
+        None, panel=_PANEL,
+    )  # fmt: skip
+    calibrate: list[str] | None = declare(
+        "With --formats: pictures, arrays or a folder of them, as real as can be; repeatable.",
+        None, "FILES|X.npz", _PANEL,
+    )  # fmt: skip
+    integer_io: IntegerIo = False
+    pixels: Pixels
+
+    def check(self) -> None:
+        """Raise InputError for what goes with --formats alone."""
+        given = {"calibrate": self.calibrate, "integer-io": self.integer_io, **vars(self.pixels)}
+        alone = [name for name, value in given.items() if value]
+        if self.formats is None and alone:
+            raise InputError(f"--{alone[0]} goes with --formats; name one, such as --formats int8")
+
+    def quantized(self, model: str, asked: Asked, planning: PlanOptions, stage: Stage) -> Quantized:
+        """A model in other formats, with the plan of it that is asked for. Raises CsdfgenError."""
+        if self.formats != "float16" and not self.calibrate:
+            raise InputError(
+                f"--formats {self.formats} is chosen by what inputs show; give some with --calibrate FILES",
+                where=model,
+            )
+        return _made(
+            model, asked, self.calibrate or (), self.pixels.read(), stage,
+            format=self.formats, integer_io=self.integer_io, planning=planning,
+        )  # fmt: skip
 
 
 def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
@@ -93,106 +254,22 @@ def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
     return replace(plan, conversion=replace(conversion, network=network))
 
 
-def run_quantize(request: QuantizeRequest) -> None:
-    """Calibrate, choose, write, say. Raises CsdfgenError."""
-    if is_graph_file(request.model):
-        raise InputError("is a graph, which has no values; give the model", where=request.model)
-    if _is_same(request.output, request.model):
-        raise InputError(
-            "is the model itself, which would be lost; give another -o", where=str(request.output)
-        )
-    for path, suffixes in ((request.output, (".onnx",)), (request.front, (".csv", ".json"))):
-        if path is not None:
-            if path.suffix.lower() not in suffixes:
-                raise InputError(f"is written as {' or '.join(suffixes)}", where=str(path))
-            check_writable(path)
-    with stages() as stage:
-        made = _made(
-            request.model,
-            request.options,
-            request.calibrate,
-            request.images,
-            stage,
-            with_front=request.front is not None,
-            **request.wishes,
-        )
-    made.save(request.output)
-    if request.front is not None:
-        write_bytes(request.front, _front_file(made, request.front.suffix.lower()))
-    _say(request, made)
-
-
-def _is_same(output: Path, model: str) -> bool:
-    try:
-        return output.samefile(model)
-    except (OSError, ValueError):  # one of them is not there, or is no name
-        return False
-
-
-def _say(request: QuantizeRequest, made: Quantized) -> None:
-    if request.as_json:
-        print(json.dumps(_json(request, made), indent=2, allow_nan=False))
-        return
-    out = console()
-    say_formats(request.output, made)
-    arena = made.plan.figures["arena"]
-    shown = table("arena of the default plan", "bytes", "of float", right=("bytes", "of float"))
-    shown.add_row("float", f"{made.float_arena:,}", "1.000")
-    if made.int8_arena is not None:
-        shown.add_row("int8", f"{made.int8_arena:,}", f"{made.int8_arena / made.float_arena:.3f}")
-    shown.add_row(request.wishes["format"], f"{arena:,}", f"{arena / made.float_arena:.3f}")
-    out.print(shown)
-    say_quality(made)
-    out.print(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}")
-    for row in made.front:
-        out.print(
-            f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {counted(len(row.tensors), 'tensor')} in int16"
-        )
-
-
 def say_formats(path: Path | None, made: Quantized) -> None:
     """How many tensors are of which type."""
     kinds = ", ".join(f"{count} {dtype}" for dtype, count in made.formats.items())
     if made.wide_weights:
         kinds += f"; weights of 16 bits in {counted(made.wide_weights, 'layer')}"
-    console().print(f"{'' if path is None else plain(f'{path}: ')}tensors: {kinds}", soft_wrap=True)
+    say(f"{'' if path is None else plain(f'{path}: ')}tensors: {kinds}", wrap=False)
 
 
 def say_quality(made: Quantized) -> None:
     """Signal to noise, and how integers at the ends become values."""
-    out = console()
     if made.sqnr_db is not None:
         said = f"signal to noise against the float network, on what it was calibrated with: {made.sqnr_db:.1f} dB"
         if made.predicted_sqnr_db is not None:
             said += f" (predicted {made.predicted_sqnr_db:.1f})"
-        out.print(said)
-    for line in _ends_said(made):
-        out.print(plain(line))
-
-
-def formats_facts(made: Quantized) -> dict[str, Any]:
-    """Formats and quality, for --json."""
-    return {
-        "formats": dict(made.formats),
-        "sqnr_db": made.sqnr_db,
-        "predicted_sqnr_db": made.predicted_sqnr_db,
-    }
-
-
-def ends_facts(made: Quantized) -> dict[str, dict[str, dict[str, object]]]:
-    """Inputs and outputs: type, and of integers scale and zero point."""
-    told = made.ends.to_json()
-    network = made.network
-    types = {
-        "inputs": {tensor.name: tensor.dtype for tensor in network.inputs},
-        "outputs": {
-            one.name: one.tensor.dtype for one in network.outputs if one.tensor is not None
-        },
-    }
-    return {
-        key: {name: told[key].get(name, {"type": dtype}) for name, dtype in found.items()}
-        for key, found in types.items()
-    }
+        say(said)
+    say(*map(plain, _ends_said(made)))
 
 
 def _ends_said(made: Quantized) -> Iterator[str]:
@@ -203,41 +280,3 @@ def _ends_said(made: Quantized) -> Iterator[str]:
             zero = form.zero_point[0]
             shifted = f"(integer {'-' if zero > 0 else '+'} {abs(zero)})" if zero else "integer"
             yield f"{kind} {name}: {form.dtype}, value = {shifted} * {form.scale[0]:.9g}"
-
-
-def _json(request: QuantizeRequest, made: Quantized) -> dict[str, Any]:
-    return {
-        "ok": True,
-        "output": str(request.output),
-        "format": request.wishes["format"],
-        **formats_facts(made),
-        **ends_facts(made),
-        "figures": {
-            **made.plan.figures,
-            "float_arena": made.float_arena,
-            **({} if made.int8_arena is None else {"int8_arena": made.int8_arena}),
-        },
-        "predicted_seconds": made.predicted_seconds,
-        "device": made.device,
-        **({"front": [_point(one) for one in made.front]} if made.front else {}),
-    }
-
-
-def _point(one: Chosen) -> dict[str, Any]:
-    return {
-        "arena": one.arena,
-        "predicted_sqnr_db": one.sqnr_db,
-        "int16": one.tensors,
-        "int16_weights": one.weights,
-    }
-
-
-def _front_file(made: Quantized, suffix: str) -> bytes:
-    """The front as a file: CSV with a line for each choice, or JSON with the names of tensors too."""
-    if suffix == ".json":
-        return (json.dumps([_point(one) for one in made.front], indent=2) + "\n").encode()
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(["arena_bytes", "predicted_sqnr_db", "int16_tensors"])
-    writer.writerows([one.arena, f"{one.sqnr_db:.2f}", len(one.tensors)] for one in made.front)
-    return text.getvalue().encode()

@@ -1,128 +1,127 @@
-"""`csdfgen report`: a page about one plan, measured here, beside onnxruntime."""
+"""`csdfgen report`: a page about one plan, measured here, compared with onnxruntime."""
 
 from __future__ import annotations
 
 import platform
+import shlex
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
-from csdfgen.cli.frames import frames_facts, told_of_frames
-from csdfgen.cli.models import input_span
-from csdfgen.cli.plans import Asked, Planned, planned
-from csdfgen.cli.terminal import console, mebibytes, plain, stages
-from csdfgen.devices.catalogue import device
-from csdfgen.devices.model import estimate
-from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.files import check_writable, write_bytes
-from csdfgen.goals.choice import profile_for
-from csdfgen.pages.beside import measured_beside
-from csdfgen.pages.report import Told, report_page
-from runtime.images import random_inputs
+from csdfgen.cli.command import Argument, Command
+from csdfgen.cli.options import OUTPUT, Planned, check_suffix
+from csdfgen.cli.terminal import in_bytes, plain, say, stages
+from csdfgen.errors import about
+from csdfgen.files import write_bytes
+from csdfgen.model.options import Option, declare
 
-__all__ = ["ReportRequest", "check_page", "run_report"]
+if TYPE_CHECKING:
+    from csdfgen.cli import models
 
+__all__ = ["PageOption", "PlanArgument", "Report", "check_page"]
+
+PlanArgument = Annotated[
+    str, Argument("MODEL|PLAN", "ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a plan (.json).")
+]
+PageOption = Annotated[Path | None, Option("Write a page.", "FILE.html", names=OUTPUT)]
+
+_REPEAT = 5
 _LIBRARIES = ("numpy", "onnx", "onnxruntime")
 
 
-@dataclass(frozen=True, slots=True)
-class ReportRequest:
-    """What the user asked for. measure: run a frame here, and onnxruntime's."""
+@dataclass(frozen=True, kw_only=True)
+class Report(Command):
+    """Write one page to look at: memory over the firings of a frame, the arena, phases, layers, what
+    causes the peak, and the comparison with onnxruntime, measured here.
 
-    asked: Asked
-    output: Path
-    device: str | None = None
-    measure: bool = True
-    repeat: int = 5
+    The page is report.html without -o. It loads nothing, and can be printed.
+    """
 
-
-def check_page(path: Path) -> None:
-    """Refuse now what cannot be written later. Raises InputError."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise InputError("a page is written as .html", where=str(path))
-    check_writable(path)
-
-
-def run_report(request: ReportRequest) -> None:
-    """Write the page. Raises CsdfgenError; outputs that differ are told on the page, no error."""
-    check_page(request.output)
-    named = device(request.device) if request.device is not None else None
-    with stages() as stage:
-        found = planned(request.asked, stage)
-        plan = found.plan
-        try:
-            profile = named or profile_for(plan.options)
-            times = estimate(plan, profile)
-            beside = None
-            if request.measure:
-                feeds = random_inputs(plan.network, 0, input_span(found.model))
-                beside = measured_beside(
-                    plan, found.model, feeds, repeat=request.repeat, stage=stage
-                )
-        except CsdfgenError as error:
-            raise error.at(found.model) from None
-        frames = frames_facts(found.network, plan, profile)
-        stage("drawing")
-        page = report_page(
-            plan,
-            Told(
-                found.title,
-                _commands(found, request),
-                _versions(),
-                beside,
-                times,
-                profile.title,
-                told_of_frames(frames, profile) if frames is not None else (),
-            ),
-        )
-    write_bytes(request.output, page)
-    console().print(
-        f"{request.output}: {plain(found.title)}, arena of {plan.planned_bytes:,} bytes "
-        f"({mebibytes(plan.planned_bytes)} MiB)",
-        soft_wrap=True,
+    examples = (
+        "csdfgen report model.onnx -o report.html",
+        "csdfgen report zoo:squeezenet1_1 --rows 1 --device cortex-m7",
+        "csdfgen report plan.json --model model.onnx --no-measure",
     )
 
-
-def _commands(found: Planned, request: ReportRequest) -> list[tuple[str, str]]:
-    """What makes this page, the plan and the comparison again."""
-    asked = request.asked
-    more = [] if request.device is None else ["--device", request.device]
-    more += [] if request.measure else ["--no-measure"]
-    more += (
-        []
-        if request.repeat == ReportRequest(asked, request.output).repeat
-        else ["--repeat", str(request.repeat)]
+    model: PlanArgument
+    output: PageOption = None
+    planning: Planned
+    measure: bool = declare(
+        "Run frames here and in onnxruntime; or only plan.", True, names=("--measure/--no-measure",)
     )
-    if asked.is_plan:
-        model = ["--model", found.model]
-        again = found.command("report", asked.source, *model, *more, "-o", str(request.output))
+    repeat: int = declare("Timed frames of each.", _REPEAT, "N", low=1, high=100_000)
+
+    def run(self) -> None:
+        """Write the page. Raises CsdfgenError; outputs that differ are reported on the page."""
+        from csdfgen.cli.models import planned
+        from csdfgen.cli.show import frames_facts
+        from csdfgen.devices.catalogue import device
+        from csdfgen.devices.model import estimate
+        from csdfgen.goals.choice import profile_for
+        from csdfgen.pages.beside import measured_beside
+        from csdfgen.pages.report import Told, report_page
+        from csdfgen.reading.zoo import span_of
+        from runtime.images import SYMMETRIC, random_inputs
+
+        source, output = self.planning.source(self.model), self.output or Path("report.html")
+        check_page(output)
+        named = device(self.planning.device) if self.planning.device is not None else None
+        with stages() as stage:
+            found = planned(source, stage)
+            plan = found.plan
+            with about(found.model):
+                profile = named or profile_for(plan.options)
+                times = estimate(plan, profile)
+                beside = None
+                if self.measure:
+                    feeds = random_inputs(plan.network, 0, span_of(found.model) or SYMMETRIC)
+                    beside = measured_beside(
+                        plan, found.model, feeds, repeat=self.repeat, stage=stage
+                    )
+            frames = frames_facts(found.network, plan, profile)
+            stage("drawing")
+            told = Told(
+                found.title, self._commands(found, output), _versions(), beside, times, profile.title,
+                frames.told(profile.name) if frames is not None else (),
+            )  # fmt: skip
+            page = report_page(plan, told)
+        write_bytes(output, page)
+        say(f"{output}: {plain(found.title)}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
+
+    def _commands(self, found: models.Planned, output: Path) -> list[tuple[str, str]]:
+        """What makes this page, the plan and the comparison again."""
+        device, source = self.planning.device, found.source
+        more = ["--device", device] if device else []
+        more += [] if self.measure else ["--no-measure"]
+        more += [] if self.repeat == _REPEAT else ["--repeat", str(self.repeat)]
+
+        def line(*words: str) -> str:
+            return shlex.join(["csdfgen", *words])
+
+        if source.is_plan:
+            page = line("report", source.name, "--model", found.model, *more, "-o", str(output))
+            run = line("run", found.model, "--plan", source.name, "--check")
+            compared = "The plan executed, and compared with onnxruntime:"
+            return [("This page:", page), (compared, run)]
+        typed = [one for one in source.asked.typed() if one[0] != "--device"]
+        flags = list(chain.from_iterable(typed))
+        # an order that is asked for comes to `run` in the plan's file
+        ordered = ["--plan", "plan.json"] if "policy" in source.asked.given else []
+        unordered = chain.from_iterable(one for one in typed if one[0] != "--policy")
+        run = line("run", found.model, *unordered, *ordered, "--check", "layers")
         return [
-            ("This page:", again),
-            (
-                "The plan executed, and compared with onnxruntime:",
-                found.command("run", found.model, "--plan", asked.source, "--check"),
-            ),
+            ("This page:", line("report", found.model, *flags, *more, "-o", str(output))),
+            ("The plan as a file:", line("schedule", found.model, *flags, "-o", "plan.json")),
+            ("The plan executed, and every layer compared with onnxruntime:", run),
         ]
-    flags = asked.flags()
-    return [
-        (
-            "This page:",
-            found.command("report", found.model, *flags, *more, "-o", str(request.output)),
-        ),
-        ("The plan as a file:", found.command("schedule", found.model, *flags, "-o", "plan.json")),
-        (
-            "The plan executed, and every layer compared with onnxruntime:",
-            found.command(
-                "run",
-                found.model,
-                *_without_policy(flags),
-                *(["--plan", "plan.json"] if asked.policy else []),
-                "--check",
-                "layers",
-            ),
-        ),
-    ]
+
+
+def check_page(path: Path | None) -> None:
+    """Refuse now what cannot be written later. Raises InputError."""
+    check_suffix(path, "a page", ".html", ".htm")
 
 
 def _versions() -> list[str]:
@@ -130,8 +129,3 @@ def _versions() -> list[str]:
     found = [f"csdfgen {__version__}", f"Python {platform.python_version()}"]
     found += [f"{name} {metadata.version(name)}" for name in _LIBRARIES]
     return [*found, f"{platform.system()} {platform.machine()}"]
-
-
-def _without_policy(flags: list[str]) -> list[str]:
-    """What `run` takes; an order that was asked for comes with the plan's file."""
-    return flags[: flags.index("--policy")] if "--policy" in flags else flags

@@ -1,282 +1,338 @@
-"""`csdfgen reproduce`: the figure and tables of paper 002, ours beside what is printed, and what
+"""`csdfgen reproduce`: the figure and tables of paper 002, ours and what is printed, and what
 that turned up; and what papers 000 and 003 print.
 """
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from collections.abc import Callable
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, is_dataclass
+from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from csdfgen.cli.reproduce_batches import print_batches
-from csdfgen.cli.reproduce_cells import print_formats
-from csdfgen.cli.terminal import console, stages, table
-from csdfgen.dataflow.dot import to_dot
-from csdfgen.dataflow.graph import short_form
+from csdfgen.cli.command import Command, argument
+from csdfgen.cli.options import JSON
+from csdfgen.cli.terminal import csv_text, say, stages, table
 from csdfgen.files import check_writable, write_bytes, write_json
-from csdfgen.paper.deadlock import largest_rates, stuck
-from csdfgen.paper.figure1 import check_figure1, figure1_graph
-from csdfgen.paper.findings import Finding, findings, readings, skip_graph
-from csdfgen.paper.printed import COLUMNS, TABLE_3
-from csdfgen.paper.table2 import reproduce_table2
-from csdfgen.paper.table3 import COUNTINGS, Cell, reproduce_table3
-from schedules import demand_driven
+from csdfgen.model.options import declare
 
-__all__ = ["PARTS", "run_reproduce"]
+if TYPE_CHECKING:
+    from csdfgen.paper import table3
+    from csdfgen.paper.batches.modelled import Point
+    from csdfgen.paper.cells import Cell, Left
+
+__all__ = ["Reproduce"]
 
 Rows = list[dict[str, Any]]
 
+_Part = Literal["fig1", "table2", "table3", "all", "findings", "paper003", "vbs"]
+
 _MEASURED = ("m_DL", "m_our", "tau_DL", "tau_our")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Command):
+    """Compute the figure and tables of the base paper (Minakova and Stefanov 2020), and compare them with what it
+    prints.
+
+    `findings` shows what that turned up about its algorithm, its capacities and its counting;
+    docs/paper.md explains it. `paper003` computes the tables, claims and examples of the OpenCL Caffe
+    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them. `vbs` computes
+    what the paper of 2020 on variable batch sizes across layers prints, and models what it measured;
+    docs/batches.md explains it.
+    """
+
+    examples = (
+        "csdfgen reproduce table2",
+        "csdfgen reproduce all --json out.json",
+        "csdfgen reproduce findings",
+        "csdfgen reproduce paper003",
+        "csdfgen reproduce vbs",
+    )
+
+    part: _Part = argument("|".join(get_args(_Part)))
+    json_file: Path | None = declare("Write all cells as JSON.", None, "FILE", names=JSON)
+    csv: Path | None = declare("Write all cells as CSV.", None, "FILE")
+    counting: Literal["paper", "schedule", "both"] = declare(
+        "Table III as its authors counted, as our schedules need it (executed), or both.", "both"
+    )
+
+    def run(self) -> None:
+        """Reproduce one part or "all", print it, and write what is asked for. Raises CsdfgenError."""
+        for path in filter(None, (self.json_file, self.csv)):
+            check_writable(path)
+        parts = ("fig1", "table2", "table3") if self.part == "all" else (self.part,)
+        found = {part: self._rows(part) for part in parts}
+        if self.json_file is not None:
+            write_json(self.json_file, found)
+        if self.csv is not None:
+            write_bytes(self.csv, _csv(found))
+
+    def _rows(self, part: str) -> Rows:
+        """Compute and print a part; its rows as JSON values."""
+        if part == "table3":
+            return _table3(("paper", "schedule") if self.counting == "both" else (self.counting,))
+        makers: Mapping[str, Callable[[], Rows]] = {
+            "fig1": _figure1, "table2": _table2, "findings": _findings, "paper003": _formats, "vbs": _batches,
+        }  # fmt: skip
+        return makers[part]()
+
+
+def _csv(found: Mapping[str, Rows]) -> bytes:
+    """Every row with its part in front; columns of all parts side by side, lists and objects as JSON."""
+    rows = [{"part": part, **row} for part, rows in found.items() for row in rows]
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+
+    def cell(value: object) -> object:
+        return json.dumps(value) if isinstance(value, (list, dict)) else value
+
+    return csv_text([columns, *([cell(row.get(name, "")) for name in columns] for row in rows)])
+
+
+def _values(one: Any, names: str, **others: str) -> dict[str, Any]:
+    """Attributes of a value by name; others: those that are called otherwise, or are of a part of it."""
+    found = {**{name: name for name in names.split()}, **others}
+    return {name: _plain(attrgetter(place)(one)) for name, place in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, tuple):
+        return [_plain(one) for one in value]
+    return asdict(value) if is_dataclass(value) and not isinstance(value, type) else value
 
 
 def _same(match: bool) -> str:
     return "same" if match else "differs"
 
 
-def _figure1(countings: tuple[str, ...]) -> Rows:
+# Paper 002 --------------------------------------------------------------------------------------
+
+
+def _figure1() -> Rows:
+    from csdfgen.dataflow.dot import to_dot
+    from csdfgen.paper.figure1 import check_figure1, figure1_graph
+
     graph = figure1_graph()
     checks = check_figure1(graph)
-    out = console()
-    shown = table("Figure 1", "ours", "printed", "same?", "printed in")
-    for check in checks:
-        shown.add_row(
-            check.printed.name,
-            check.ours,
-            check.printed.rates,
-            _same(check.match),
-            check.printed.where,
-        )
-    out.print(shown)
-    out.print(f"\n{to_dot(graph)}")
+    rows = (
+        (one.printed.name, one.ours, one.printed.rates, _same(one.match), one.printed.where)
+        for one in checks
+    )
+    say(
+        table("Figure 1", "ours", "printed", "same?", "printed in", rows=rows), f"\n{to_dot(graph)}"
+    )
     return [
-        {"sequence": c.printed.name, "ours": c.ours, "printed": c.printed.rates, "match": c.match}
-        for c in checks
+        _values(c, "ours match", sequence="printed.name", printed="printed.rates") for c in checks
     ]
 
 
-def _table2(countings: tuple[str, ...]) -> Rows:
+def _table2() -> Rows:
+    from csdfgen.paper.table2 import reproduce_table2
+
     results = reproduce_table2()
-    shown = table(
-        "Table II",
-        "",
-        "phases",
-        "b12",
-        "b23",
-        "b34",
-        "b45",
-        "total",
-        "fps",
-        "same?",
-        right=("total", "fps"),
-    )
-    out = console()
-    found: Rows = []
+    names = ("b12", "b23", "b34", "b45")
+    shown: list[tuple[str, ...]] = []
     for one in results:
-        example = one.printed
-        numbers = [str(size) for size in (*one.buffers, one.total)]
-        verdict = _same(one.match)
-        shown.add_row(
-            example.name,
-            "ours",
-            str(one.phases),
-            *numbers,
-            f"{one.throughput:,.0f} (modelled)",
-            verdict,
-        )
-        printed = [str(size) for size in (*example.buffers, example.total)]
-        shown.add_row("", "printed", str(example.phases), *printed, str(example.throughput), "")
-        found.append(
-            {
-                "example": example.name,
-                "phases": list(one.phases),
-                "order": one.order,
-                "printed_order": example.order,
-                "buffers": dict(zip(("b12", "b23", "b34", "b45"), one.buffers, strict=True)),
-                "total": one.total,
-                "printed_total": example.total,
-                "modelled_fps": one.throughput,
-                "printed_fps": example.throughput,
-                "same_outputs": one.same_outputs,
-                "match": one.match,
-            }
-        )
-    out.print(shown)
-    out.print()
-    for one in results:
-        out.print(f"{one.printed.name}  {one.order}")
+        example, rate = one.printed, f"{one.throughput:,.0f} (modelled)"
+        sizes = map(str, (*one.buffers, one.total))
+        shown.append((example.name, "ours", str(one.phases), *sizes, rate, _same(one.match)))
+        sizes = map(str, (*example.buffers, example.total, example.throughput))
+        shown.append(("", "printed", str(example.phases), *sizes, ""))
     equal = "equal" if all(one.same_outputs for one in results) else "NOT equal"
-    out.print(
+    say(
+        table("Table II", "", "phases", *names, "> total", "> fps", "same?", rows=shown),
+        "",
+        *(f"{one.printed.name}  {one.order}" for one in results),
         f"\nBuffers in elements, which the paper takes for bytes. Executed: the outputs of all four are {equal}. The paper "
-        "prints no times that its frames a second come from; ours are the published TX2 model's and not comparable.\n"
+        "prints no times that its frames a second come from; ours are the published TX2 model's and not comparable.\n",
     )
-    return found
+    others = {
+        "example": "printed.name", "printed_order": "printed.order", "printed_total": "printed.total",
+        "modelled_fps": "throughput", "printed_fps": "printed.throughput",
+    }  # fmt: skip
+    return [
+        {
+            **_values(one, "phases order total same_outputs match", **others),
+            "buffers": dict(zip(names, one.buffers, strict=True)),
+        }
+        for one in results
+    ]
 
 
 def _table3(countings: tuple[str, ...]) -> Rows:
+    from csdfgen.paper.table3 import reproduce_table3
+
     with stages() as stage:
         cells = list(reproduce_table3(countings, lambda name: stage(name)))
     for counting in countings:
-        _print_counting(counting, [cell for cell in cells if cell.counting == counting])
-    return [
-        {
-            "network": c.network,
-            "counting": c.counting,
-            "column": c.column,
-            "ours": c.ours,
-            "printed": c.printed,
-            "match": c.match,
-        }
-        for c in cells
-    ]
+        _show_counting(counting, [cell for cell in cells if cell.counting == counting])
+    return [_values(cell, "network counting column ours printed match") for cell in cells]
 
 
-def _print_counting(counting: str, cells: list[Cell]) -> None:
+def _show_counting(counting: str, cells: list[table3.Cell]) -> None:
     """One block of the table; a cell is "ours | printed", with an = where they are the same after
     rounding.
     """
-    out = console()
-    shown = table(f"Table III, counting '{counting}'", *COLUMNS, right=COLUMNS)
-    for name in dict.fromkeys(cell.network for cell in cells):
-        row = [cell for cell in cells if cell.network == name]
-        shown.add_row(
-            name, *(f"{c.ours:.2f} | {c.printed:g} {'=' if c.match else '*'}" for c in row)
-        )
-    out.print(shown)
+    from csdfgen.paper.printed import COLUMNS
+
+    shown: dict[str, list[str]] = {}
+    for c in cells:
+        row = shown.setdefault(c.network, [c.network])
+        row.append(f"{c.ours:.2f} | {c.printed:g} {'=' if c.match else '*'}")
+    columns = (f"> {name}" for name in COLUMNS)
+    say(table(f"Table III, counting '{counting}'", *columns, rows=shown.values()))
     measured = [cell for cell in cells if cell.column in _MEASURED]
     if counting == "paper":
         same = sum(cell.match for cell in measured)
-        out.print(
+        say(
             f"ours | printed; = same after the printed rounding: {same} of {len(measured)} measured cells\n"
         )
         return
     less = {c.network: (1 - c.ours / c.printed) * 100 for c in cells if c.column == "m_our"}
     said = ", ".join(f"{name} {value:.1f} %" for name, value in less.items())
-    out.print(
+    say(
         "executed, every byte of the planned arena touched; m_our: parameters, outputs and arena (workspace included), less than "
         f"printed by: {said}\n"
     )
 
 
-def _findings(countings: tuple[str, ...]) -> Rows:
+def _findings() -> Rows:
+    from csdfgen.paper.findings import findings, readings
+    from csdfgen.paper.printed import TABLE_3
+
     with stages() as stage:
         found = []
         for name in TABLE_3:
             stage(name)
             found.append(findings(name))
-    _print_findings(found)
-    _print_skip()
-    shown = table(
-        "m_our, MB, by another rule", "rule", "ours", "printed", "same?", right=("ours", "printed")
-    )
-    read = list(readings())
-    for one in read:
-        shown.add_row(
-            one.network, one.rule, f"{one.m_our:.2f}", f"{one.printed:g}", _same(one.match)
+    numbers = ("m_DL, MB", "by Algorithm 1", "printed m_our", "leave rows", "below 0")
+    rows = (
+        (
+            one.network, f"{one.m_dl:.1f}", f"{one.m_algorithm1:.1f}", f"{one.m_printed:g}", str(len(one.leaving)),
+            str(len(one.negative)), str(one.iteration),
+            f"deadlock at {one.full[-1].channel}" if one.full else "complete",
         )
-    console().print(shown)
-    rows: Rows = [
-        {
-            "network": one.network,
-            "m_DL": one.m_dl,
-            "m_our_algorithm_1": one.m_algorithm1,
-            "m_our_printed": one.m_printed,
-            "layers_that_leave_rows": list(one.leaving),
-            "layers_below_0": list(one.negative),
-            "lines_38_and_42": asdict(one.iteration),
-            "full_channels": [asdict(full) for full in one.full],
-        }
         for one in found
-    ]
-    return rows + [
-        {"network": r.network, "rule": r.rule, "m_our": r.m_our, "m_our_printed": r.printed}
-        for r in read
-    ]
-
-
-def _print_findings(found: list[Finding]) -> None:
-    columns = ("m_DL, MB", "by Algorithm 1", "printed m_our", "leave rows", "below 0")
-    shown = table("network", *columns, "lines 38 and 42", "largest rates", right=columns)
-    for one in found:
-        sizes = f"{one.m_dl:.1f}", f"{one.m_algorithm1:.1f}", f"{one.m_printed:g}"
-        stops = f"deadlock at {one.full[-1].channel}" if one.full else "complete"
-        shown.add_row(
-            one.network,
-            *sizes,
-            str(len(one.leaving)),
-            str(len(one.negative)),
-            str(one.iteration),
-            stops,
-        )
-    out = console()
-    out.print(shown)
-    out.print(
+    )  # fmt: skip
+    columns = (f"> {name}" for name in numbers)
+    say(
+        table("network", *columns, "lines 38 and 42", "largest rates", rows=rows),
         "by Algorithm 1: parameters and the largest rate of every channel of the graph that it gives, MB; leave rows: layers "
         "whose (H + pads - k) is no multiple of s; below 0: layers whose last phase would take s - pad < 0 rows\n"
         "lines 38 and 42: images that an iteration takes, and results that it gives, if the last phase takes what they say; "
-        "largest rates: a row a phase, capacities of the largest single rate\n"
+        "largest rates: a row a phase, capacities of the largest single rate\n",
     )
+    _show_skip()
+    read = list(readings())
+    rows_read = (
+        (r.network, r.rule, f"{r.m_our:.2f}", f"{r.printed:g}", _same(r.match)) for r in read
+    )
+    say(table("m_our, MB, by another rule", "rule", "> ours", "> printed", "same?", rows=rows_read))
+    names = {
+        "m_DL": "m_dl", "m_our_algorithm_1": "m_algorithm1", "m_our_printed": "m_printed",
+        "layers_that_leave_rows": "leaving", "layers_below_0": "negative", "lines_38_and_42": "iteration",
+        "full_channels": "full",
+    }  # fmt: skip
+    rows_found = [_values(one, "network", **names) for one in found]
+    return rows_found + [_values(r, "network rule m_our", m_our_printed="printed") for r in read]
 
 
-def _print_skip() -> None:
+def _show_skip() -> None:
+    from csdfgen.dataflow.graph import short_form
+    from csdfgen.paper.deadlock import largest_rates, stuck
+    from csdfgen.paper.findings import skip_graph
+    from schedules import demand_driven
+
     graph = skip_graph()
-    (full,) = stuck(graph, largest_rates(graph))
-    found = demand_driven(graph).capacities
-    out = console()
-    for channel in graph.channels:
-        rates = (
-            f"produces {short_form(channel.production)}, consumes {short_form(channel.consumption)}"
-        )
-        sizes = (
-            f"largest rate {largest_rates(graph)[channel.name]}, scheduled {found[channel.name]}"
-        )
-        out.print(f"{channel.name:<12} {channel.source} -> {channel.target}: {rates}; {sizes}")
-    out.print(
+    largest, found = largest_rates(graph), demand_driven(graph).capacities
+    (full,) = stuck(graph, largest)
+    for one in graph.channels:
+        rates = f"produces {short_form(one.production)}, consumes {short_form(one.consumption)}"
+        sizes = f"largest rate {largest[one.name]}, scheduled {found[one.name]}"
+        say(f"{one.name:<12} {one.source} -> {one.target}: {rates}; {sizes}")
+    say(
         f"In buffers of the largest rate it stops at '{full.channel}', which holds {full.held} of {full.capacity} "
         f"when {full.produced} more would come; in those of the schedule it completes.\n"
     )
 
 
-PARTS: dict[str, Callable[[tuple[str, ...]], Rows]] = {
-    "fig1": _figure1,
-    "table2": _table2,
-    "table3": _table3,
-    "findings": _findings,
-    "paper003": lambda countings: print_formats(),
-    "vbs": lambda countings: print_batches(),
-}
-"""What can be reproduced -> how; each prints and returns its rows."""
-
-ALL = ("fig1", "table2", "table3")
-"""What paper 002 prints."""
+# Papers 003 and 000 -----------------------------------------------------------------------------
 
 
-def run_reproduce(part: str, json_file: Path | None, csv_file: Path | None, counting: str) -> None:
-    """Reproduce one part or "all", print it, and write what is asked for. Raises CsdfgenError."""
-    for path in filter(None, (json_file, csv_file)):
-        check_writable(path)
-    countings = COUNTINGS if counting == "both" else (counting,)
-    found = {name: PARTS[name](countings) for name in (ALL if part == "all" else (part,))}
-    if json_file is not None:
-        write_json(json_file, found)
-    if csv_file is not None:
-        write_bytes(csv_file, _csv(found).encode())
+def _formats() -> Rows:
+    """All of paper 003; the cells, and what is left out with its reason."""
+    from csdfgen.paper.formats.reproduction import reproduce
+
+    with stages() as stage:
+        found, left = reproduce(lambda name: stage(name))
+    return _show_cells(found) + _show_left(left)
 
 
-def _csv(found: dict[str, Rows]) -> str:
-    """Every row with its part in front; columns of all parts side by side."""
-    rows = [{"part": part, **row} for part, rows in found.items() for row in rows]
-    columns = list(dict.fromkeys(key for row in rows for key in row))
-    text = io.StringIO()
-    writer = csv.DictWriter(text, columns, restval="", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows({key: _cell(value) for key, value in row.items()} for row in rows)
-    return text.getvalue()
+def _batches() -> Rows:
+    """All of paper 000; cells, points and what is left out."""
+    from csdfgen.paper.batches.modelled import point_json
+    from csdfgen.paper.batches.reproduction import reproduce
+
+    with stages() as stage:
+        found = reproduce(lambda name: stage(name))
+    rows = _show_cells(found.cells)
+    for figure, points in found.points.items():
+        _show_points(figure, points)
+        rows += [point_json(figure, point) for point in points]
+    return rows + _show_left(found.left)
 
 
-def _cell(value: object) -> object:
-    """Lists and objects as JSON."""
-    return json.dumps(value) if isinstance(value, (list, dict)) else value
+def _show_points(figure: str, points: Sequence[Point]) -> None:
+    def time(ms: float | None) -> str:
+        return "-" if ms is None else f"{ms:.3f}"
+
+    rows = (
+        (
+            one.network, str(one.images), str(one.memory_mb), time(one.fixed), str(one.batch), time(one.greedy),
+            time(one.algorithm_1), time(one.ours), f"{one.gain:.1f} %", "+".join(map(str, one.rounds)),
+        )
+        for one in points
+    )  # fmt: skip
+    numbers = ("images", "MB", "fixed", "batch", "greedy", "Algorithm 1", "ours", "gain")
+    columns = (f"> {name}" for name in numbers)
+    title = f"{figure}, ms an image on a modelled K80"
+    say(table(title, *columns, "rounds", rows=rows))
+    say("fixed: the largest uniform batch; -: no plan\n")
+
+
+def _show_cells(found: Mapping[str, Sequence[Cell]]) -> Rows:
+    """A table a part; all cells as JSON values."""
+    from csdfgen.paper.cells import as_json
+
+    for name, cells in found.items():
+        title = f"Table {name}" if name[0].isdigit() else name
+        columns = ("", "> ours", "> printed", "> difference", "same?", "note")
+        say(table(title, *columns, rows=map(_cell, cells)))
+        verdicts = [cell.verdict for cell in cells if cell.printed is not None]
+        if verdicts:
+            same = verdicts.count("same")
+            say(f"{same} of {len(verdicts)} are the same after the printed rounding")
+        say("")
+    return [as_json(cell) for cells in found.values() for cell in cells]
+
+
+def _cell(cell: Cell) -> tuple[str, ...]:
+    def number(value: float | None) -> str:
+        digits = cell.digits
+        return "" if value is None else f"{round(value, digits) + 0.0:,.{digits}f}"  # no -0.0
+
+    ours = f"{number(cell.ours)} {cell.unit}".rstrip()
+    verdict = "" if cell.printed is None else cell.verdict
+    printed, difference = number(cell.printed), number(cell.difference)
+    return cell.row, cell.column, ours, printed, difference, verdict, cell.note
+
+
+def _show_left(left: Sequence[Left]) -> Rows:
+    """What is not computed, with the reason; as JSON values."""
+    from csdfgen.paper.cells import left_json
+
+    rows = ((one.where, one.what, str(one.cells or ""), one.why) for one in left)
+    say(table("not computed", "what", "> numbers", "why", rows=rows))
+    return [left_json(one) for one in left]

@@ -1,332 +1,311 @@
-"""`csdfgen schedule`: firings and buffers, of a model in one arena, of any CSDF graph by channels."""
+"""`csdfgen schedule`: firings and buffers, of a model in one arena, of any CSDF graph by channels
+(`schedule_graph`).
+"""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from rich.table import Table as RichTable
-
-from csdfgen.backends.registry import kernels_for
-from csdfgen.cli.frames import frames_facts, show_frames
-from csdfgen.cli.front import points_of, show_front, write_front
-from csdfgen.cli.goal_options import front_folder
-from csdfgen.cli.graph_file import read_graph_file
-from csdfgen.cli.memory_options import Table
-from csdfgen.cli.models import built, load_network, plan_network
-from csdfgen.cli.options import ModelOptions, is_graph_file
-from csdfgen.cli.picture_options import check_picture
-from csdfgen.cli.quantize import (
-    Formats,
-    ends_facts,
-    formats_facts,
-    quantized,
-    say_formats,
-    say_quality,
-    written_beside,
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import (
+    CAPACITIES,
+    JSON,
+    OUTPUT,
+    ModelArgument,
+    Planning,
+    check_picture,
+    front_folder,
+    is_graph_file,
+    refuse,
 )
-from csdfgen.cli.schedule_graph import GraphScheduling, print_loops, schedule_graph
-from csdfgen.cli.terminal import (
-    Stage,
-    console,
-    counted,
-    figures_table,
-    mebibytes,
-    plain,
-    show_memories,
-    stages,
-    table,
-)
-from csdfgen.devices.model import estimate
-from csdfgen.devices.profile import DeviceProfile
-from csdfgen.errors import InputError, about
+from csdfgen.cli.quantize import Formats, say_formats, say_quality, written_beside
+from csdfgen.cli.terminal import counted, in_bytes, say, say_json, stages, table
+from csdfgen.errors import about
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.goals.choice import profile_for, table_of
-from csdfgen.goals.facts import given_up, placement_said, schedule_facts
-from csdfgen.model.network import Network
-from csdfgen.planning.memories import memories_of
-from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_file import write_plan
-from csdfgen.planning.plan_table import PlanTable, write_table
-from csdfgen.planning.replacing import with_offsets, write_plan_items
-from csdfgen.precision.quantize import Quantized
-from schedules.demand import POLICIES
-from schedules.schedule import Firing
+from csdfgen.model.options import GOALS, MEMORIES, Option, declare
 
-__all__ = ["CHARTS", "ScheduleRequest", "run_schedule"]
+if TYPE_CHECKING:
+    from csdfgen.cli.options import Asked, Table
+    from csdfgen.cli.terminal import Stage
+    from csdfgen.devices.profile import DeviceProfile
+    from csdfgen.model.network import Network
+    from csdfgen.planning.plan import Plan
+    from csdfgen.precision.quantize import Quantized
 
-CHARTS = ("memory", "arena", "phases")
-"""Pictures of a model's plan."""
+__all__ = ["PICTURES", "Gantt", "Pareto", "Schedule"]
+
+PICTURES = "Pictures"
+"""A heading in the help."""
+
+Pareto = Annotated[
+    bool,
+    Option(
+        "The Pareto front of memory and latency, from the smallest plan to the fastest.",
+        panel=GOALS,
+    ),
+]
+Gantt = Annotated[
+    Path | None, Option("Who fires when, transient and period marked.", "FILE.svg", PICTURES)
+]
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRequest:
-    """What the user asked for; None where nothing was said. graph: what only a graph takes."""
+@dataclass(frozen=True, kw_only=True)
+class Schedule(Command):
+    """Find a firing order and buffers: of a model with offsets in one arena, of any CSDF graph with
+    capacities.
 
-    model: str
-    output: Path | None
-    options: ModelOptions
-    policy: str | None = None
-    graph: GraphScheduling = field(default_factory=GraphScheduling)
-    pareto: bool = False
-    as_json: bool = False
-    chart: str | None = None
-    items: Path | None = None
-    offsets: Path | None = None
-    formats: Formats | None = None
-    table: Table | None = None
+    The file holds the firings as loops, capacities, offsets and memory figures; `run --plan`
+    executes it, that of a graph too if the graph was made from a model. With --periodic it holds
+    start times that repeat, of the highest throughput.
+    """
+
+    examples = (
+        "csdfgen schedule model.onnx -o plan.json --rows 4",
+        "csdfgen schedule model.onnx --chart memory -o memory.svg",
+        "csdfgen schedule model.onnx --memory 512KiB -o plan.json",
+        "csdfgen schedule model.onnx --requests 16 --memory 2MiB -o plan.json",
+        "csdfgen schedule model.onnx --memory 256KiB --formats mixed --calibrate x.npz -o plan.json",
+        "csdfgen schedule model.onnx --fast 256KiB --slow 8MiB",
+        "csdfgen schedule model.onnx --pareto --device host -o plans",
+        "csdfgen schedule graph.xml",
+    )
+
+    model: ModelArgument
+    output: Path | None = declare(
+        "Where to write; without it a summary is printed.", None, "FILE", names=OUTPUT
+    )
+    planning: Planning
+    pareto: Pareto = False
+    as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
+    formats: Formats
+    items: Path | None = declare(
+        "Write what is to be placed (rows and scratch, with lifetimes and bytes) as minimalloc's CSV, for any "
+        "packer.",
+        None, "FILE.csv", MEMORIES,
+    )  # fmt: skip
+    offsets: Path | None = declare(
+        "Place rows and scratch as a packer's solution of --items has it; everything else given as for --items.",
+        None, "FILE.csv", MEMORIES,
+    )  # fmt: skip
+    policy: Literal["demand", "eager", "layers", "bounded", "self-timed"] | None = declare(
+        "demand: as late as its reader allows; eager: as deep as possible; layers: one layer after another; bounded: "
+        "as far ahead as the capacities of demand allow; self-timed (of graphs): as all actors would start at once.",
+        None, shown="demand; of a model the order of least memory that is found",
+    )  # fmt: skip
+    periodic: bool = declare(
+        "Of a graph: start times that repeat with the shortest period, instead of an order.", False
+    )
+    capacities: list[str] | None = declare(
+        "Of a graph: tokens that channels may hold, by channel, of a schedule (.json), or buffer sizes of a graph "
+        "(.xml); repeatable.",
+        None, CAPACITIES,
+    )  # fmt: skip
+    gantt: Gantt = None
+    chart: str | None = declare(
+        "Of a model: what is alive by layer, where it is stored, or who fires when; written to the .svg of -o.",
+        None, "memory|arena|phases", PICTURES,
+    )  # fmt: skip
+
+    def run(self) -> None:
+        """Write the plan of a model, or the schedule of a graph, or print a summary. Raises CsdfgenError."""
+        asked, graph = self.planning.read(), is_graph_file(self.model)
+        self.formats.check()
+        refuse(self._refusals(asked, graph))
+        if self.pareto:
+            front_folder(self.output)
+        check_picture("--gantt", self.gantt)
+        for path in (self.items, self._quantized, self.output if self.chart else None):
+            if path is not None:
+                check_writable(path)
+        if asked.table is not None:
+            self._schedule_table(asked, asked.table)
+        elif graph:
+            from csdfgen.cli.schedule_graph import schedule_graph
+
+            schedule_graph(self, [flag for flag, *_ in asked.typed()])
+        else:
+            if self.policy is not None:
+                asked = replace(asked, given={**asked.given, "policy": self.policy})
+            (self._schedule_front if self.pareto else self._schedule_model)(asked)
+
+    def _refusals(self, asked: Asked, graph: bool) -> Iterator[tuple[object, str]]:
+        """What makes no sense together: whether it is so, and what is wrong."""
+        model, output, chart, pareto = self.model, self.output, self.chart, self.pareto
+        is_graph, is_model = f"{model}: is a graph", f"{model}: is a model"
+        suffix = "" if output is None else output.suffix.lower()
+        known = ("memory", "arena", "phases")
+        yield chart not in (None, *known), f"--chart {chart} is not one of {', '.join(known)}"
+        yield chart and graph, f"{is_graph}; --chart is for models, --gantt draws it"
+        yield chart and output is None, f"--chart {chart} writes .svg; say where with -o FILE.svg"
+        yield chart and suffix != ".svg", f"{output}: a chart is written as .svg"
+        wrong = output is not None and not chart and not pareto and suffix != ".json"
+        yield wrong, f"{output}: a plan is written as .json"
+        for flag, path in (("--items", self.items), ("--offsets", self.offsets)):
+            if path is not None:
+                yield graph, f"{is_graph}; {flag} is for models"
+                yield path.suffix.lower() != ".csv", f"{path}: items are written and read as .csv"
+                yield pareto, f"--pareto makes many plans; {flag} is of one, leave one out"
+        two = self.offsets is not None and "fast" in asked.given
+        yield two, "--offsets places a plan in one memory, --fast in two; leave one of them out"
+        if self.formats.formats is not None:
+            yield graph, f"{is_graph}, which has no values; --formats is for models"
+            first = "quantize it first (csdfgen quantize), or leave"
+            yield pareto, f"--pareto lists the plans of a network as it is; {first} --formats out"
+            for name, count in (("batch", asked.batch), ("frames", asked.given.get("frames"))):
+                wrong = (count or 1) > 1
+                yield wrong, f"--formats plans one image at a time; {first} --{name} out"
+            path = self._quantized
+            there = path is not None and path.exists() and Path(model).exists()
+            over = "the model in other formats would be written over the one it is made of"
+            same = there and path is not None and path.samefile(model)
+            yield same, f"{path}: {over}; give the plan another name (-o)"
+        if asked.table is not None:
+            given = [name for name in ("memory", "latency", "energy") if name in asked.given]
+            given += [
+                name for name in ("pareto", "chart", "items", "policy") if getattr(self, name)
+            ]
+            given += ["formats"] * (self.formats.formats is not None)
+            for name in given:
+                out = "leave it out (--budgets has several memories)"
+                yield True, f"a table has many plans; --{name} is of one, {out}"
+            yield graph, f"{is_graph}; --requests is for models"
+        elif not graph:
+            make = "is for graphs, make one with csdfgen MODEL -o graph.xml"
+            for name in ("periodic", "capacities", "gantt"):
+                yield getattr(self, name), f"{is_model}; --{name} {make}"
+            timed, orders = self.policy == "self-timed", "demand, eager, layers, bounded"
+            yield timed, f"{is_model}; --policy is one of {orders} for it"
 
     @property
-    def quantized(self) -> Path | None:
+    def _quantized(self) -> Path | None:
         """Where the model in other formats is written, None where it is not."""
-        if self.formats is None or self.output is None or self.chart is not None:
+        if self.formats.formats is None or self.output is None or self.chart is not None:
             return None
         return self.output.with_suffix(".onnx")
 
-    def check_formats(self) -> None:
-        """Raise InputError where formats make no sense here."""
-        if self.formats is None:
-            return
-        if is_graph_file(self.model):
-            raise InputError(
-                "is a graph, which has no values; --formats is for models", where=self.model
-            )
-        if self.pareto:
-            raise InputError(
-                "--pareto lists the plans of a network as it is; quantize it first (csdfgen quantize), "
-                "or leave --formats out"
-            )
-        counts = {"batch": self.options.batch, "frames": self.options.wishes.get("frames")}
-        several = [name for name, count in counts.items() if (count or 1) > 1]
-        if several:
-            raise InputError(
-                f"--formats plans one image at a time; quantize the model first (csdfgen quantize), or leave --{several[0]} out"
-            )
-        path = self.quantized
-        if path is None:
-            return
-        if path.exists() and Path(self.model).exists() and path.samefile(self.model):
-            raise InputError(
-                "the model in other formats would be written over the one it is made of; "
-                "give the plan another name (-o)",
-                where=str(path),
-            )
-        check_writable(path)
+    # Models -------------------------------------------------------------------------------------
 
-    def check_files(self) -> None:
-        """Raise InputError where items or offsets make no sense here."""
-        for flag, path in (("--items", self.items), ("--offsets", self.offsets)):
-            if path is None:
-                continue
-            if is_graph_file(self.model):
-                raise InputError(f"is a graph; {flag} is for models", where=self.model)
-            if path.suffix.lower() != ".csv":
-                raise InputError("items are written and read as .csv", where=str(path))
-            if self.pareto:
-                raise InputError(f"--pareto makes many plans; {flag} is of one, leave one out")
-        if self.offsets is not None and "fast" in self.options.wishes:
-            raise InputError(
-                "--offsets places a plan in one memory, --fast in two; leave one of them out"
-            )
-        if self.items is not None:
-            check_writable(self.items)
+    def _schedule_front(self, asked: Asked) -> None:
+        """All plans that are worth having."""
+        from csdfgen.cli.models import built, load_network
+        from csdfgen.cli.show import Front, points_of
+        from csdfgen.goals.choice import profile_for
 
-
-def run_schedule(request: ScheduleRequest) -> None:
-    """Write the plan of a model, or the schedule of a graph, or print a summary; draw what a
-    graph's schedule does.
-
-    Raises CsdfgenError.
-    """
-    if request.chart is not None:
-        _check_chart(request)
-    elif request.pareto:
-        front_folder(request.output)
-    elif request.output is not None and request.output.suffix.lower() != ".json":
-        raise InputError("a plan is written as .json", where=str(request.output))
-    if request.graph.gantt is not None:
-        check_picture("gantt", request.graph.gantt)
-    request.check_files()
-    request.check_formats()
-    if request.table is not None:
-        _schedule_table(request, request.table)
-        return
-    if is_graph_file(request.model):
-        graph = read_graph_file(
-            request.model, request.options.given(), request.graph.capacities.file
-        )
-        if request.pareto or request.as_json:
-            flag = "--pareto" if request.pareto else "--json"
-            raise InputError(f"is a graph; {flag} is for models", where=request.model)
-        schedule_graph(graph, request.model, request.output, request.policy, request.graph)
-        return
-    given = request.graph.given()
-    if given:
-        raise InputError(
-            f"is a model; {given[0]} is for graphs, make one with csdfgen MODEL -o graph.xml",
-            where=request.model,
-        )
-    if request.policy not in (None, *POLICIES):
-        raise InputError(
-            f"is a model; --policy is one of {', '.join(POLICIES)} for it", where=request.model
-        )
-    _schedule_model(request)
-
-
-def _check_chart(request: ScheduleRequest) -> None:
-    """Raise InputError for a chart that is not known, is of a graph, or is to be no .svg."""
-    if request.chart not in CHARTS:
-        raise InputError(f"--chart {request.chart} is not one of {', '.join(CHARTS)}")
-    if is_graph_file(request.model):
-        raise InputError("is a graph; --chart is for models, --gantt draws it", where=request.model)
-    if request.output is None:
-        raise InputError(f"--chart {request.chart} writes .svg; say where with -o FILE.svg")
-    if request.output.suffix.lower() != ".svg":
-        raise InputError("a chart is written as .svg", where=str(request.output))
-    check_writable(request.output)
-
-
-def _schedule_model(request: ScheduleRequest) -> None:
-    output = request.output
-    with stages() as stage:
-        profile = profile_for(built(request.options, stage))
-        made: Quantized | None = None
-        if request.pareto:
+        with stages() as stage:
+            profile = profile_for(built(asked, stage))
             stage("loading")
-            network = load_network(request.model, request.options)
+            network = load_network(self.model, asked)
             stage("planning")
-            points = points_of(network, request.options, stage)
+            points = points_of(network, asked, stage)
+        Front(points, profile).show(self.output, as_json=self.as_json)
+
+    def _schedule_model(self, asked: Asked) -> None:
+        from csdfgen.backends.registry import kernels_for
+        from csdfgen.cli.models import built
+        from csdfgen.cli.show import frames_facts, show_frames
+        from csdfgen.goals.choice import profile_for
+        from csdfgen.goals.facts import given_up, schedule_facts
+        from csdfgen.planning.plan_file import write_plan
+        from csdfgen.planning.replacing import with_offsets, write_plan_items
+
+        output, lines = self.output, []
+        with stages() as stage:
+            profile = profile_for(built(asked, stage))
+            network, plan, made = self._planned(asked, stage)
+            if self.items is not None:
+                count, bound = write_plan_items(self.items, plan)
+                lines = [
+                    f"{self.items}: {counted(count, 'item')}, no placement of them is below {bound:,} bytes"
+                ]
+            if self.offsets is not None:
+                plan = with_offsets(plan, self.offsets, kernels_for(plan.options))
+            frames = frames_facts(network, plan, profile)
+            said = "" if output is not None or self.as_json else given_up(plan, profile)
+        if output is not None and self.chart is not None:
+            _draw(plan, self.chart, output)
+        elif output is not None:
+            if made is not None and self._quantized is not None:
+                plan = written_beside(self._quantized, made, plan)
+            write_plan(output, plan)
+        if self.as_json:
+            facts = {"model": self.model, **schedule_facts(plan, profile)}
+            facts |= {"frames": frames.to_json()} if frames is not None else {}
+            if made is not None:
+                path = None if self._quantized is None else str(self._quantized)
+                facts |= {"quantized": path, **made.facts(), "ends": made.end_facts()}
+            say_json(facts)
+            return
+        say(*lines)
+        if output is not None:
+            what = "" if self.chart is None else f"{self.chart}, "
+            firings = counted(len(plan.order), "firing")
+            say(f"{output}: {what}{firings}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
         else:
-            network, plan, made = _planned(request, stage)
-            if request.items is not None:
-                count, bound = write_plan_items(request.items, plan)
-            if request.offsets is not None:
-                plan = with_offsets(plan, request.offsets, kernels_for(plan.options))
-            told = frames_facts(network, plan, profile)
-            said = "" if output is not None or request.as_json else given_up(plan, profile)
-    if request.pareto:
-        write_front(output, points, profile)
-        show_front(points, profile, output, as_json=request.as_json)
-        return
-    if request.items is not None and not request.as_json:
-        console().print(
-            f"{request.items}: {counted(count, 'item')}, no placement of them is below {bound:,} bytes"
-        )
-    if output is not None and request.chart is not None:
-        _draw(plan, request.chart, output)
-    elif output is not None:
-        if made is not None and request.quantized is not None:
-            plan = written_beside(request.quantized, made, plan)
-        write_plan(output, plan)
-    if request.as_json:
-        facts = {"model": request.model, **schedule_facts(plan, profile)}
-        facts |= {"frames": told.to_json()} if told is not None else {}
-        if made is not None:
-            path = request.quantized
-            facts |= {"quantized": None if path is None else str(path), **formats_facts(made)}
-            facts["ends"] = ends_facts(made)
-        print(json.dumps(facts, indent=2, allow_nan=False))
-    elif output is not None:
-        out, sizes = console(), plan.planned_bytes
-        what = "" if request.chart is None else f"{request.chart}, "
-        out.print(
-            f"{output}: {what}{counted(len(plan.order), 'firing')}, arena of {sizes:,} bytes ({mebibytes(sizes)} MiB)",
-            soft_wrap=True,
-        )
-        _say_formats(request, made, plan, profile)
-    else:
-        _plan_summary(plan)
-        show_frames(told, profile)
-        if said:
-            console().print(f"\n{said}")
-        _say_formats(request, made, plan, profile)
+            _summary(plan)
+            show_frames(frames, profile)
+            say(*[f"\n{said}"] * bool(said))
+        self._say_formats(made, plan, profile)
 
+    def _planned(self, asked: Asked, stage: Stage) -> tuple[Network, Plan, Quantized | None]:
+        """The network and its plan; what was made of the model, where other formats are asked for."""
+        from csdfgen.cli.models import built, load_network, plan_network
 
-def _schedule_table(request: ScheduleRequest, asked: Table) -> None:
-    """Write the plans for several numbers of images and memories."""
-    flags = {
-        "memory": "memory" in request.options.wishes,
-        "latency": "latency" in request.options.wishes,
-        "energy": "energy" in request.options.wishes,
-        "formats": request.formats is not None,
-        "pareto": request.pareto,
-        "chart": request.chart is not None,
-        "items": request.items is not None,
-        "policy": request.policy is not None,
-    }
-    for name, given in flags.items():
-        if given:
-            raise InputError(
-                f"a table has many plans; --{name} is of one, leave it out (--budgets has several memories)"
-            )
-    if is_graph_file(request.model):
-        raise InputError("is a graph; --requests is for models", where=request.model)
-    with stages() as stage:
-        options = built(request.options, stage)
+        movable = self.items is not None or self.offsets is not None
+        if self.formats.formats is not None:
+            options = built(asked, stage, movable=movable)
+            made = self.formats.quantized(self.model, asked, options, stage)
+            return made.network, made.plan, made
         stage("loading")
-        network = load_network(request.model, request.options)
-        stage("planning")
-        with about(request.model):
-            made = table_of(network, options, asked.requests, asked.budgets or (0,), stage)
-    if request.output is not None:
-        write_table(request.output, made)
-    if request.as_json:
-        entries = [
-            {
-                "images": entry.images,
-                "bytes": entry.bytes,
-                "arena": entry.plan.planned_bytes,
-                "predicted_ms": 1e3 * entry.seconds,
-            }
-            for entry in made.entries
-        ]
-        print(
-            json.dumps({"model": request.model, "device": made.device, "plans": entries}, indent=2)
-        )
-        return
-    out = console()
-    out.print(_of_plans(made))
-    if request.output is not None:
-        out.print(f"{request.output}: {counted(len(made.entries), 'plan')}", soft_wrap=True)
+        network = load_network(self.model, asked)
+        return network, plan_network(network, asked, stage, movable=movable), None
 
+    def _say_formats(self, made: Quantized | None, plan: Plan, profile: DeviceProfile) -> None:
+        """What was made of a float model, its quality, and its time where a device is named."""
+        if made is None:
+            return
+        from csdfgen.devices.model import estimate
 
-def _of_plans(found: PlanTable) -> RichTable:
-    """A row for each plan."""
-    rows = table("images", "bytes", "ms an image", right=("images", "bytes", "ms an image"))
-    for entry in found.entries:
-        each = 1e3 * entry.seconds / entry.images
-        rows.add_row(str(entry.images), f"{entry.bytes:,}", f"{each:.4g}")
-    rows.caption = f"predicted on {found.device}"
-    return rows
+        say_formats(self._quantized, made)
+        say_quality(made)
+        if plan.options.device or plan.options.tuning:
+            seconds = estimate(plan, profile).seconds
+            say(f"predicted {1e3 * seconds:.4g} ms a frame on {profile.name}")
 
+    # Tables -------------------------------------------------------------------------------------
 
-def _say_formats(
-    request: ScheduleRequest, made: Quantized | None, plan: Plan, profile: DeviceProfile
-) -> None:
-    """What was made of a float model, its quality, and its time where a device is named."""
-    if made is None:
-        return
-    say_formats(request.quantized, made)
-    say_quality(made)
-    if plan.options.device or plan.options.tuning:
-        seconds = estimate(plan, profile).seconds
-        console().print(f"predicted {1e3 * seconds:.4g} ms a frame on {profile.name}")
+    def _schedule_table(self, asked: Asked, numbers: Table) -> None:
+        """Write the plans for several numbers of images and memories."""
+        from csdfgen.cli.models import built, load_network
+        from csdfgen.goals.choice import table_of
+        from csdfgen.planning.plan_table import write_table
 
-
-def _planned(request: ScheduleRequest, stage: Stage) -> tuple[Network, Plan, Quantized | None]:
-    """The network and its plan; what was made of the model, where other formats are asked for."""
-    policy = request.policy or "best"
-    movable = request.items is not None or request.offsets is not None
-    if request.formats is not None:
-        asked = built(request.options, stage, policy, movable=movable)
-        made = quantized(request.model, request.formats, request.options, asked, stage)
-        return made.network, made.plan, made
-    stage("loading")
-    network = load_network(request.model, request.options)
-    stage("planning")
-    plan = plan_network(network, request.options, policy, stage, movable=movable)
-    return network, plan, None
+        with stages() as stage:
+            options = built(asked, stage)
+            stage("loading")
+            network = load_network(self.model, asked)
+            stage("planning")
+            with about(self.model):
+                made = table_of(network, options, numbers.requests, numbers.budgets or (0,), stage)
+        if self.output is not None:
+            write_table(self.output, made)
+        if self.as_json:
+            plans = [
+                {"images": one.images, "bytes": one.bytes, "arena": one.plan.planned_bytes, "predicted_ms": 1e3 * one.seconds}
+                for one in made.entries
+            ]  # fmt: skip
+            say_json({"model": self.model, "device": made.device, "plans": plans})
+            return
+        shown = table(
+            "> images", "> bytes", "> ms an image",
+            rows=((str(one.images), one.bytes, f"{1e3 * one.seconds / one.images:.4g}") for one in made.entries),
+        )  # fmt: skip
+        shown.caption = f"predicted on {made.device}"
+        say(shown)
+        if self.output is not None:
+            say(f"{self.output}: {counted(len(made.entries), 'plan')}", wrap=False)
 
 
 def _draw(plan: Plan, chart: str, output: Path) -> None:
@@ -339,26 +318,28 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
     write_bytes(output, makers[chart](footprint(plan)))
 
 
-def _plan_summary(plan: Plan) -> None:
-    out = console()
-    buffers = table(
-        "buffer", "rows", "of", "bytes", "offset", "in use", right=("rows", "of", "bytes", "offset")
-    )
-    for buffer, lifetime in zip(plan.rolling, plan.lifetimes.each, strict=True):
-        region, (first, end) = plan.regions[buffer.name], lifetime.span
-        buffers.add_row(
-            plain(buffer.name),
-            str(region.capacity),
-            str(buffer.rows),
-            f"{region.size:,}",
-            f"{min(region.table):,}",
-            f"firings {first + 1} to {end}",
-        )
-    out.print(buffers)
-    out.print(f"\nfirings ({counted(len(plan.order), 'firing')}, order '{plan.policy}')")
-    print_loops([Firing(actor, phase) for actor, phase in plan.order])
-    out.print()
-    out.print(figures_table(plan.figures))
-    if plan.arena_bound:
-        out.print(f"\nplacement  {placement_said(plan)}")
-    show_memories(memories_of(plan))
+def _summary(plan: Plan) -> None:
+    from csdfgen.cli.schedule_graph import loops
+    from csdfgen.cli.show import figures_table, show_memories
+    from csdfgen.goals.facts import placement_said
+    from schedules.schedule import Firing
+
+    def row(at: int) -> tuple[str | int, ...]:
+        buffer, (first, end) = plan.rolling[at], plan.lifetimes.each[at].span
+        region = plan.regions[buffer.name]
+        in_use = f"firings {first + 1} to {end}"
+        rows, of = str(region.capacity), str(buffer.rows)
+        return buffer.name, rows, of, region.size, min(region.table), in_use
+
+    say(
+        table(
+            "buffer", "> rows", "> of", "> bytes", "> offset", "in use",
+            rows=map(row, range(len(plan.rolling))),
+        ),
+        f"\nfirings ({counted(len(plan.order), 'firing')}, order '{plan.policy}')",
+        loops([Firing(actor, phase) for actor, phase in plan.order]),
+        "",
+        figures_table(plan.figures),
+    )  # fmt: skip
+    say(*[f"\nplacement  {placement_said(plan)}"] * bool(plan.arena_bound))
+    show_memories(plan)

@@ -5,27 +5,29 @@ with start times.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 from rich.text import Text
 
 from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
-from csdfgen.cli.capacities import Capacities, capacities_for
-from csdfgen.cli.terminal import console, counted, plain, stages, table
+from csdfgen.cli.graphs import capacities_for, parse_capacities, read_graph_file
+from csdfgen.cli.terminal import counted, dim, plain, say, stages, table
 from csdfgen.dataflow.graph import CsdfGraph
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes
-from schedules import Schedule, check
+from schedules import check
 from schedules.periodic import PeriodicSchedule, periodic_schedule
 from schedules.schedule import Firing, compact, loop_text, write_schedule
 from schedules.starts import span_of, write_starts
 from schedules.static import static_schedule
 
-__all__ = ["GraphScheduling", "print_loops", "schedule_graph"]
+if TYPE_CHECKING:
+    from csdfgen.cli.schedule import Schedule
+
+__all__ = ["loops", "schedule_graph"]
 
 _SHOWN_FIRINGS = 2000
 
@@ -33,139 +35,94 @@ _FOLLOWED = 2_000_000
 """Firings of a periodic schedule that are followed until it repeats."""
 
 
-@dataclass(frozen=True, slots=True)
-class GraphScheduling:
-    """What only graphs are asked for: start times that repeat instead of an order, limits, a chart."""
-
-    periodic: bool = False
-    capacities: Capacities = field(default_factory=Capacities)
-    gantt: Path | None = None
-
-    def given(self) -> list[str]:
-        """The options that the user gave, as typed."""
-        found = {
-            "periodic": self.periodic,
-            "capacities": bool(self.capacities),
-            "gantt": self.gantt is not None,
-        }
-        return [f"--{name}" for name, there in found.items() if there]
-
-
-def schedule_graph(
-    graph: CsdfGraph, path: str, output: Path | None, policy: str | None, asked: GraphScheduling
-) -> None:
-    """Write the schedule of a graph, or print a summary, or draw it. Raises CsdfgenError, which
-    names the graph's file.
+def schedule_graph(command: Schedule, of_models: Sequence[str]) -> None:
+    """Write the schedule of a graph, or print a summary, or draw it. of_models: flags given that are for models.
+    Raises CsdfgenError, which names the graph's file.
     """
-    if asked.periodic and policy is not None:
+    given = parse_capacities(command.capacities)
+    others = ["--pareto"] * command.pareto + ["--json"] * command.as_json
+    graph = read_graph_file(command.model, [*of_models, *others], given.file)
+    if command.periodic and command.policy is not None:
         raise InputError(
-            f"--policy {policy} orders the firings of one processor; leave it out with --periodic",
-            where=path,
+            f"--policy {command.policy} orders the firings of one processor; leave it out with --periodic",
+            where=command.model,
         )
-    capacities = capacities_for(graph, asked.capacities)
-    try:
-        if asked.periodic:
-            _start_periodically(graph, capacities, output, asked.gantt)
-        else:
-            _order(graph, capacities, output, policy or "demand", asked.gantt)
-    except CsdfgenError as error:
-        raise error.at(path) from None
+    capacities = capacities_for(graph, given)
+    with about(command.model):
+        (_start_periodically if command.periodic else _order)(command, graph, capacities)
 
 
-# One processor ----------------------------------------------------------------------------------
-
-
-def _order(
-    graph: CsdfGraph,
-    capacities: Mapping[str, int],
-    output: Path | None,
-    policy: str,
-    gantt: Path | None,
-) -> None:
+def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
+    """One processor's order."""
+    output, gantt = command.output, command.gantt
     with stages() as stage:
         stage("scheduling")
-        schedule = static_schedule(graph, capacities, policy=policy)
+        schedule = static_schedule(graph, capacities, policy=command.policy or "demand")
         stage("checking")
         check(graph, schedule)
         if gantt is not None:
             stage("drawing")
             write_bytes(gantt, gantt_chart(of_schedule(graph, schedule)))
+    firings, total = counted(len(schedule.firings), "firing"), _total(graph, schedule.capacities)
     if output is not None:
         write_schedule(output, schedule)
-        console().print(
-            f"{output}: {counted(len(schedule.firings), 'firing')}, {_total(graph, schedule.capacities)}"
-        )
+        say(f"{output}: {firings}, {total}")
     elif gantt is None:
-        _summary(graph, schedule)
+        say(
+            _channels(graph, schedule.capacities),
+            f"\nfirings ({firings}, order '{schedule.policy}')",
+            loops(schedule.firings),
+            f"\n{plain(graph.name)}: {total}",
+        )
     if gantt is not None:
-        console().print(f"{gantt}: {counted(len(schedule.firings), 'firing')} on one processor")
+        say(f"{gantt}: {firings} on one processor")
 
 
-def _summary(graph: CsdfGraph, schedule: Schedule) -> None:
-    out = console()
-    out.print(_channels(graph, schedule.capacities))
-    out.print(f"\nfirings ({counted(len(schedule.firings), 'firing')}, order '{schedule.policy}')")
-    print_loops(schedule.firings)
-    out.print(f"\n{plain(graph.name)}: {_total(graph, schedule.capacities)}")
-
-
-def print_loops(firings: Sequence[Firing]) -> None:
+def loops(firings: Sequence[Firing]) -> Text:
     """The firings as loops, as the paper writes them; a file has them all."""
-    text = plain(loop_text(compact(firings)))
-    shown = (
-        text
-        if len(text) <= _SHOWN_FIRINGS
-        else f"{text[: text.rindex(',', 0, _SHOWN_FIRINGS)]}, ... (all of them with -o)"
-    )
-    console().print(Text(shown, style="dim"))
+    text = loop_text(compact(firings))
+    if len(text) > _SHOWN_FIRINGS:
+        text = f"{text[: text.rindex(',', 0, _SHOWN_FIRINGS)]}, ... (all of them with -o)"
+    return dim(text)
 
 
-# Periodic ---------------------------------------------------------------------------------------
-
-
-def _start_periodically(
-    graph: CsdfGraph, capacities: Mapping[str, int], output: Path | None, gantt: Path | None
-) -> None:
+def _start_periodically(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
+    """Start times that repeat."""
+    output, gantt = command.output, command.gantt
     with stages() as stage:
         stage("scheduling")
         schedule = periodic_schedule(graph, capacities)
         stage("checking")
         timeline = of_periodic(graph, schedule, capacities, _FOLLOWED)
         names = (channel.name for channel in graph.channels)
-        room = {**dict(zip(names, replay(timeline).peaks(), strict=True)), **capacities}
+        held = {**dict(zip(names, replay(timeline).peaks(), strict=True)), **capacities}
         if gantt is not None:
             stage("drawing")
             write_bytes(gantt, gantt_chart(of_periodic(graph, schedule, capacities)))
     if output is not None:
-        write_starts(output, graph, schedule, room)
+        write_starts(output, graph, schedule, held)
     elif gantt is None:
-        _show_starts(graph, schedule, room)
-    out, firings = console(), sum(map(len, schedule.starts.values()))
-    span = span_of(graph, schedule)
+        say(_starts(graph, schedule), "", _channels(graph, held), "")
+    firings, span = sum(map(len, schedule.starts.values())), span_of(graph, schedule)
     units = "time unit" if schedule.period == 1 else "time units"
-    said = f"{counted(firings, 'firing')} every {_time(schedule.period)} {units}, throughput {1 / schedule.period}"
-    out.print(f"{output or plain(graph.name)}: {said}")
-    under_way = counted(ceil(span / schedule.period), "iteration")
-    out.print(
-        f"an iteration takes {_time(span)} from its first start to its last end; {under_way} under way at one time"
+    say(
+        f"{output or plain(graph.name)}: {counted(firings, 'firing')} every {_time(schedule.period)} {units}, "
+        f"throughput {1 / schedule.period}",
+        f"an iteration takes {_time(span)} from its first start to its last end; "
+        f"{counted(ceil(span / schedule.period), 'iteration')} under way at one time",
+        _total(graph, held),
     )
-    out.print(_total(graph, room))
     if gantt is not None:
-        out.print(f"{gantt}: two periods")
+        say(f"{gantt}: two periods")
 
 
-def _show_starts(graph: CsdfGraph, schedule: PeriodicSchedule, room: Mapping[str, int]) -> None:
-    out = console()
-    numbers = "firings", "time", "first start", "last start"
-    actors = table("actor", *numbers, right=numbers)
+def _starts(graph: CsdfGraph, schedule: PeriodicSchedule) -> Table:
+    rows = []
     for actor in graph.actors:
         row = schedule.starts[actor.name]
         busy = sum(actor.execution_times) * (len(row) // actor.phases)
-        actors.add_row(plain(actor.name), str(len(row)), f"{busy:,}", _time(row[0]), _time(row[-1]))
-    out.print(actors)
-    out.print()
-    out.print(_channels(graph, room))
-    out.print()
+        rows.append((actor.name, str(len(row)), busy, _time(row[0]), _time(row[-1])))
+    return table("actor", "> firings", "> time", "> first start", "> last start", rows=rows)
 
 
 def _time(value: Fraction) -> str:
@@ -173,16 +130,14 @@ def _time(value: Fraction) -> str:
     return f"{value.numerator:,}" if value.denominator == 1 else str(value)
 
 
-# Both -------------------------------------------------------------------------------------------
-
-
 def _channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Table:
-    channels = table("channel", "kind", "from", "to", "tokens", "bytes", right=("tokens", "bytes"))
-    for channel in graph.channels:
-        tokens = capacities[channel.name]
-        names = plain(channel.name), channel.kind, plain(channel.source), plain(channel.target)
-        channels.add_row(*names, f"{tokens:,}", f"{tokens * channel.token_bytes:,}")
-    return channels
+    return table(
+        "channel", "kind", "from", "to", "> tokens", "> bytes",
+        rows=(
+            (one.name, one.kind, one.source, one.target, tokens := capacities[one.name], tokens * one.token_bytes)
+            for one in graph.channels
+        ),
+    )  # fmt: skip
 
 
 def _total(graph: CsdfGraph, capacities: Mapping[str, int]) -> str:

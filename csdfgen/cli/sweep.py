@@ -2,82 +2,95 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from csdfgen.cli.terminal import console, counted, plain, stages
+import typer
+
+from csdfgen.cli.command import Command, argument
+from csdfgen.cli.options import OUTPUT
+from csdfgen.cli.terminal import counted, plain, say, stages
 from csdfgen.errors import options_as_arguments
 from csdfgen.files import check_writable, write_bytes
-from csdfgen.sweeps.cache import Cache, cache_beside
-from csdfgen.sweeps.engines import Engine, dask_cluster, local_processes, scheduler_address
-from csdfgen.sweeps.picture import picture
-from csdfgen.sweeps.run import Swept, sweep, tasks_of
-from csdfgen.sweeps.spec import read_spec
-from csdfgen.sweeps.table import check_table, row_of, table_bytes
+from csdfgen.model.options import declare
 
-__all__ = ["SweepRequest", "run_sweep"]
+__all__ = ["Sweep"]
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRequest:
-    """What the user asked for. on: a scheduler's address, None for `jobs` processes here. timed: with the seconds
-    that planning took.
+@dataclass(frozen=True, kw_only=True)
+class Sweep(Command):
+    """Plan models in many ways, into one table and one picture: budgets, devices, batchings, formats, whatever
+    `schedule` takes.
+
+    Finished points are kept: broken off, however that was, the same command goes on and gives the same table.
     """
 
-    spec: Path
-    output: Path
-    jobs: int
-    on: str | None
-    timed: bool
+    examples = (
+        "csdfgen sweep spec.toml -o results.parquet",
+        "csdfgen sweep spec.toml -o results.csv --jobs 4",
+        "csdfgen sweep spec.toml -o results.parquet --on dask://scheduler:8786",
+    )
 
-    @property
-    def picture(self) -> Path:
-        """Where the picture goes: beside the table."""
-        return self.output.with_suffix(".svg")
+    spec: Path = argument("SPEC.toml", "What to vary; docs/sweeps.md.")
+    output: Path = declare(
+        "The table: .parquet (pip install 'csdfgen[sweep]'), .csv or .json; next to it the picture, .svg, and a "
+        "folder of finished points, .points, from where the same command goes on.",
+        ..., "FILE", names=OUTPUT,
+    )  # fmt: skip
+    jobs: int | None = declare(
+        "Points that are planned at a time here.",
+        None, "N", low=1, high=1024, shown="one a processor",
+    )  # fmt: skip
+    on: str | None = declare(
+        "Plan on the workers of this Dask scheduler (pip install 'csdfgen[dask]') instead of here.",
+        None, "dask://HOST:PORT",
+    )  # fmt: skip
+    timings: bool = declare(
+        "A column more: seconds that planning took. Without it the same points give the same bytes.",
+        False,
+    )  # fmt: skip
 
-    def engine(self) -> Engine:
-        """Who plans. Raises InputError."""
+    def run(self) -> None:
+        """Plan all points that are not known yet, write table and picture. Raises CsdfgenError, KeyboardInterrupt."""
+        from csdfgen.sweeps import engines
+        from csdfgen.sweeps.cache import Cache, cache_beside
+        from csdfgen.sweeps.picture import picture
+        from csdfgen.sweeps.run import sweep, tasks_of
+        from csdfgen.sweeps.spec import read_spec
+        from csdfgen.sweeps.table import check_table, row_of, table_bytes
+
+        if self.jobs is not None and self.on is not None:
+            both = "is of this machine; leave --jobs or --on out"
+            raise typer.BadParameter(both, param_hint="--jobs")
         if self.on is None:
-            return partial(local_processes, jobs=self.jobs)
-        return partial(dask_cluster, address=scheduler_address(self.on))
-
-
-def run_sweep(request: SweepRequest) -> None:
-    """Plan all points that are not known yet, write table and picture. Raises CsdfgenError, KeyboardInterrupt."""
-    engine = request.engine()
-    check_table(request.output)
-    with options_as_arguments():
-        spec = read_spec(request.spec)
-    check_writable(request.output)
-    check_writable(request.picture)
-    cache = Cache(cache_beside(request.output))
-    start = time.monotonic()
-    with stages() as stage:
-        stage("reading models")
+            engine = partial(engines.local_processes, jobs=self.jobs or os.cpu_count() or 1)
+        else:
+            engine = partial(engines.dask_cluster, address=engines.scheduler_address(self.on))
+        check_table(self.output)
         with options_as_arguments():
-            tasks = tasks_of(spec, str(request.spec))
-        found = sweep(tasks, cache, engine, stage)
-    rows = [
-        row_of(point, outcome, timed=request.timed)
-        for point, outcome in zip(found.points, found.outcomes, strict=True)
-    ]
-    table, drawn = table_bytes(rows, request.output), picture(found, spec.title)
-    write_bytes(request.output, table)
-    write_bytes(request.picture, drawn)
-    _say(request, found, time.monotonic() - start)
-
-
-def _say(request: SweepRequest, found: Swept, seconds: float) -> None:
-    total = len(found.points)
-    said = counted(total, "point")
-    if found.refused:
-        said += f", {found.refused:,} without a plan"
-    if found.known:
-        said += f"; {found.known:,} were known"
-    if found.known < total:
-        said += f"; {total - found.known:,} planned in {seconds:.1f} s"
-    out = console()
-    out.print(f"{plain(str(request.output))}: {said}", soft_wrap=True)
-    out.print(f"{plain(str(request.picture))}: predicted time over memory", soft_wrap=True)
+            spec = read_spec(self.spec)
+        drawing = self.output.with_suffix(".svg")
+        for path in (self.output, drawing):
+            check_writable(path)
+        start = time.monotonic()
+        with stages() as stage:
+            stage("reading models")
+            with options_as_arguments():
+                tasks = tasks_of(spec, str(self.spec))
+            found = sweep(tasks, Cache(cache_beside(self.output)), engine, stage)
+        pairs = zip(found.points, found.outcomes, strict=True)
+        rows = [row_of(point, outcome, timed=self.timings) for point, outcome in pairs]
+        drawn = picture(found, spec.title)
+        write_bytes(self.output, table_bytes(rows, self.output))
+        write_bytes(drawing, drawn)
+        total = len(found.points)
+        said = counted(total, "point")
+        said += f", {found.refused:,} without a plan" if found.refused else ""
+        said += f"; {found.known:,} were known" if found.known else ""
+        if found.known < total:
+            said += f"; {total - found.known:,} planned in {time.monotonic() - start:.1f} s"
+        say(f"{plain(str(self.output))}: {said}", wrap=False)
+        say(f"{plain(str(drawing))}: predicted time over memory", wrap=False)

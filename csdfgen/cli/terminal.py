@@ -1,29 +1,31 @@
-"""How do numbers and long work look on a terminal?"""
+"""How do numbers, tables and long work look on a terminal?"""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import json
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-if TYPE_CHECKING:
-    from csdfgen.planning.memories import Memory
-
 __all__ = [
     "Stage",
-    "console",
     "counted",
-    "figures_table",
+    "csv_text",
+    "cut",
+    "dim",
+    "in_bytes",
     "mebibytes",
-    "megabytes",
     "plain",
-    "show_memories",
+    "say",
+    "say_json",
     "stages",
     "table",
 ]
@@ -31,15 +33,30 @@ __all__ = [
 Stage = Callable[..., None]
 """Called as stage("what is done now") or stage("what", done, total)."""
 
+Cell = str | int | Text | None
+
 _WIDTH_OF_A_PIPE = 200
 
 
-def console() -> Console:
-    """Standard output, names printed as they are; a pipe gets long lines rather than cut ones."""
-    width = (
-        None if sys.stdout.isatty() else max(_WIDTH_OF_A_PIPE, shutil.get_terminal_size().columns)
-    )
-    return Console(markup=False, highlight=False, emoji=False, width=width)
+def say(*parts: str | Table | Text, wrap: bool = True) -> None:
+    """Print lines and tables, names as they are; a pipe gets long lines rather than cut ones."""
+    wide = max(_WIDTH_OF_A_PIPE, shutil.get_terminal_size().columns)
+    width = None if sys.stdout.isatty() else wide
+    out = Console(markup=False, highlight=False, emoji=False, width=width)
+    for part in parts:
+        out.print(part, soft_wrap=not wrap and not isinstance(part, Table))
+
+
+def say_json(values: Any) -> None:
+    """Print a JSON value."""
+    print(json.dumps(values, indent=2, allow_nan=False))
+
+
+def csv_text(rows: Iterable[Sequence[Any]]) -> bytes:
+    """Rows as a file of values between commas."""
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "backslashreplace")
 
 
 def plain(name: str) -> str:
@@ -51,6 +68,16 @@ def plain(name: str) -> str:
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
 
 
+def dim(text: str) -> Text:
+    """What matters less."""
+    return Text(plain(text), style="dim")
+
+
+def cut(text: str, most: int) -> str:
+    """A text of no more characters."""
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
 def counted(count: int, what: str, plural: str = "") -> str:
     """A number with its noun.
 
@@ -60,52 +87,39 @@ def counted(count: int, what: str, plural: str = "") -> str:
     return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
-def megabytes(size: int) -> str:
-    """MB is 10^6 bytes."""
-    return f"{size / 1e6:,.3f}"
-
-
 def mebibytes(size: int) -> str:
     """MiB is 2^20 bytes."""
     return f"{size / 2**20:,.3f}"
 
 
-def table(*columns: str, right: tuple[str, ...] = ()) -> Table:
-    """An empty table whose columns in `right` hold numbers."""
+def in_bytes(size: int) -> str:
+    """A size, exact and as people remember it.
+
+    >>> in_bytes(524288)
+    '524,288 bytes (0.500 MiB)'
+    """
+    return f"{size:,} bytes ({mebibytes(size)} MiB)"
+
+
+def table(*columns: str, rows: Iterable[Sequence[Any]] = ()) -> Table:
+    """A table of rows, whose names and whole numbers are shown as here. A column that is called "> NAME" holds
+    numbers.
+    """
     made = Table(header_style="bold", box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for name in columns:
-        made.add_column(name, justify="right" if name in right else "left", overflow="fold")
-    return made
-
-
-def figures_table(figures: Mapping[str, int]) -> Table:
-    """The memory figures of a plan, in bytes, MB and MiB, with their meaning."""
-    from csdfgen.planning.plan import (
-        FIGURES,
-    )  # brings all operators along, which commands on graphs do without
-
-    made = table("memory", "bytes", "MB", "MiB", "meaning", right=("bytes", "MB", "MiB"))
-    for name, meaning in FIGURES.items():
-        size = figures[name]
-        made.add_row(
-            name, f"{size:,}", megabytes(size), mebibytes(size), Text(meaning, style="dim")
+        right = name.startswith("> ")
+        made.add_column(
+            name[2:] if right else name, justify="right" if right else "left", overflow="fold"
         )
+    for row in rows:
+        made.add_row(*map(_cell, row))
     return made
 
 
-def show_memories(memories: Sequence[Memory]) -> None:
-    """Bytes and traffic of each memory of a plan; nothing where there is one alone."""
-    if not memories:
-        return
-    columns = ("bytes", "used", "read a frame", "written a frame", "of all moved")
-    made = table("memory", *columns, right=columns)
-    total = max(1, sum(one.moved for one in memories))
-    for one in memories:
-        numbers = (one.size, one.used, one.read, one.written)
-        made.add_row(one.name, *(f"{n:,}" for n in numbers), f"{100 * one.moved / total:.1f} %")
-    out = console()
-    out.print()
-    out.print(made)
+def _cell(value: Cell) -> str | Text:
+    if value is None or isinstance(value, Text):
+        return value or ""
+    return f"{value:,}" if isinstance(value, int) else plain(value)
 
 
 @contextlib.contextmanager
@@ -118,12 +132,8 @@ def stages() -> Iterator[Stage]:
         return
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TimeElapsedColumn(),
-    )
+    text = TextColumn("{task.description}", markup=False)
+    columns = SpinnerColumn(), text, BarColumn(), TimeElapsedColumn()
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
         task = progress.add_task("", total=None)
 

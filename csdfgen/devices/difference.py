@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import exp, log
+from typing import Any
 
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.errors import InputError
@@ -43,6 +44,15 @@ class Difference:
     only_after: tuple[str, ...]
     conditions: Mapping[str, tuple[str, str]]
     ratio: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, times in microseconds."""
+        layers = [
+            {"key": one.key, "rows": one.rows, "before_us": 1e6 * one.before, "after_us": 1e6 * one.after,
+             "ratio": one.ratio}
+            for one in self.layers
+        ]  # fmt: skip
+        return {**asdict(self), "layers": layers, "conditions": dict(self.conditions)}
 
 
 def difference(before: DeviceProfile, after: DeviceProfile) -> Difference:

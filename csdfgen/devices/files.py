@@ -13,7 +13,9 @@ import json
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import fields
 from types import MappingProxyType
+from typing import Any
 
 from csdfgen.devices import units
 from csdfgen.devices.profile import (
@@ -36,7 +38,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["FORMAT", "profile_from_toml", "profile_to_toml", "read_profile", "write_profile"]
+__all__ = [
+    "FORMAT",
+    "profile_from_toml",
+    "profile_to_json",
+    "profile_to_toml",
+    "read_profile",
+    "write_profile",
+]
 
 FORMAT = "csdfgen-device"
 VERSION = 1
@@ -219,6 +228,34 @@ def _counts(table: TomlTable, name: str) -> tuple[int, ...]:
 def write_profile(path: str | os.PathLike[str], profile: DeviceProfile) -> None:
     """Write a profile as TOML. Raises InputError."""
     write_bytes(path, profile_to_toml(profile).encode("utf-8"))
+
+
+def profile_to_json(profile: DeviceProfile) -> dict[str, Any]:
+    """The profile as JSON values, each number with its unit and origin."""
+    of_operators = ("types", "kernel", "formats")
+    return {
+        "name": profile.name,
+        "title": profile.title,
+        "times": profile.kind,
+        "memory": _as_values(profile.memory),
+        "processor": _as_values(profile.processor),
+        "operators": [_as_values(cost, of_operators) for cost in profile.operators],
+        "layers": [_as_values(one, ("key", "rows")) for one in profile.layers.values()],
+        "sources": dict(profile.sources),
+        "conditions": dict(profile.conditions),
+        "notes": list(profile.notes),
+    }
+
+
+def _as_values(owner: Any, others: Iterable[str] = ()) -> dict[str, Any]:
+    """The numbers of a part, and its `others`, but for no formats."""
+    found = {name: getattr(owner, name) for name in others if name != "formats" or owner.formats}
+    for field in fields(owner):
+        number = getattr(owner, field.name)
+        if isinstance(number, (Quantity, Series)):
+            told = {key: getattr(number, key) for key in NUMBER_KEYS[1:]}
+            found[field.name] = {"value": number.written, **told}
+    return found
 
 
 def profile_to_toml(profile: DeviceProfile) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 from csdfgen.devices.energy import NO_WORK, joules_of
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
@@ -36,6 +37,7 @@ from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
 
 __all__ = [
+    "COLUMNS",
     "Estimate",
     "LayerTime",
     "actor_key",
@@ -56,6 +58,10 @@ _ANY = "*"
 
 _HALVINGS = 50
 """Steps of the search for the busiest core's time: enough for the last digit."""
+
+
+COLUMNS = ("layer", "operator", "phases", "rows", "time_ms", "share", "phase_us", "origin", "how")
+"""Of layers, in a table and as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,45 @@ class Estimate:
     def seconds(self) -> float:
         """Of one frame, one phase after another on one core."""
         return sum(layer.seconds for layer in self.layers) + self.frame
+
+    @property
+    def origins(self) -> dict[str, float]:
+        """Share of the time by the origin of the numbers behind it."""
+        parts = []
+        for one in self.layers:
+            parts += [(one.origin, one.seconds - one.launch), (one.launch_origin, one.launch)]
+        shares: dict[str, float] = {}
+        for origin, seconds in [*parts, (self.frame_origin, self.frame)]:
+            if seconds > 0:
+                shares[origin] = shares.get(origin, 0.0) + seconds / self.seconds
+        return shares
+
+    def rows(self) -> list[tuple[str | int | float, ...]]:
+        """A row of `COLUMNS` for each layer."""
+        total = self.seconds
+        return [
+            (
+                one.name, one.function, one.phases, one.rows, 1e3 * one.seconds,
+                round(one.seconds / total if total else 0.0, 6), 1e6 * one.phase, one.origin or "modelled", one.how,
+            )
+            for one in self.layers
+        ]  # fmt: skip
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        rates = [1 / seconds if seconds else None for seconds in (self.seconds, self.pipelined)]
+        return {
+            "sequential": {"latency_ms": 1e3 * self.seconds, "fps": rates[0]},
+            "pipelined": {
+                "cores": len(self.stages),
+                "fps": rates[1],
+                "limit": self.limit,
+                "stages_ms": [1e3 * part for part in self.stages],
+            },
+            "energy_mj_at_most": None if self.energy is None else 1e3 * self.energy,
+            "origins": self.origins,
+            "layers": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
+        }
 
 
 def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:

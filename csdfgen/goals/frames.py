@@ -61,6 +61,26 @@ class Frames:
         """As JSON values."""
         return asdict(self)
 
+    def told(self, device: str) -> tuple[tuple[str, str], ...]:
+        """(what, in words), for a terminal and for a page. device: where the rate is predicted."""
+
+        def rate(value: float | None, exact: bool = True) -> str:
+            bound = "" if exact else "at least "
+            return "no work" if value is None else f"{bound}{value:,.4g} frames/s"
+
+        many, one = self.pipeline, self.pipeline_of_one
+        times = self.arena / max(1, self.arena_of_one)
+        arenas = (
+            f"arena of {self.arena:,} bytes, {times:.2f} times that of one ({self.arena_of_one:,})"
+        )
+        fast = f"{rate(many.rate, many.exact)} with a processor an actor, in rooms of {many.bytes:,} bytes"
+        slow = f"in those of one image ({one.bytes:,} bytes) {rate(one.rate, one.exact)}"
+        return (
+            ("frames", f"{self.frames} in one order, at most {self.in_flight} in flight; {arenas}"),
+            ("rate", f"{rate(self.rate)} on one processor; predicted on {device}"),
+            ("pipeline", f"{fast} instead of the arena; {slow}"),
+        )
+
 
 def frames_of(plan: Plan, one: Plan, profile: DeviceProfile) -> Frames:
     """What is to be told of a plan of several images. one: the plan of one image. Raises InputError if

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
@@ -64,12 +64,29 @@ class Kind:
     unit: str = ""
 
     @property
+    def typed_as(self) -> Any:
+        """The type of what is typed behind its flag."""
+        if self.words:
+            return Literal[self.words]
+        return self.type if self in (FLAG, IMAGES) else str
+
+    @property
     def asked(self) -> str:
         """The types that a program may give."""
         if self in (HEIGHTS, BATCHED):
             return "int | str | Mapping[str, int | str | Sequence[int]]"
         plain = self.words or self in (TEXT, FLAG, IMAGES)
         return self.type.__name__ if plain else f"str | {_NUMBERS[self.type]}"
+
+    def of_text(self, text: str) -> Any:
+        """What `read` takes, of a text without a type.
+
+        >>> IMAGES.of_text("3"), FLAG.of_text("true"), TIME.of_text("20ms")
+        (3, True, '20ms')
+        """
+        if self.type is bool:
+            return {"true": True, "false": False}.get(text, text)
+        return int(text) if self is IMAGES and text.isascii() and text.isdigit() else text
 
     def typed(self, value: Any) -> list[str]:
         """What stands behind the flag of a value that is kept: nothing where the flag says it all.

@@ -34,6 +34,7 @@ __all__ = [
     "REQUESTS",
     "Option",
     "PlanOptions",
+    "declare",
     "keywords",
 ]
 
@@ -55,8 +56,7 @@ class Option:
     what help shows for the value, and the heading that it stands under. low, high: the range of a number.
     names: flags, where they are not `--NAME`. shown: the default as help has it, "" where it shows none.
     kind: its values. users: who may use it (`EVERYBODY`). stored: files have it even where it is the
-    default. asked: the default of people's plans where it is not the value's own; None where nothing is
-    asked for.
+    default. asked: what people's plans have where they say nothing, if that is not the default.
     """
 
     help: str
@@ -91,10 +91,13 @@ class Option:
         return self.kind.type is not bool or isinstance(value, bool)
 
 
-def _declared(default: Any, kind: Kind, help: str, **more: Any) -> Any:
-    """A field of `PlanOptions`."""
-    more = {"metavar": kind.metavar, "asked": None if default in (0, "") else default, **more}
-    return field(default=default, metadata={"option": Option(help, kind=kind, **more)})
+def declare(
+    help: str, default: Any, metavar: str = "", panel: str | None = None, **more: Any
+) -> Any:
+    """A field of a class of options, with its `Option`; required where the default is an ellipsis."""
+    metavar = metavar or more.get("kind", kinds.TEXT).metavar
+    metadata = {"option": Option(help, metavar, panel, **more)}
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,176 +116,117 @@ class PlanOptions:
     'e62adaf4'
     """
 
-    rows: str = _declared(
-        "auto",
-        kinds.HEIGHTS,
+    rows: str = declare(
         "How many rows of its output a layer computes at a time. A number; auto: rows of about 64 pixels together; "
-        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole input "
-        "(global pooling, fully connected) takes it at once, as in the paper. Single layers and inputs by name, after "
-        "commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time.",
-        shown="auto",
-        stored=True,
-    )
-    fuse: str = _declared(
-        "full",
-        word("none", "fold", "full"),
-        "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations run in the slab, "
-        "Add in place, and Concat and Split as views.",
-        shown="full",
-        stored=True,
-    )
-    image: str = _declared(
-        "streamed",
-        word("streamed", "resident"),
+        "whole: all rows at once, as other runtimes do; paper: one row, except that a layer which needs its whole "
+        "input (global pooling, fully connected) takes it at once, as in the paper. Single layers and inputs by "
+        "name, after commas: 4,conv1=1,pool5=whole; image=24+8 is 24 rows first, then 8 at a time.",
+        "auto", kind=kinds.HEIGHTS, shown="auto", stored=True,
+    )  # fmt: skip
+    fuse: str = declare(
+        "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations run in the "
+        "slab, Add in place, and Concat and Split as views.",
+        "full", kind=word("none", "fold", "full"), shown="full", stored=True,
+    )  # fmt: skip
+    image: str = declare(
         "streamed: input rows arrive as they are needed; resident: the whole input is stored in the arena.",
-        shown="streamed",
-        stored=True,
-    )
-    policy: str = _declared(
+        "streamed", kind=word("streamed", "resident"), shown="streamed", stored=True,
+    )  # fmt: skip
+    policy: str = declare(
+        "The order of firings: demand, as late as its reader allows; eager, as deep as possible; layers, one layer "
+        "after another; bounded, as far ahead as the memory that demand takes allows.",
         "best",
-        word("demand", "eager", "layers", "bounded", hidden=("best", "overlap", "batches")),
-        "The order of firings: demand, as late as its reader allows; eager, as deep as possible; layers, one layer after "
-        "another; bounded, as far ahead as the memory that demand takes allows; best, the order of least memory that is "
-        "found.",
-        stored=True,
-    )
-    goal: str = _declared(
-        "balanced",
-        word("balanced", "memory", "speed"),
-        "What slab heights are chosen for, where --rows does not give them. balanced: about 64 output pixels a phase, never "
-        "more memory than whole layers; memory: the least memory; speed: the least time.",
-        panel=GOALS,
-        shown="balanced",
-    )
-    memory: int = _declared(
-        0,
-        kinds.SIZE,
+        kind=word("demand", "eager", "layers", "bounded", hidden=("best", "overlap", "batches")),
+        shown="best, the order of least memory that is found", stored=True,
+    )  # fmt: skip
+    goal: str = declare(
+        "What slab heights are chosen for, where --rows does not give them. balanced: about 64 output pixels a "
+        "phase, never more memory than whole layers; memory: the least memory; speed: the least time.",
+        "balanced", kind=word("balanced", "memory", "speed"), panel=GOALS, shown="balanced",
+    )  # fmt: skip
+    memory: int = declare(
         "The fastest plan that takes no more: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
-        panel=GOALS,
-    )
-    latency: float = _declared(
-        0.0,
-        kinds.TIME,
+        0, kind=kinds.SIZE, panel=GOALS,
+    )  # fmt: skip
+    latency: float = declare(
         "The smallest plan that takes no longer on --device: 20ms, 0.5s, 300us.",
-        panel=GOALS,
-    )
-    energy: float = _declared(
-        0.0,
-        kinds.ENERGY,
+        0.0, kind=kinds.TIME, panel=GOALS,
+    )  # fmt: skip
+    energy: float = declare(
         "With --requests: all images take no more on --device: 2J, 500mJ. Power times time, and what the device's "
         "operations and bytes cost.",
-        panel=GOALS,
-    )
-    device: str = _declared(
-        "",
-        kinds.TEXT,
+        0.0, kind=kinds.ENERGY, panel=GOALS,
+    )  # fmt: skip
+    device: str = declare(
         "Where times are predicted, see csdfgen devices.",
-        metavar="NAME|FILE.toml",
-        panel=GOALS,
+        "", "NAME|FILE.toml", kind=kinds.TEXT, panel=GOALS,
         shown="a core of a server, in round numbers",
-    )
-    effort: str = _declared(
-        "low",
-        kinds.EFFORT,
+    )  # fmt: skip
+    effort: str = declare(
         "How long to search; Ctrl-C ends it with the best plan so far.",
-        panel=GOALS,
-        shown="low",
-    )
-    recompute: float = _declared(
-        1.0,
-        kinds.FACTOR,
+        "low", kind=kinds.EFFORT, panel=GOALS, shown="low",
+    )  # fmt: skip
+    recompute: float = declare(
         "Rows may be computed again instead of kept, up to F times the multiply-accumulates.",
-        panel=GOALS,
-        shown="1",
-    )
-    pack: str = _declared(
-        "fast",
-        word("fast", "exact"),
+        1.0, kind=kinds.FACTOR, panel=GOALS, shown="1",
+    )  # fmt: skip
+    pack: str = declare(
         "How rows are placed: fast; or exact, which proves the smallest arena or gives a bound.",
-        panel=GOALS,
-        shown="fast",
-    )
-    result: str = _declared(
-        "stored",
-        word("stored", "arena", "streamed", hidden=("auto",)),
+        "fast", kind=word("fast", "exact"), panel=GOALS, shown="fast",
+    )  # fmt: skip
+    result: str = declare(
         "stored: outputs are arrays outside the arena; arena: they are in it, until the next frame; streamed: their "
         "rows are handed on as they are made.",
-        panel=GOALS,
-        shown="arena where that saves much memory, else stored",
-        asked="auto",
-    )
-    tiles: str = _declared(
-        "",
-        kinds.TEXT,
+        "stored", kind=word("stored", "arena", "streamed", hidden=("auto",)), panel=GOALS,
+        shown="arena where that saves much memory, else stored", asked="auto",
+    )  # fmt: skip
+    tiles: str = declare(
         "Regions of layers that are computed a few columns at a time, as --recompute finds them.",
-        users=frozenset({"keyword"}),
-    )
-    backend: str = _declared(
-        "numpy",
-        word("auto", *FOLDERS),
-        "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this machine, "
-        "faster and with less scratch; auto: native where there is a C compiler.",
-        panel=GOALS,
-        shown="auto, or a plan's own",
+        "", kind=kinds.TEXT, users=frozenset({"keyword"}),
+    )  # fmt: skip
+    backend: str = declare(
+        "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this "
+        "machine, faster and with less scratch; auto: native where there is a C compiler.",
+        "numpy", kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
-    )
-    exact: bool = _declared(
-        False,
-        kinds.FLAG,
+    )  # fmt: skip
+    exact: bool = declare(
         "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
-        panel=GOALS,
-    )
-    fallback: bool = _declared(
-        False,
-        kinds.FLAG,
+        False, kind=kinds.FLAG, panel=GOALS,
+    )  # fmt: skip
+    fallback: bool = declare(
         "What native code lacks is computed by numpy; without it such a layer is refused by name.",
-        panel=GOALS,
-    )
-    tuning: str = _declared(
-        "",
-        kinds.TEXT,
+        False, kind=kinds.FLAG, panel=GOALS,
+    )  # fmt: skip
+    tuning: str = declare(
         "Compute each layer by the variant that csdfgen tune found to be the fastest here, and predict times by it.",
-        metavar="FILE.json",
-        panel=GOALS,
-    )
-    ways: str = _declared("", kinds.TEXT, "Variants of kernels, as text.", users=frozenset())
-    fast: int = _declared(
-        0,
-        kinds.SIZE,
+        "", "FILE.json", kind=kinds.TEXT, panel=GOALS,
+    )  # fmt: skip
+    ways: str = declare("Variants of kernels, as text.", "", kind=kinds.TEXT, users=frozenset())
+    fast: int = declare(
         "With --slow: a small fast memory, which holds the rows that are moved most; 256KiB.",
-        panel=MEMORIES,
-    )
-    slow: int = _declared(
-        0,
-        kinds.SIZE,
+        0, kind=kinds.SIZE, panel=MEMORIES,
+    )  # fmt: skip
+    slow: int = declare(
         "With --fast: the large slow memory, which holds the others; 8MiB.",
-        panel=MEMORIES,
-    )
-    frames: int = _declared(
-        1,
-        kinds.IMAGES,
-        "Plan N images in one order, the next of which enters before the last has left; a batch of 1 becomes one of N.",
-        panel=MEMORIES,
-        low=1,
-        high=kinds.MOST_IMAGES,
-        shown="1",
-        stored=True,
-    )
-    batching: str = _declared(
-        "",
-        word("fbs", "greedy", "vbs-paper", "vbs", "joint"),
-        "joint: images and slab heights together; vbs: a batch for each layer as in paper 000, corrected; vbs-paper: as "
-        "printed; greedy: layer after layer; fbs: one batch for all.",
-        panel=MEMORIES,
+        0, kind=kinds.SIZE, panel=MEMORIES,
+    )  # fmt: skip
+    frames: int = declare(
+        "Plan N images in one order, the next of which enters before the last has left; a batch of 1 becomes one of "
+        "N.",
+        1, kind=kinds.IMAGES, panel=MEMORIES, low=1, high=kinds.MOST_IMAGES, shown="1", stored=True,
+    )  # fmt: skip
+    batching: str = declare(
+        "joint: images and slab heights together; vbs: a batch for each layer as in paper 000, corrected; vbs-paper: "
+        "as printed; greedy: layer after layer; fbs: one batch for all.",
+        "", kind=word("fbs", "greedy", "vbs-paper", "vbs", "joint"), panel=MEMORIES,
         shown="joint, with --requests",
-    )
-    batches: str = _declared(
-        "",
-        kinds.BATCHED,
+    )  # fmt: skip
+    batches: str = declare(
         "Of --frames images those that layers work on at once, whole: a number, all, or by name after commas: "
         "1,fc6=all,conv5=6+2.",
-        panel=MEMORIES,
-    )
+        "", kind=kinds.BATCHED, panel=MEMORIES,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         for name, default, read in _READ:
@@ -291,7 +235,7 @@ class PlanOptions:
                 # what is given as people type it is kept in one form: equal requests are equal options
                 object.__setattr__(self, name, read(value, name))
         if self.backend == "auto":
-            raise InputError(f"{option('backend', 'auto')}: name native or numpy")
+            raise InputError(f"{option('backend', 'auto')}: name {' or '.join(FOLDERS)}")
         if self.fast or self.slow:
             self._check_memories()
 
@@ -407,6 +351,10 @@ def keywords(*names: str) -> Callable[[_Function], _Function]:
         if "keyword" in one.users and (not names or name in names)
     }
 
+    defaults = {
+        name: one.asked or getattr(DEFAULTS, name, None) or None for name, one in taken.items()
+    }
+
     def declared(function: _Function) -> _Function:
         own = [
             one for one in inspect.signature(function).parameters.values() if one.name != "given"
@@ -420,12 +368,15 @@ def keywords(*names: str) -> Callable[[_Function], _Function]:
                     raise TypeError(
                         f"{function.__name__}() got an unexpected keyword argument '{name}'"
                     )
-            left = {name for name in taken if taken[name].asked is None and given.get(name) is None}
+            left = {name for name in taken if defaults[name] is None and given.get(name) is None}
             return function(*values, **{n: v for n, v in given.items() if n not in left})
 
         of_options = [
             inspect.Parameter(
-                name, inspect.Parameter.KEYWORD_ONLY, default=one.asked, annotation=one.kind.asked
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults[name],
+                annotation=one.kind.asked,
             )
             for name, one in taken.items()
         ]

@@ -8,11 +8,12 @@ package below.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED, Operator
 
-__all__ = ["STRUCTURES", "default_text", "page"]
+__all__ = ["STRUCTURES", "default_text", "facts", "page"]
 
 STRUCTURES = {
     "row-phased": "a phase writes a slab of output rows and needs the input rows of its window alone",
@@ -50,6 +51,22 @@ def page(kernels: Collection[str] = ()) -> str:
     """
     lines = (_line(OPERATORS[name], name in kernels) for name in sorted(OPERATORS))
     return _HEADER + "".join(lines)
+
+
+def facts(operator: Operator) -> dict[str, Any]:
+    """An operator as JSON values; of an attribute that must be given, no default."""
+    return {
+        "operator": operator.op_type,
+        "since": operator.since,
+        "phases": operator.structure,
+        "constants": sorted(operator.constant_inputs),
+        "attributes": {
+            name: {"required": True} if value is REQUIRED else {"required": False, "default": value}
+            for name, value in sorted(operator.attributes.items())
+        },
+        "notes": operator.notes,
+        "url": operator.url,
+    }
 
 
 def _line(operator: Operator, has_kernel: bool) -> str:

@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 import onnx
 
@@ -88,6 +89,11 @@ class Chosen:
     def weights(self) -> list[str]:
         """What the layers make whose weights have 16 bits, sorted."""
         return sorted(layers_of(self.wide))
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values."""
+        quality = {"arena": self.arena, "predicted_sqnr_db": self.sqnr_db}
+        return {**quality, "int16": self.tensors, "int16_weights": self.weights}
 
 
 @dataclass(eq=False, slots=True)

@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import onnx
@@ -132,6 +133,20 @@ class Quantized:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model, as a whole or not at all. Raises InputError."""
         write_bytes(path, self.model.SerializeToString())
+
+    def facts(self) -> dict[str, Any]:
+        """Formats and quality, as JSON values."""
+        names = ("sqnr_db", "predicted_sqnr_db")
+        return {"formats": dict(self.formats), **{name: getattr(self, name) for name in names}}
+
+    def end_facts(self) -> dict[str, dict[str, dict[str, object]]]:
+        """Inputs and outputs: the type, and of integers scale and zero point."""
+        told, outputs = self.ends.to_json(), [one.tensor for one in self.network.outputs]
+        tensors = {"inputs": self.network.inputs, "outputs": outputs}
+        return {
+            key: {x.name: told[key].get(x.name, {"type": x.dtype}) for x in found if x is not None}
+            for key, found in tensors.items()
+        }
 
 
 def quantize(

@@ -16,7 +16,7 @@ from csdfgen.errors import ModelError
 if TYPE_CHECKING:
     from zoo_models import ZooEntry
 
-__all__ = ["build", "is_zoo_name", "look_up"]
+__all__ = ["build", "is_zoo_name", "look_up", "span_of"]
 
 PREFIX = "zoo:"
 
@@ -47,3 +47,12 @@ def build(name: str, seed: int = 0) -> onnx.ModelProto:
     """The network with its weights. Raises ModelError: no such name, no such size."""
     entry, height, width = look_up(name)
     return entry.build(height, width, seed=seed)
+
+
+def span_of(source: object) -> tuple[float, float] | None:
+    """Lowest and highest value that the input of a network of the zoo was made for; None for any other model.
+
+    Some take pixels as they are, up to 255; with smaller values their biases drown the image, with
+    larger ones they saturate.
+    """
+    return look_up(source)[0].pixels if is_zoo_name(source) else None

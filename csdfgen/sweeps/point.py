@@ -18,7 +18,7 @@ from csdfgen.errors import CsdfgenError, InputError, ToolError, about, options_a
 from csdfgen.goals.asked import wished
 from csdfgen.goals.choice import chosen, profile_for
 from csdfgen.model.network import Network
-from csdfgen.model.options import DEFAULTS, OPTIONS, PlanOptions
+from csdfgen.model.options import OPTIONS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import Quantized, quantize
 from csdfgen.reading.loader import load_frames
@@ -161,7 +161,7 @@ def _options(task: Task) -> PlanOptions:
     given = {
         name: value / declared.kind.factor if isinstance(value, float) else value
         for name, declared in OPTIONS.items()
-        if (value := values.get(name)) is not None and name not in ("policy", "requests")
+        if (value := values.get(name)) is not None and name != "requests"
     }
     if values["device"]:
         given["device"] = device_located(task.folder, str(values["device"]))
@@ -169,7 +169,7 @@ def _options(task: Task) -> PlanOptions:
         given["tuning"] = located(task.folder, str(values["tuning"]))
     if values["requests"]:
         given |= {"frames": values["requests"], "batching": values["batching"] or _BATCHING}
-    return wished(given, str(values["policy"] or DEFAULTS.policy))
+    return wished(given)
 
 
 def _quantized(task: Task, network: Network, options: PlanOptions) -> Quantized:

@@ -79,6 +79,21 @@ class Tuning:
                         there[variant] = timing
         return replace(self, frame=frame, shapes=MappingProxyType(found))
 
+    def changed(self) -> list[tuple[str, int, str, float, str, float]]:
+        """Shapes and heights with several variants: the best and the next best, in microseconds; where they
+        differ most comes first.
+        """
+        rows = []
+        for key, heights in self.shapes.items():
+            for height, ways in heights.items():
+                ranked = sorted(ways.items(), key=lambda item: item[1].seconds)
+                if len(ranked) > 1:
+                    (best, first), (second, other) = ranked[:2]
+                    rows.append(
+                        (key, height, best, 1e6 * first.seconds, second, 1e6 * other.seconds)
+                    )
+        return sorted(rows, key=lambda row: row[3] / row[5])
+
     @property
     def count(self) -> int:
         """Timings in all."""

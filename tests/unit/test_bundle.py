@@ -18,7 +18,9 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.cli import bundle as command_module
+from csdfgen.cli import options
+from csdfgen.cli.bundle import Bundle
+from csdfgen.cli.options import Planned
 from csdfgen.devices.boards import FORMAT, about_actors, about_network, imported_profile
 from csdfgen.devices.files import read_profile
 from csdfgen.devices.work import layer_key
@@ -394,7 +396,7 @@ def test_a_full_disk(place: str, command: Call, monkeypatch: pytest.MonkeyPatch)
             raise full
         return open_path(path, *args, **options)
 
-    monkeypatch.setattr(command_module, "check_writable", lambda path: None)
+    monkeypatch.setattr(options, "check_writable", lambda path: None)
     monkeypatch.setattr(Path, "open", fails)
     line = refused(command("bundle", "net.onnx", "--heights", "1"))
     assert line == "net.tar.gz: cannot be written: No space left on device"
@@ -413,12 +415,8 @@ def test_interrupted_while_packing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         added(archive, name, *args, **options)
 
     monkeypatch.setattr(tarfile.TarFile, "add", interrupted)
-    from csdfgen.cli.plans import parse_asked
-
     with pytest.raises(KeyboardInterrupt):
-        command_module.run_bundle(
-            command_module.BundleRequest(parse_asked("net.onnx"), None, heights="1")
-        )
+        Bundle(model="net.onnx", heights="1", planning=Planned()).run()
     assert left() == ["net.onnx"]
 
 

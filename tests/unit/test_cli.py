@@ -20,11 +20,11 @@ import onnx
 import pytest
 
 from csdfgen import __version__
-from csdfgen.cli.diagnosis import second_owners
-from csdfgen.cli.options import Fuse
+from csdfgen.cli.doctor import second_owners
 from csdfgen.dataflow import graph_json
 from csdfgen.devices import boards
 from csdfgen.files import TAKEN_BY
+from csdfgen.model.options import OPTIONS
 from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.plan import FIGURES
 from csdfgen.rewriting.fuse import FUSE_LEVELS
@@ -509,7 +509,7 @@ def test_a_fault_of_ours_is_one_line_too(csdfgen: Any, monkeypatch: pytest.Monke
     def broken(*_: Any) -> None:
         raise TypeError("two\nlines")
 
-    monkeypatch.setattr("csdfgen.cli.convert.run_convert", broken)
+    monkeypatch.setattr("csdfgen.cli.convert.Convert.run", broken)
     assert "internal error: TypeError: two lines; please report" in refused(csdfgen("net.onnx"))
     monkeypatch.setenv("CSDFGEN_DEBUG", "1")
     assert "Traceback" in csdfgen("net.onnx").err
@@ -529,7 +529,7 @@ def test_endings(
     def broken(*_: Any) -> None:
         raise error
 
-    monkeypatch.setattr("csdfgen.cli.convert.run_convert", broken)
+    monkeypatch.setattr("csdfgen.cli.convert.Convert.run", broken)
     assert refused(csdfgen("net.onnx"), code) == said
 
 
@@ -550,7 +550,7 @@ def test_help_and_version(csdfgen: Any) -> None:
     ):
         result = csdfgen(*arguments)
         assert (result.code, result.err) == (0, "") and "Usage: csdfgen" in result.out
-    assert [level.value for level in Fuse] == list(FUSE_LEVELS)
+    assert OPTIONS["fuse"].kind.words == tuple(FUSE_LEVELS)
 
 
 COMMANDS = (

@@ -1,8 +1,8 @@
-"""Groups of options: declared once, typed as ever, and put together for the command."""
+"""Options are declared once: typed ever after, in groups or alone, by commands, programs and sweeps."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from inspect import signature
 from typing import Annotated
 
@@ -10,33 +10,38 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from csdfgen.cli.analyze_options import AnswerGroup, QuestionGroup
-from csdfgen.cli.app import analyze, app, convert, run, schedule
-from csdfgen.cli.groups import grouped
-from csdfgen.cli.options import ModelGroup
-from csdfgen.cli.picture_options import PictureGroup
+from csdfgen.cli.analyze import Analyze
+from csdfgen.cli.command import Argument, Command, function_of
+from csdfgen.cli.convert import Convert
+from csdfgen.cli.options import Cut
+from csdfgen.cli.run import Run
+from csdfgen.cli.schedule import Schedule
+from csdfgen.model.options import Option
+from tests.command import Call
 
 
 @dataclass(frozen=True)
 class Paint:
-    colour: Annotated[str, typer.Option("--colour", rich_help_panel="Paint")] = "red"
-    coats: Annotated[int, typer.Option("--coats", min=1, rich_help_panel="Paint")] = 1
+    colour: Annotated[str, Option("Its colour.", panel="Paint")] = "red"
+    coats: Annotated[int, Option("How often.", "N", "Paint", low=1)] = 1
 
 
-@dataclass(frozen=True)
-class Again:
-    colour: Annotated[str, typer.Option("--colour")] = "blue"
-
-
-@grouped
-def draw(name: str, *, paint: Paint, loud: bool = False) -> None:
+@dataclass(frozen=True, kw_only=True)
+class Draw(Command):
     """Draw it."""
-    print(name, paint.colour, paint.coats, loud)
+
+    name: Annotated[str, Argument("NAME")]
+    paint: Paint
+    loud: Annotated[bool, Option("Say so.")] = False
+
+    def run(self) -> None:
+        """Print what was typed."""
+        print(self.name, self.paint.colour, self.paint.coats, self.loud)
 
 
 def typed(*arguments: str) -> tuple[int, str]:
     commands = typer.Typer()
-    commands.command()(draw)
+    commands.command()(function_of(Draw))
     result = CliRunner().invoke(commands, arguments)
     return result.exit_code, result.output
 
@@ -51,30 +56,47 @@ def test_a_group_is_typed_as_its_options() -> None:
 
 
 def test_options_stand_where_their_group_does() -> None:
-    assert list(signature(draw).parameters) == ["name", "colour", "coats", "loud"]
+    assert list(signature(function_of(Draw)).parameters) == ["name", "colour", "coats", "loud"]
 
 
 def test_an_option_belongs_to_one_group() -> None:
-    def twice(*, paint: Paint, again: Again) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Twice(Draw):
         """Nothing."""
 
+        colour: Annotated[str, Option("Again.")] = "blue"
+
     with pytest.raises(ValueError, match="duplicate parameter name: 'colour'"):
-        grouped(twice)
+        function_of(Twice)
 
 
 def test_commands_about_a_model_take_the_same_options() -> None:
-    of_model = set(ModelGroup.__dataclass_fields__)
-    for command in (convert, schedule, run, analyze):
-        assert of_model <= set(signature(command).parameters)
+    of_model = {one.name for one in fields(Cut)}  # type: ignore[arg-type]
+    assert of_model == {"rows", "fuse", "image", "shape", "batch"}
+    for command in (Convert, Schedule, Run, Analyze):
+        assert of_model <= set(signature(function_of(command)).parameters)
 
 
-def test_the_help_of_analyze_keeps_its_panels() -> None:
-    said = CliRunner().invoke(app, ["analyze", "--help"], env={"COLUMNS": "100"}).output
+def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    said = call("analyze", "--help").out
     panels = ["Options", "Questions about dataflow", "How they are answered", "Pictures"]
     parts = [said.index(f"─ {panel} ─") for panel in panels]
     assert parts == sorted(parts)
     ends = [*parts[1:], len(said)]
-    for place, group in enumerate((ModelGroup, QuestionGroup, AnswerGroup, PictureGroup)):
-        part = said[parts[place] : ends[place]]
-        for name in group.__dataclass_fields__:
-            assert f"--{name.replace('_', '-')} " in part, name
+    for place, names in enumerate(
+        (
+            "rows fuse image shape batch",
+            "throughput buffers latency deadlock output",
+            "engine sdf3 kiter timeout storage at-throughput unit seconds method capacities overlap tokens",
+            "gantt occupancy dot draw",
+        )
+    ):
+        for name in names.split():
+            assert f"--{name} " in said[parts[place] : ends[place]], name
+
+
+@pytest.mark.parametrize("choice", ["--goal", "--result", "--backend"])
+def test_a_word_that_does_not_exist_is_refused_with_those_that_do(call: Call, choice: str) -> None:
+    said = " ".join(call("run", "net.onnx", choice, "none").err.replace("│", " ").split())
+    assert f"Invalid value for '{choice}': 'none' is not one of '" in said

@@ -21,7 +21,6 @@ import numpy as np
 import onnx
 import pytest
 
-from csdfgen.cli import sweep as command
 from csdfgen.errors import InputError, ToolError
 from csdfgen.sweeps import engines
 from csdfgen.sweeps.cache import Cache
@@ -62,7 +61,7 @@ def call(call: Call, monkeypatch: pytest.MonkeyPatch) -> Call:
     """The command, in a folder with a small model and a spec; points are planned in this process."""
     onnx.save(residual_classifier(), "net.onnx")
     Path("spec.toml").write_text(SPEC)
-    monkeypatch.setattr(command, "local_processes", in_this_process)
+    monkeypatch.setattr(engines, "local_processes", in_this_process)
     return call
 
 
@@ -153,7 +152,7 @@ def test_what_makes_no_sense_is_refused_before_anything_is_planned(
     def nobody(tasks: Sequence[Task], jobs: int) -> Iterator[Any]:
         raise AssertionError("planned")
 
-    monkeypatch.setattr(command, "local_processes", nobody)
+    monkeypatch.setattr(engines, "local_processes", nobody)
     Path("net.txt").write_text("no model")
     for spec, said in (
         ("modle = 'net.onnx'", "'modle' is 'net.onnx', a key that is not known here"),
@@ -286,7 +285,7 @@ def test_what_is_known_is_not_planned_again(call: Call, monkeypatch: pytest.Monk
         planned.extend(tasks)
         yield from in_this_process(tasks, jobs)
 
-    monkeypatch.setattr(command, "local_processes", counting)
+    monkeypatch.setattr(engines, "local_processes", counting)
 
     def again(*changed: str) -> int:
         """Points that were planned."""
@@ -421,7 +420,7 @@ def test_a_process_that_is_gone_ends_the_sweep_in_a_line(
         yield 0, plan_point(tasks[0])
         yield from local_processes([_Deadly(tasks[1])], jobs)  # type: ignore[list-item]
 
-    monkeypatch.setattr(command, "local_processes", gone)
+    monkeypatch.setattr(engines, "local_processes", gone)
     line = refused(call("sweep", "spec.toml", "-o", "all.csv", "--jobs", "1"))
     assert "was ended from outside" in line
     assert "1 of 8 points are done, kept in all.points" in line and not Path("all.csv").exists()

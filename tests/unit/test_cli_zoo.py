@@ -10,7 +10,7 @@ import onnx
 import pytest
 
 import csdfgen
-from csdfgen.cli.zoo import differences
+from runtime import images
 from runtime.images import random_inputs
 from runtime.verify import check_layers
 from tests.command import Call, refused
@@ -38,7 +38,7 @@ def test_only_figures_that_differ_are_called_published_otherwise() -> None:
     def said(name: str) -> list[str]:
         entry = ZOO[name]
         size = entry.height, entry.width
-        return list(differences(entry, count(entry.build(*size, weights=False)), size))
+        return list(entry.published.differences(count(entry.build(*size, weights=False)), size))
 
     assert said("vgg19") == said("mobilenet_v3_large") == said("emotion_ferplus") == []
     assert said("resnet8") == ["78,666 parameters with running means and variances"]
@@ -135,8 +135,6 @@ def test_layers_are_compared_with_a_name_of_the_zoo() -> None:
 def test_random_inputs_are_in_the_range_of_the_networks_pixels(
     call: Call, monkeypatch: pytest.MonkeyPatch, name: str, low: float, high: float
 ) -> None:
-    from csdfgen.cli import run
-
     seen: list[np.ndarray] = []
 
     def kept(*arguments: object) -> dict[str, np.ndarray]:
@@ -144,8 +142,8 @@ def test_random_inputs_are_in_the_range_of_the_networks_pixels(
         seen.extend(feeds.values())
         return feeds
 
-    read_inputs = run.read_inputs
-    monkeypatch.setattr(run, "read_inputs", kept)
+    read_inputs = images.read_inputs
+    monkeypatch.setattr(images, "read_inputs", kept)
     assert call("run", f"zoo:{name}", "--check").code == 0
     (image,) = seen
     assert (

@@ -10,9 +10,10 @@ import pytest
 MODULES = (
     "csdfgen.charts.footprint",
     "csdfgen.charts.plan_axes",
-    "csdfgen.cli.analyze_report",
-    "csdfgen.cli.plans",
-    "csdfgen.cli.run",
+    "csdfgen.cli.analyze_graph",
+    "csdfgen.cli.options",
+    "csdfgen.goals.facts",
+    "csdfgen.cli.terminal",
     "csdfgen.errors",
     "csdfgen.files",
     "csdfgen.dataflow.graph",

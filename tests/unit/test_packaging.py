@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from csdfgen import __version__
-from csdfgen.cli.diagnosis import IMPORT_NAMES
+from csdfgen.cli.doctor import IMPORT_NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -275,7 +275,8 @@ def test_report_of_a_plan_is_that_of_its_model(csdfgen: Call) -> None:
     Path("net.onnx").rename("sub/other.onnx")
     line = refused(csdfgen("report", "sub/plan.json", "--no-measure"))
     assert (
-        "made for 'net.onnx', which lies neither beside it nor here; say where with --model" in line
+        "made for 'net.onnx', which is neither beside it nor in this folder; say where with --model"
+        in line
     )
     assert csdfgen("report", "sub/plan.json", "--no-measure", "--model", "sub/other.onnx")[0] == 0
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from csdfgen.cli import main
-from csdfgen.cli.diagnosis import diagnose
+from csdfgen.cli.doctor import diagnose
 from csdfgen.errors import ToolError
 from sdf3_bridge.tools import KITER, SDF3, Family, find_kiter, find_sdf3, find_tool
 from tests.standin import Reply, stand_in

@@ -53,3 +53,64 @@ def test_a_backend(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", example("Add a backend"))
     assert len(tree.files) == 3  # a line with its name, and the folder
     assert "matmul" in tree.run(BACKEND).split()
+
+
+OPTION = """
+import inspect
+import csdfgen
+from csdfgen.cli import main
+from csdfgen.cli.options import source_of
+from csdfgen.files import Fields
+from csdfgen.model.options import DEFAULTS, OPTIONS, PlanOptions
+from csdfgen.sweeps.axes import AXES
+from csdfgen.sweeps.table import COLUMNS
+
+net = csdfgen.load("zoo:lenet5")
+plan = csdfgen.plan(net, reserve="4KiB", backend="numpy")
+assert plan.options.reserve == 4096 and csdfgen.plan(net, backend="numpy").options.reserve == 0
+assert "reserve" in inspect.signature(csdfgen.plan).parameters
+assert "reserve: Of `memory` the bytes that a plan leaves free" in inspect.getdoc(csdfgen.plan)
+try:
+    csdfgen.plan(net, reserve="4 parsecs")
+except csdfgen.errors.InputError as error:
+    assert str(error).startswith("reserve='4 parsecs': 'parsecs' is no unit")
+csdfgen.save_plan(plan, "plan.json")
+assert csdfgen.read_plan("plan.json", net).options == plan.options
+values = plan.options.to_json()
+assert values["reserve"] == 4096 and "reserve" not in DEFAULTS.to_json()
+assert PlanOptions.from_fields(Fields(values, "a.json")) == plan.options
+assert plan.options.digest != csdfgen.plan(net, backend="numpy").options.digest
+assert AXES["reserve"].read("4KiB") == 4096 and COLUMNS["reserve_bytes"] == "integer"
+assert source_of("zoo:lenet5+reserve=4KiB").asked.given == {"reserve": 4096}
+for command in ("schedule", "run", "report", "convert", "emit-c"):
+    assert main([command, "--help"]) == 0
+assert main(["schedule", "zoo:lenet5", "--backend", "numpy", "--reserve", "4KiB", "-o", "b.json"]) == 0
+assert csdfgen.read_plan("b.json", net).options.reserve == 4096
+assert main(["schedule", "zoo:lenet5", "--reserve", "much"]) == 1
+"""
+
+
+def test_an_option(tmp_path: Path) -> None:
+    """It is declared in one place, and stands where all others do."""
+    tree = Tree(tmp_path / "tree", example("Add an option of planning"))
+    assert tree.files == ["csdfgen/model/options.py"]
+    shown = tree.run(OPTION)
+    assert shown.count("--reserve") == 5 and "Of --memory the bytes that a" in shown
+
+
+COMMAND = """
+from csdfgen.cli import main
+
+assert main(["arena", "zoo:lenet5", "--rows", "1", "--backend", "numpy", "--json"]) == 0
+assert main(["arena", "graph.xml"]) == 1
+assert main(["arena", "zoo:lenet5", "--rowz", "1"]) == 2
+assert main(["arena", "--help"]) == main(["--help"]) == 0
+"""
+
+
+def test_a_command(tmp_path: Path) -> None:
+    tree = Tree(tmp_path / "tree", example("Add a command"))
+    assert tree.files == ["csdfgen/cli/arena.py", "csdfgen/cli/command.py"]
+    shown = tree.run(COMMAND)
+    assert '"arena": ' in shown and "csdfgen arena model.onnx --rows 1" in shown
+    assert "Print the size of the arena of a model's plan." in shown

@@ -1,0 +1,228 @@
+"""What is a command? A frozen dataclass: its fields are its arguments and options, `run` does the work.
+
+A field is declared (`argument`, `model.options.declare`), or is a dataclass of options that several commands
+take; its flag is its name. Typer gets a function with one parameter for each of them.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from importlib import import_module
+from inspect import Parameter, Signature, cleandoc
+from typing import Annotated, Any, ClassVar, get_args, get_type_hints
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from csdfgen import __version__
+from csdfgen.model.options import Option
+
+__all__ = [
+    "Argument",
+    "Command",
+    "InterruptedByUserError",
+    "application",
+    "argument",
+    "function_of",
+]
+
+DEFAULT_COMMAND = "convert"
+
+_GROUP_OPTIONS = ("--help", "-h", "--version")
+
+
+class InterruptedByUserError(Exception):
+    """Ctrl-C, kept from typer's own handling so that `main` can say it in a word, and with it what the
+    command has to say.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """What is declared of an argument. metavar: how help shows it."""
+
+    metavar: str
+    help: str = ""
+
+
+def argument(metavar: str, help: str = "", default: Any = ...) -> Any:
+    """A field of a command that is an argument, required without a default."""
+    metadata = {"option": Argument(metavar, help)}
+    return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """Base of all commands. examples: command lines, for the help."""
+
+    examples: ClassVar[tuple[str, ...]] = ()
+
+    def run(self) -> None:
+        """Do it. Raises CsdfgenError, which is one line on stderr and exit code 1."""
+        raise NotImplementedError
+
+    @staticmethod
+    def spelled(arguments: list[str]) -> list[str]:
+        """The arguments as typer reads them."""
+        return arguments
+
+
+def function_of(command: type[Command]) -> Callable[..., None]:
+    """A function that makes and runs a command, with a parameter for each of its options."""
+
+    def function(**given: Any) -> None:
+        try:
+            _made(command, given).run()
+        except KeyboardInterrupt as interrupt:  # typer would end silently
+            raise InterruptedByUserError(*interrupt.args) from interrupt
+
+    parameters = list(_parameters(command))
+    function.__doc__ = cleandoc(command.__doc__ or "")
+    function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    function.__annotations__ = {one.name: one.annotation for one in parameters}
+    return function
+
+
+def _made(owner: Any, given: dict[str, Any]) -> Any:
+    """A command or a group of options, of what was typed."""
+    hints: dict[str, Any] = get_type_hints(owner)
+    groups = {one.name: hints[one.name] for one in fields(owner) if is_dataclass(hints[one.name])}
+    made = {name: _made(group, given) for name, group in groups.items()}
+    return owner(**{one.name: made.get(one.name, given.get(one.name)) for one in fields(owner)})
+
+
+def _parameters(owner: Any) -> Iterator[Parameter]:
+    """The fields of a command or of a group of options. Raises ValueError for a name that is there twice."""
+    hints = get_type_hints(owner, include_extras=True)
+    for one in fields(owner):
+        kind: Any = hints[one.name]
+        if is_dataclass(kind):
+            yield from _parameters(kind)
+            continue
+        declared = one.metadata.get("option")
+        if declared is None:
+            kind, declared = get_args(kind)
+        hint: Any = Annotated[kind, _of_typer(one.name, kind, declared)]
+        default = Parameter.empty if one.default is MISSING else one.default
+        yield Parameter(one.name, Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def _of_typer(name: str, kind: Any, declared: Option | Argument) -> Any:
+    """A declaration as typer has it."""
+    text = declared.help.replace("[", "\\[")
+    if isinstance(declared, Argument):
+        return typer.Argument(metavar=declared.metavar, help=text, show_default=False)
+    names = declared.names or (f"--{name.replace('_', '-')}",)
+    of_texts = str in (kind, *get_args(kind))  # which are numbers when they are read
+    return typer.Option(
+        *names,
+        metavar=declared.metavar or None,
+        help=f"{text} \\[default: {declared.shown}]" if declared.shown else text,
+        show_default=not declared.shown,
+        min=None if of_texts else declared.low,
+        max=None if of_texts else declared.high,
+        rich_help_panel=declared.panel,
+    )
+
+
+# What typer makes of it -------------------------------------------------------------------------
+
+
+COMMANDS = (
+    "convert", "schedule", "run", "report", "emit-c", "bundle", "compare", "reproduce", "analyze", "sweep", "devices",
+    "profile", "tune", "zoo", "quantize", "operators", "doctor",
+)  # fmt: skip
+"""In the order of the help; each is the `Command` of the module of its name."""
+
+
+def application(first: str) -> typer.Typer:
+    """All commands; where the first argument names one, or a model, only that, so that no other is imported."""
+    app = typer.Typer(
+        cls=Commands,
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        help="Run convolutional networks in a fraction of their activation memory.\n\n"
+        "An ONNX model becomes a cyclo-static dataflow graph whose actors work on slabs of rows; csdfgen finds a firing "
+        "order and buffers, exports the graph, runs it in those buffers, and compares with onnxruntime.",
+        epilog="Without a command, [bold]csdfgen MODEL -o graph.xml[/bold] converts. [bold]csdfgen COMMAND --help[/bold] "
+        "shows a command's options and examples.",
+    )
+    app.callback()(_options)
+    others = COMMANDS if first in ("", *_GROUP_OPTIONS) else (DEFAULT_COMMAND,)
+    for name in (first,) if first in COMMANDS else others:
+        module = import_module(f"csdfgen.cli.{name.replace('-', '_')}")
+        kinds = (one for one in vars(module).values() if isinstance(one, type))
+        command = next(
+            one for one in kinds if issubclass(one, Command) and one.__module__ == module.__name__
+        )
+        examples = "\n\n".join(["Examples:", *(f"  {line}" for line in command.examples)])
+        app.command(
+            name,
+            cls=type(command.__name__, (TypedCommand,), {"spelled": command.spelled}),
+            epilog=examples.replace("[", "\\[") if command.examples else None,
+        )(function_of(command))
+    return app
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"csdfgen {__version__}")
+        raise typer.Exit
+
+
+_VERSION = typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+
+
+def _options(version: Annotated[bool, _VERSION] = False) -> None:
+    """Options before any command; all are eager, so nothing is left to do."""
+
+
+class _WithoutTypes:
+    """A flag takes no value, so that help shows no type of it."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Options and arguments, `--help` among them."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+
+class TypedCommand(_WithoutTypes, TyperCommand):
+    """A command, as `Command` declares it."""
+
+    spelled: ClassVar[Callable[[list[str]], list[str]]]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the arguments."""
+        try:
+            return super().parse_args(ctx, type(self).spelled(args))
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")  # of typer's own library
+            raise
+
+
+class Commands(_WithoutTypes, TyperGroup):
+    """A group with a default: `csdfgen model.onnx` is `csdfgen convert model.onnx`."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the default command in front where the first argument names none. Fail where it can only be a
+        command that does not exist: it is like one, or it is no file and its help is wanted.
+        """
+        first, *rest = args or ["--help"]
+        if first in COMMANDS or first in _GROUP_OPTIONS:
+            return super().parse_args(ctx, [first, *rest])
+        if not first.startswith(("-", "zoo:")) and not os.path.exists(first):  # noqa: PTH110 (no error of its own)
+            near = difflib.get_close_matches(first, COMMANDS, 1)
+            if near or not {"-h", "--help"}.isdisjoint(rest):
+                hint = (
+                    f"Did you mean '{near[0]}'?" if near else "csdfgen --help lists the commands."
+                )
+                ctx.fail(f"'{first}' is neither a command nor a file. {hint}")
+        return super().parse_args(ctx, [DEFAULT_COMMAND, first, *rest])

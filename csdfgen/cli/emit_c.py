@@ -1,0 +1,68 @@
+"""`csdfgen emit-c`: a plan as a folder of C."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from csdfgen import __version__
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import OUTPUT, Planned
+from csdfgen.cli.report import PlanArgument
+from csdfgen.cli.terminal import counted, plain, say, stages
+from csdfgen.errors import about
+from csdfgen.model.options import Option, declare
+
+__all__ = ["EmitC", "Target"]
+
+Target = Annotated[
+    str,
+    Option(
+        "The machine that compiler and flags in the Makefile are for.",
+        "host|aarch64|cortex-m7|cortex-m55|generic",
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmitC(Command):
+    """Write a plan as C that needs nothing but a compiler: tables, the kernels that they name, a
+    program that runs it on files, a Makefile and a CMakeLists.txt.
+
+    NAME.h documents what is called: NAME_run with whole arrays, NAME_push_row with rows as they come.
+    """
+
+    examples = (
+        "csdfgen emit-c model.onnx -o model && make -C model",
+        "csdfgen emit-c zoo:resnet8 -o resnet8 --target cortex-m7 --goal memory",
+        "csdfgen emit-c plan.json --model model.onnx -o model --force",
+    )
+
+    model: PlanArgument
+    output: Path = declare("The folder to write.", ..., "DIR", names=OUTPUT)
+    target: Target = "host"
+    force: bool = declare("Write into a folder that is not empty; other files stay.", False)
+    planning: Planned
+
+    def run(self) -> None:
+        """Write the folder. Raises CsdfgenError."""
+        from csdfgen.cli.models import planned
+        from csdfgen.emission.emit import check_folder, emit
+        from csdfgen.emission.targets import target_of
+
+        source = self.planning.source(self.model)
+        target_of(self.target)
+        check_folder(self.output, self.force)
+        with stages() as stage:
+            found = planned(source, stage, backend="native")
+            with about(found.model, if_silent=True):
+                made = emit(
+                    found.plan, found.title, self.output, target=self.target, force=self.force,
+                    maker=f"csdfgen {__version__}", report=stage,
+                )  # fmt: skip
+        say(
+            f"{self.output}: {plain(made.name)}, {counted(len(made.files), 'file')}, {made.name}.c of "
+            f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",
+            wrap=False,
+        )

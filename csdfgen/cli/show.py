@@ -1,0 +1,184 @@
+"""What do several commands print of plans? Figures, memories, several images in one order, and fronts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from csdfgen.backends.registry import kernels_for
+from csdfgen.charts.front import Dot, front_chart
+from csdfgen.cli.options import Asked
+from csdfgen.cli.terminal import (
+    Stage,
+    counted,
+    dim,
+    in_bytes,
+    mebibytes,
+    plain,
+    say,
+    say_json,
+    table,
+)
+from csdfgen.devices.profile import DeviceProfile
+from csdfgen.errors import InputError, about
+from csdfgen.files import write_bytes, write_json
+from csdfgen.goals.asked import wished
+from csdfgen.goals.choice import front
+from csdfgen.goals.facts import heights_used, schedule_facts
+from csdfgen.goals.frames import Frames, frames_of
+from csdfgen.goals.search import Point
+from csdfgen.model.network import Network
+from csdfgen.model.options import CONVERSION, PlanOptions
+from csdfgen.planning.memories import memories_of
+from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.planning.plan_file import write_plan
+from csdfgen.planning.planner import plan_of
+
+__all__ = ["Front", "figures_table", "frames_facts", "points_of", "show_frames", "show_memories"]
+
+INDEX, PICTURE = "front.json", "front.svg"
+"""Files of a front's folder beside its plans; the index is written last."""
+
+_OF_ONE_IMAGE = (
+    *CONVERSION, "effort", "goal", "recompute", "tiles", "backend", "exact", "fallback", "tuning", "ways",
+)  # fmt: skip
+"""Options of a plan of several images that one of one image has too."""
+
+
+def figures_table(figures: Mapping[str, int]) -> Table:
+    """The memory figures of a plan, in bytes, MB (10^6 bytes) and MiB, with their meaning."""
+    return table(
+        "memory", "> bytes", "> MB", "> MiB", "meaning",
+        rows=(
+            (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim(meaning))
+            for name, meaning in FIGURES.items()
+        ),
+    )  # fmt: skip
+
+
+def show_memories(plan: Plan) -> None:
+    """Bytes and traffic of each memory of a plan; nothing where there is one alone."""
+    memories = memories_of(plan)
+    total = max(1, sum(one.moved for one in memories))
+    rows = [
+        (one.name, one.size, one.used, one.read, one.written, f"{100 * one.moved / total:.1f} %")
+        for one in memories
+    ]
+    columns = ("> bytes", "> used", "> read a frame", "> written a frame", "> of all moved")
+    if rows:
+        say("", table("memory", *columns, rows=rows))
+
+
+# Several images ---------------------------------------------------------------------------------
+
+
+def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames | None:
+    """What several images in one order cost and bring; None for one. Errors name the model."""
+    if plan.conversion.frames == 1:
+        return None
+    alone = PlanOptions(**{name: getattr(plan.options, name) for name in _OF_ONE_IMAGE})
+    with about(network.source or network.name):
+        return frames_of(plan, plan_of(network, alone, kernels_for(alone)), profile)
+
+
+def show_frames(found: Frames | None, profile: DeviceProfile) -> None:
+    """The same on a terminal."""
+    told = found.told(profile.name) if found is not None else ()
+    say(*[""] * bool(told), *(f"{what:<11}{said}" for what, said in told))
+
+
+# Fronts -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """Plans that nothing dominates, where their times are predicted, and what was measured of each, if anything."""
+
+    points: Sequence[Point]
+    profile: DeviceProfile
+    measured: Sequence[Mapping[str, Any]] = ()
+
+    def show(self, output: Path | None, *, as_json: bool) -> None:
+        """Write the front (see `_write`), and print it as a table, or as JSON. Raises InputError."""
+        if output is not None:
+            self._write(output)
+        if as_json:
+            say_json({"device": self.profile.name, "plans": self._facts()})
+            return
+        verdicts = {None: "not checked", True: "equal", False: "different"}
+        rows: list[tuple[Any, ...]] = []
+        for at, point in enumerate(self.points):
+            size, time = point.bytes, f"{1e3 * point.seconds:,.4g}"
+            row: tuple[Any, ...] = (at + 1, size, mebibytes(size), len(point.plan.order), time)
+            if self.measured:
+                one = self.measured[at]
+                row = (*row, f"{one['measured_ms']:,.4g}", verdicts[one["ok"]])
+            rows.append((*row, _heights_said(point)))
+        columns = ("> plan", "> bytes", "> MiB", "> firings", "> predicted ms")
+        more = ("> measured ms", "outputs") if self.measured else ()
+        first, plans = self.points[0].plan, counted(len(self.points), "plan")
+        say(
+            table(*columns, *more, "rows", rows=rows),
+            f"\n{plain(first.network.name)}: {plans} that no other beats in memory and in time, predicted on "
+            f"{plain(self.profile.name)}; whole layers take {in_bytes(first.figures['whole_layer_live'])}",
+        )
+        if output is not None:
+            say(f"{output}: {'drawn' if output.suffix else f'{plans}, {PICTURE}, {INDEX}'}")
+
+    def _write(self, output: Path) -> None:
+        """Write a folder of plans with picture and index, or only the picture. Every file appears whole,
+        the index last: where it is, nothing is missing. Raises InputError.
+        """
+        points, first = self.points, self.points[0].plan
+        times = [one["measured_ms"] / 1e3 for one in self.measured] or [None] * len(points)
+        picture = front_chart(
+            [Dot(p.bytes, p.seconds, time) for p, time in zip(points, times, strict=True)],
+            name=first.network.name,
+            device=self.profile.name,
+            whole_layers=first.figures["whole_layer_live"],
+            bound=min((p.plan.figures.get("lower_bound", 0) for p in points), default=0) or None,
+        )
+        if output.suffix:
+            write_bytes(output, picture)
+            return
+        try:
+            output.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot be made: {error.strerror}", where=str(output)) from None
+        facts = self._facts()
+        for one, point in zip(facts, points, strict=True):
+            write_plan(output / one["plan"], point.plan)
+        write_bytes(output / PICTURE, picture)
+        write_json(output / INDEX, {"plans": facts})
+
+    def _facts(self) -> list[dict[str, Any]]:
+        """What is to be said of every plan, as `schedule --json` does, with what was measured."""
+        digits = len(str(len(self.points)))
+        more = self.measured or [{}] * len(self.points)
+        return [
+            {
+                "plan": f"plan-{at:0{digits}d}.json",
+                **schedule_facts(point.plan, self.profile),
+                **one,
+            }
+            for at, (point, one) in enumerate(zip(self.points, more, strict=True), 1)
+        ]
+
+
+def points_of(network: Network, asked: Asked, stage: Stage) -> tuple[Point, ...]:
+    """The plans of a network that nothing dominates. Raises InputError, with the model's name."""
+    with about(network.source or network.name):
+        return front(network, wished(asked.given), progress=stage)
+
+
+def _heights_said(point: Point) -> str:
+    """How tall the slabs are, in a few words."""
+    used = sorted(heights_used(point.plan).values())
+    if not used:
+        return ""
+    low, middle, high = used[0], used[len(used) // 2], used[-1]
+    return str(low) if low == high else f"{low} to {high}, half of the layers up to {middle}"
