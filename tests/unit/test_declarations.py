@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import csdfgen
+from csdfgen.backends.numpy import backend as numpy_set
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning import workspaces
 from csdfgen.planning.prepared import Prepared
 from csdfgen.planning.workspaces import Scratch
-from csdfgen.program import numpy_set
 from tests.planning import prepared
 
 LIMITS = (0, 1 << 11, 1 << 13, 1 << 16, None)

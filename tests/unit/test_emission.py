@@ -477,17 +477,18 @@ def test_refusals_leave_nothing(command: Call, arguments: tuple[str, ...], said:
 
 
 def test_no_compiler(command: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    from csdfgen.backends.native import backends, library
+    from csdfgen.backends import registry
+    from csdfgen.backends.native import library
 
     monkeypatch.setenv("CC", "no-such-compiler")
-    backends._native.cache_clear()
+    registry._made.cache_clear()
     library.load.cache_clear()
     try:
         assert "no-such-compiler: no such program" in refused(
             command("emit-c", "net.onnx", "-o", "out")
         )
     finally:
-        backends._native.cache_clear()
+        registry._made.cache_clear()
         library.load.cache_clear()
     assert left() == ["net.onnx"]
 
