@@ -33,6 +33,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImp
 
 from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.network import Network
+from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.zoo import build as build_zoo_model
 from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes
@@ -410,19 +411,7 @@ def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> li
         del graph.input[:]
         graph.input.extend(inputs)
         model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
-    shapes = {
-        tensor.name: tensor.shape if network.lifted else network.whole_shape(tensor)
-        for tensor in network.inputs
-    }
-    for entry in graph.input:
-        if entry.name in shapes:
-            dims = entry.type.tensor_type.shape.dim
-            del dims[:]
-            for size in shapes[entry.name]:
-                dims.add().dim_value = size
-    del graph.value_info[:]
-    for entry in graph.output:
-        entry.type.tensor_type.ClearField("shape")
+    declare_shapes(model, network, [tensor.name for tensor in network.inputs])
     names = [entry.name for entry in graph.output]
     made = {name for node in graph.node for name in node.output if name}
     added = [name for name in dict.fromkeys(extra) if name in made and name not in names]

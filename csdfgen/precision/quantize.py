@@ -70,6 +70,7 @@ from csdfgen.precision.writer import (
     skeleton,
     with_formats,
 )
+from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load
 
 __all__ = ["Quantized", "quantize", "sensitivity"]
@@ -177,7 +178,7 @@ def quantize(
         measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
         how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
         for "mixed" as well, which then takes all formats for which some heights fit. shapes: sizes of
-        inputs that are free.
+        inputs, which the model then declares.
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
@@ -259,6 +260,8 @@ class _Work:
                 "there is no input to calibrate on; give pictures or arrays (--calibrate)"
             )
         self.tell("folding")
+        if self.shapes:
+            declare_shapes(self.source, self.network, self.shapes)
         self.model = prepared(self.source)
 
     @cached_property

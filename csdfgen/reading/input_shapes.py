@@ -8,20 +8,22 @@ as it takes; any other is left as `N`, for the user to say.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from math import prod
 from numbers import Integral
 from operator import index
 
+import onnx
+
 from csdfgen.errors import ModelError, option, shape_option
 from csdfgen.files import quoted
-from csdfgen.model.network import Shape
+from csdfgen.model.network import Network, Shape
 from csdfgen.reading.input_axes import image_axes_of_input
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, GraphInput
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 
-__all__ = ["AskedShape", "AskedShapes", "input_shapes"]
+__all__ = ["AskedShape", "AskedShapes", "declare_shapes", "input_shapes"]
 
 AskedShape = Sequence[int] | str
 """Sizes as numbers, (1, 3, 224, 224), or as text, "1x3x224x224"."""
@@ -54,6 +56,24 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
     return {i.name: _shape(graph, i, shapes.get(i.name), batch) for i in inputs}
+
+
+def declare_shapes(model: onnx.ModelProto, network: Network, names: Collection[str]) -> None:
+    """Give inputs of a model the shapes with which it was loaded, and drop what it claims of other tensors. A
+    model whose constants fix one image keeps it. names: of the inputs.
+    """
+    tensors = {tensor.name: tensor for tensor in network.inputs if tensor.name in names}
+    for entry in model.graph.input:
+        tensor = tensors.get(entry.name)
+        if tensor is None:
+            continue
+        dims = entry.type.tensor_type.shape.dim
+        del dims[:]
+        for size in tensor.shape if network.lifted else network.whole_shape(tensor):
+            dims.add().dim_value = size
+    del model.graph.value_info[:]
+    for entry in model.graph.output:
+        entry.type.tensor_type.ClearField("shape")
 
 
 def _known(inputs: Sequence[GraphInput]) -> str:

@@ -428,6 +428,21 @@ def test_a_batch_is_quantized(kind: str) -> None:
     assert decibels(relative_noise({"y": want}, {"y": array})) > 25
 
 
+@pytest.mark.parametrize("kind", ["int8", "float16"])
+def test_the_model_declares_the_shapes_that_were_asked_for(kind: str, tmp_path: Path) -> None:
+    model, shape = small(), (2, 3, 25, 20)
+    given = np.random.default_rng(4).uniform(-1, 1, shape).astype(np.float32)
+    made = csdfgen.quantize(model, given, format=kind, shapes={"x": shape})
+    made.save(tmp_path / "made.onnx")
+    (x,) = csdfgen.load(tmp_path / "made.onnx").inputs
+    assert (x.shape, made.network.batch) == ((1, *shape[1:]), 2)
+    (theirs,) = onnxruntime_outputs(made.model, {"x": given}).values()
+    (ours,) = runtime.run(made.plan, given).values()
+    assert ours.shape == theirs.shape == (2, 5, 12, 10)
+    declared = [d.dim_value for d in model.graph.input[0].type.tensor_type.shape.dim]
+    assert declared == [1, 3, 17, 12]  # the caller's model stays as it is
+
+
 def test_values_beyond_float16_are_refused() -> None:
     given = np.full((1, 3, 8, 8), 6e4, np.float32)
     with pytest.raises(InputError, match="float16 ends at 65,504"):
