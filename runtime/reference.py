@@ -42,6 +42,7 @@ from runtime.steps import StepDifference, StepSize, counted
 __all__ = [
     "NOISE",
     "REFUSALS",
+    "SIGNED",
     "TOLERANCES",
     "Comparison",
     "MismatchError",
@@ -52,6 +53,7 @@ __all__ = [
     "noise_of",
     "reason_of",
     "same_classes",
+    "signed_integers",
     "tolerance_of",
 ]
 
@@ -285,6 +287,14 @@ def same_classes(
 
 # The reference run ------------------------------------------------------------------------------
 
+SIGNED = "session.qdqisint8allowed"
+"""The setting of onnxruntime without which it computes layers between int8 tensors in float32 on x86."""
+
+
+def signed_integers(network: Network) -> bool:
+    """Whether tensors of a network are int8, so that `SIGNED` is set for the comparison."""
+    return any(tensor.dtype == "int8" for tensor in network.tensors.values())
+
 
 class Reference:
     """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
@@ -313,8 +323,8 @@ class Reference:
         options.intra_op_num_threads = threads
         options.inter_op_num_threads = 1
         options.log_severity_level = _SILENT
-        # else it computes int8 models in QDQ form in float on x86
-        options.add_session_config_entry("session.qdqisint8allowed", "1")
+        if signed_integers(network):
+            options.add_session_config_entry(SIGNED, "1")
         if not optimised:
             level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.graph_optimization_level = level

@@ -294,6 +294,6 @@ def mismatch(
     if saturated:
         text += (
             f"; onnxruntime itself cuts off sums of uint8 times int8 on this processor (AVX2 without VNNI), in "
-            f"'{saturated[0]}' first of {len(saturated)}: quantize activations to int8, or weights to 7 bits"
+            f"'{saturated[0]}' first of {len(saturated)}: start it with session.x64quantprecision=1, or take weights of 7 bits"
         )
     return MismatchError(text, where=where)

@@ -363,6 +363,7 @@ def _check_agreement(saved: SavedPlan, asked: Asked) -> None:
 
 
 def _show_check(report: Report) -> None:
+    from runtime.reference import SIGNED, signed_integers
     from runtime.steps import saturating
 
     for one in report.comparisons or ():
@@ -372,6 +373,11 @@ def _show_check(report: Report) -> None:
             f"{counted(one.values, 'value')}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}"
             f"{f', without optimisations it differs from itself by {one.noise:.3g}' if one.noise else ''}{classes}"
+        )
+    if report.comparisons is not None and signed_integers(report.plan.network):
+        say(
+            f"check      onnxruntime is started with {SIGNED}, since this network has int8 tensors; by default it "
+            "computes between them in float32 on x86"
         )
     cut = saturating(report.plan.network) if report.comparisons is not None else ()
     if cut:

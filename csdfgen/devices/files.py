@@ -187,7 +187,7 @@ def _layer(table: TomlTable) -> LayerCost:
     rows = _counts(table, "rows")
     images = _counts(table, "images") if "images" in table.value else ()
     found = LayerCost(
-        key=table.text("key"),
+        key=table.text("key").replace(":uint", ":int"),
         launch=table.quantity("launch", units.TIMES),
         slope=table.quantity("slope", units.TIMES_A_ROW),
         error=table.quantity("error", units.FRACTIONS),

@@ -82,9 +82,11 @@ def kernel_class(layer: Layer) -> str:
 
 
 def tensor_key(tensor: Tensor) -> str:
-    """A tensor's shape, and its type where that is not float32: "1x64x56x56"."""
+    """A tensor's shape, and its type where that is not float32: "1x64x56x56". Unsigned integers are computed
+    as signed ones, and are written as these.
+    """
     shape = "x".join(map(str, tensor.shape))
-    return shape if tensor.dtype == "float32" else f"{shape}:{tensor.dtype}"
+    return shape if tensor.dtype == "float32" else f"{shape}:{tensor.dtype.removeprefix('u')}"
 
 
 def of_values(op_type: str) -> str:

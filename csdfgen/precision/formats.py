@@ -27,6 +27,7 @@ def format_of(found: Range, dtype: str) -> Format:
     scale = np.float32((high - low) / (info.max - info.min))
     if not (scale > 0 and np.isfinite(scale)):
         scale = np.float32(1 if high == low or not scale > 0 else np.finfo(np.float32).max)
+    scale = max(scale, np.finfo(np.float32).tiny)  # smaller ones have fewer bits
     zero = int(np.clip(np.rint(info.min - low / float(scale)), info.min, info.max))
     return Format(dtype, (float(scale),), (zero,))
 

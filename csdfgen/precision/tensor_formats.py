@@ -74,7 +74,7 @@ def tensor_formats(
             clipped[found.tensors[name]] = low, max(high, least)
     clipped, whole = (joined_ranges(model, found, one) for one in (clipped, whole))
     return (
-        {name: format_of(one, "int8") for name, one in clipped.items()},
+        {name: format_of(one, "uint8") for name, one in clipped.items()},
         {name: format_of(one, "int16") for name, one in whole.items()},
     )
 

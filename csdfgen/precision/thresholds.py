@@ -59,7 +59,7 @@ def settled(seen: Observer, ends: Range, bounds: Range) -> Range:
     centres, counts = seen.centres[kept], seen.counts[kept].astype(np.float64)
 
     def error(found: Range) -> float:
-        off = binned(centres, format_of(found, "int8")).astype(np.float64) - centres
+        off = binned(centres, format_of(found, "uint8")).astype(np.float64) - centres
         return float((off**2) @ counts)
 
     wider = (

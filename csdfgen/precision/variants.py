@@ -45,7 +45,8 @@ def variants(
         raise InputError("has no operator whose tensors could be integers")
     ranges = joined_ranges(model, found, {name: _range(found, name) for name in found.leaders})
     narrow, wide = (
-        {name: format_of(one, dtype) for name, one in ranges.items()} for dtype in ("int8", "int16")
+        {name: format_of(one, dtype) for name, one in ranges.items()}
+        for dtype in ("uint8", "int16")
     )
     written = in_int8(model, narrow)
     if form in ("int8", "mixed"):

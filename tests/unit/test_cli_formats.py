@@ -70,7 +70,7 @@ def test_what_is_printed(call: Call) -> None:
     ).out  # fmt: skip
     assert "plan.onnx: tensors: " in said and "float32" not in said
     assert "signal to noise" in said and "ms a frame on cortex-m7" in said
-    assert "input x: int8, value = " in said
+    assert "input x: uint8, value = " in said
 
 
 def test_quantize_with_integer_ends(call: Call) -> None:
@@ -80,7 +80,7 @@ def test_quantize_with_integer_ends(call: Call) -> None:
     ).json
     told = ends_of(onnx.load("q.onnx")).to_json()
     assert {key: found[key] for key in told} == told
-    assert found["inputs"]["x"]["type"] == "int8" and found["inputs"]["x"]["scale"] > 0
+    assert found["inputs"]["x"]["type"] == "uint8" and found["inputs"]["x"]["scale"] > 0
     assert call("run", "q.onnx", "--check", "--json").json["ok"] is True
     floats = call("quantize", "net.onnx", "--calibrate", "x.npz", "-o", "q.onnx", "--json").json
     assert floats["inputs"] == {"x": {"type": "float32"}}

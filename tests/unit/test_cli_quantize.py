@@ -38,7 +38,7 @@ def test_json_and_front(quantize: Call, call: Call) -> None:
     wishes = ("--format", "mixed", "--arena-factor", "1.5", "--front", "front.csv")
     found = quantize("-o", "out.onnx", "--calibrate", "x.npz", *wishes, "--json").json
     assert found["ok"] is True and found["sqnr_db"] > 20 and found["predicted_sqnr_db"] > 20
-    assert set(found["formats"]) <= {"float32", "int8", "int16"}
+    assert set(found["formats"]) <= {"float32", "uint8", "int16"}
     assert found["figures"]["arena"] <= 1.5 * found["figures"]["int8_arena"]
     rows = list(csv.DictReader(Path("front.csv").read_text().splitlines()))
     arenas = [int(row["arena_bytes"]) for row in rows]
@@ -52,7 +52,7 @@ def test_pictures_and_folders(quantize: Call) -> None:
     made = []
     for given in (["pictures/0.png", "pictures/1.png", "pictures/2.png"], ["pictures"]):
         done = quantize("-o", "out.onnx", "--std", "255", "--calibrate", *given)
-        assert done.code == 0 and "int8" in done.out, done.err
+        assert done.code == 0 and "uint8" in done.out, done.err
         made.append(Path("out.onnx").read_bytes())
     assert made[0] == made[1]
 
@@ -103,8 +103,8 @@ def test_a_picture_for_a_model_that_takes_integers(quantize: Call, call: Call) -
         ({"scale": 0}, "scale 0 of 'x' is not above 0"),
         ({"scale": float("nan")}, "scale nan of 'x' is not above 0"),
         ({"type": "int4"}, "type 'int4' of 'x' is none of int8"),
-        ({"zero_point": 128}, "zero point 128 of 'x' is not from -128 to 127"),
-        ({"type": "uint8", "zero_point": 9}, "become uint8 as the model states, input 'x' takes int8"),
+        ({"zero_point": 256}, "zero point 256 of 'x' is not from 0 to 255"),
+        ({"type": "int8", "zero_point": 9}, "become int8 as the model states, input 'x' takes uint8"),
     ],
 )  # fmt: skip
 def test_what_is_told_of_integers_is_checked(

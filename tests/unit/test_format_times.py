@@ -131,7 +131,7 @@ def test_scales_and_ends_of_integers_change_no_key() -> None:
     found = skeleton(model, in_int8(model, {}))
     keys = []
     for low, high in ((-1.0, 1.0), (-0.1, 7.0)):
-        forms = {name: format_of((low, high), "int8") for name in found.leaders}
+        forms = {name: format_of((low, high), "uint8") for name in found.leaders}
         keys.append([layer_key(one) for one in load(in_int8(model, forms)).layers])
     assert keys[0] == keys[1]
 
@@ -202,7 +202,7 @@ def choices() -> tuple[Arenas, Times, Sensitivity]:
     found = skeleton(model, in_int8(model, {}))
     narrow, wide = (
         {name: format_of((-1.0, 1.0), dtype) for name in found.leaders}
-        for dtype in ("int8", "int16")
+        for dtype in ("uint8", "int16")
     )
     noises = {name: 1e-3 * NOISES[k % len(NOISES)] for k, name in enumerate(found.leaders)}
     options = csdfgen.plan(load(a_chain()), backend="numpy").options
@@ -335,7 +335,7 @@ def test_latency_and_the_fastest(at_work: Call) -> None:
             assert found["predicted_seconds"] >= last["predicted_seconds"]
             assert found["predicted_sqnr_db"] > last["predicted_sqnr_db"]
         last = found
-    assert last is not None and last["formats"].get("int8", 0) < 3
+    assert last is not None and last["formats"].get("uint8", 0) < 3
     line = refused(at_work(*MIXED, "--latency", "1us", "-o", "none.onnx"))
     least = line.partition("ask for --latency ")[2].partition(" ")[0]
     assert "predicted to take" in line and not Path("none.onnx").exists()

@@ -11,11 +11,12 @@ import onnx
 import pytest
 
 import csdfgen
-from runtime.reference import compare
+import runtime
+from runtime.reference import SIGNED, compare, signed_integers
 from runtime.report import compare_with_reference, measure, to_json
 from runtime.steps import StepSize, counted, saturating, steps_of
 from tests.command import Call
-from tests.quantized_models import feeds_of, quantized
+from tests.quantized_models import feeds_of, quantized, session
 from tests.unit.test_quantized_models import Pairs, csdfgen_float
 from tests.unit.test_stored_formats import SCALES, weight
 
@@ -104,3 +105,23 @@ def test_run_says_it(tmp_path: Path, call: Call) -> None:
         *map(set, said["steps"].values())
     )
     assert "steps of 0.0001 in" in call("run", str(path), "--check").out
+
+
+def test_what_quantize_writes_is_what_onnxruntime_computes_by_default() -> None:
+    """Without settings that somebody would have to know of."""
+    model = csdfgen_float()
+    made = csdfgen.quantize(model, [feeds_of(model, seed) for seed in range(3)])
+    assert set(made.formats) <= {"float32", "uint8"} and not signed_integers(made.network)
+    feeds = feeds_of(model, 9)
+    for name, array in runtime.run(made.plan, feeds).items():
+        (theirs,) = session(made.model, {}).run([name], feeds)
+        np.testing.assert_array_equal(array, theirs)
+
+
+def test_int8_tensors_are_compared_with_a_setting_that_is_printed(call: Call) -> None:
+    x = Pairs()
+    a = x.pair("x", *SCALES["int8"], "int8")
+    model = x.model(x.pair(x.node("Conv", a, weight(x, (6, 4, 3, 3))), 0.1, 0, "int8"))
+    assert signed_integers(csdfgen.load(model))
+    onnx.save(model, "signed.onnx")
+    assert f"is started with {SIGNED}" in call("run", "signed.onnx", "--check").out
