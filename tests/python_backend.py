@@ -440,6 +440,10 @@ class PythonKernels:
 
     profile = "numpy-core"
 
+    def peak(self) -> float | None:
+        """Nobody asks for speed here."""
+        return None
+
     def shared(self, threads: int) -> PythonKernels:
         """One thread does it all."""
         return self

@@ -148,6 +148,7 @@ class Run(Command):
         """Run one plan."""
         from threadpoolctl import threadpool_limits
 
+        from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.show import frames_facts, show_frames
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
@@ -170,7 +171,7 @@ class Run(Command):
             if self.trace is not None or self.layers:
                 stage("timing the firings")
                 firings = timed(plan, feeds, threads=self.threads)
-            peak = _peak(plan) if self.layers else None
+            peak = kernels_for(plan.options).peak() if self.layers else None
             if self.trace is not None:
                 write_json(self.trace, chrome_trace(plan, firings))
             error = None
@@ -400,17 +401,6 @@ def _show_check(report: Report) -> None:
         f"\nlayers compared ({len(report.layers)} of {len(report.plan.network.layers)} have an output of ONNX's name)",
         table("layer", "operator", "output", "> rows", "> max abs error", "", rows=rows()),
     )
-
-
-def _peak(plan: Plan) -> float | None:
-    """Operations a second of multiply-adds on a core's registers; None for a plan that native code does
-    not compute.
-    """
-    if plan.options.backend == "numpy":
-        return None
-    from csdfgen.backends.native.library import load
-
-    return load().peak()
 
 
 def _show_layers(spent: Sequence[LayerTime], peak: float | None) -> None:

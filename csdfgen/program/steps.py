@@ -261,6 +261,9 @@ class Backend(Protocol):
     def profile(self) -> str:
         """The profile of a device by which times are predicted unless another one is named."""
 
+    def peak(self) -> float | None:
+        """Operations a second of multiply-adds on the registers of one core, measured now; None where that is unknown."""
+
     def shared(self, threads: int) -> Backend:
         """The same backend, whose instructions so many threads share. Raises InputError for too many."""
 

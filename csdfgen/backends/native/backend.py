@@ -55,6 +55,10 @@ class NativeKernels:
     ) -> None:
         self._library, self._fallback, self._ways, self._team = library, fallback, ways, team
 
+    def peak(self) -> float | None:
+        """See `Backend.peak`."""
+        return self._library.peak()
+
     def shared(self, threads: int) -> NativeKernels:
         """See `Backend.shared`. Raises InputError for too many."""
         if threads == (1 if self._team is None else self._team.threads):

@@ -69,6 +69,10 @@ class NumpyKernels:
     def __init__(self, threads: int = 1) -> None:
         self._threads = threads
 
+    def peak(self) -> float | None:
+        """See `Backend.peak`: that of BLAS is unknown."""
+        return None
+
     def shared(self, threads: int) -> NumpyKernels:
         """See `Backend.shared`."""
         return self if threads == self._threads else NumpyKernels(threads)
