@@ -112,6 +112,7 @@ bench-int8-memory: $(VENV)/.stamp-test
 
 docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m tests.operators_page
+	@$(PY) -m tests.options_page
 	@$(PY) -m tests.paper_page
 	@$(PY) -m tests.paper003_page
 	@$(PY) -m tests.batches_page

@@ -26,7 +26,7 @@ from csdfgen.ops.base import Operator, phases, run_slab
 from csdfgen.ops.page import page
 from csdfgen.planning.plan import FIGURES
 from sdf3_bridge.tools import find_kiter, find_sdf3
-from tests import documents
+from tests import documents, options_page
 from tests.operators_page import HEADING, PAGE
 from tests.unit.test_import_arrows import ARROWS, room
 
@@ -197,6 +197,12 @@ def anchors(page: Path) -> set[str]:
     return {
         re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings
     }
+
+
+def test_the_list_of_options_is_current() -> None:
+    assert options_page.whole_page() == options_page.PAGE.read_text(), (
+        "python -m tests.options_page writes it"
+    )
 
 
 @pytest.mark.parametrize("page", documents.PAGES, ids=lambda path: path.name)
