@@ -104,9 +104,8 @@ def _bytes_apart(pair: LayerPair) -> int:
 
 
 def _pair(a: int | None, b: int | None) -> Text:
-    if a == b:
-        return Text(_number(a), "dim")
-    return Text(f"{_number(a)} > {_number(b)}", "bold yellow")
+    changed = f"{_number(a)} > {_number(b)}"
+    return Text(_number(a), "dim") if a == b else Text(changed, "bold yellow")
 
 
 def _number(value: object) -> str:
