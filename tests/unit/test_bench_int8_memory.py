@@ -30,7 +30,7 @@ def _model() -> onnx.ModelProto:
 
 def test_inputs_and_outputs_are_integers() -> None:
     network = csdfgen.load(structural(_model()))
-    assert [tensor.dtype for tensor in network.inputs] == ["int8"]
+    assert [tensor.dtype for tensor in network.inputs] == ["uint8"]
     kinds = {layer.op_type for layer in network.layers}
     assert not kinds & {"QuantizeLinear", "DequantizeLinear", "Conv", "Add", "Relu"}
 

@@ -131,7 +131,7 @@ def test_a_report_says_number_formats() -> None:
     page = Page(report_page(made.plan, Told("net")))
     network = made.plan.network
     kinds = Counter(tensor.dtype for tensor in network.tensors.values())
-    assert set(kinds) == {"float32", "int8"}
+    assert set(kinds) == {"float32", "uint8"}
     for kind, count in kinds.items():
         cells = page.row(kind)
         assert cells[1] == f"{count:,}"
