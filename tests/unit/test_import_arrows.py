@@ -5,6 +5,7 @@ is in one order on all processors.
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -90,10 +91,18 @@ def room(module: str) -> str:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Modules of the project that a file imports, wherever the import stands; the registry imports backends by name."""
+    """Modules of the project that a file imports, wherever the import stands, or names in a string, from which they are
+    imported when they are needed. The names of backends are in a file of their own, and the registry imports them.
+    """
     if path == ROOT / "csdfgen/backends/registry.py":
         yield from FOLDERS.values()
+    names_backends = path == ROOT / "csdfgen/backends/__init__.py"
     for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            named = re.fullmatch(r"\w+(\.\w+)+", node.value) and is_module(node.value)
+            if named and not names_backends:
+                yield node.value
+            continue
         if isinstance(node, ast.Import):
             found = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -149,6 +158,22 @@ def test_planning_needs_no_runtime() -> None:
     """Neither backends' memory nor the executor: what is below planning is all that a plan takes."""
     real = networkx.DiGraph(list(arrows()))
     assert networkx.descendants(real, "planning").isdisjoint({"runtime", "lowering", "top"})
+
+
+@pytest.mark.parametrize("name", ["program", "planning", "lowering"])
+def test_a_room_loads_no_more_than_the_table_says(name: str) -> None:
+    """Whatever imports at run time: its modules are imported in a process of their own."""
+    own = [module for module, _ in modules() if room(module) == name]
+    imports = "\n".join(f"import {module.removesuffix('.__init__')}" for module in own)
+    code = f"import sys\n{imports}\nprint(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split()
+    found = {room(module) for module in loaded if module.split(".")[0] in PACKAGES}
+    table = networkx.DiGraph([(a, b) for a, targets in ARROWS.items() for b in targets])
+    assert found <= {name, "top", *networkx.descendants(table, name)}
+    top = [module for module in loaded if module.startswith("csdfgen") and room(module) == "top"]
+    assert top == ["csdfgen"]
 
 
 @pytest.mark.parametrize(
