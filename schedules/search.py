@@ -22,7 +22,7 @@ from schedules.patterns import periodic_levels
 from schedules.rings import Rings, rings_of
 from schedules.sizing import Cycle, Goal, Sizing
 
-__all__ = ["Found", "Search"]
+__all__ = ["FoundLevels", "StorageSearch"]
 
 _PATIENCE = 0.4
 """Share of the time after which periodic schedules are asked for levels to fall back on."""
@@ -32,14 +32,14 @@ _LAST_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundLevels:
     """Levels that reach a goal, and a cost (of `Cuts`) below which none do."""
 
     levels: list[int]
     least: int
 
 
-class Search:
+class StorageSearch:
     """Looks for capacities of least size; goals may become harder from one search to the next,
     never easier.
 
@@ -53,7 +53,7 @@ class Search:
             [weight * step for weight, step in zip(sizing.weights, sizing.steps, strict=True)]
         )
 
-    def least(self, goal: Goal, deadline: float, thorough: bool = True) -> Found:
+    def least(self, goal: Goal, deadline: float, thorough: bool = True) -> FoundLevels:
         """Levels of least cost that reach a goal; near it if the deadline (of `monotonic`) comes
         first.
 
@@ -83,7 +83,7 @@ class Search:
             if best is not None and (
                 self.cuts.cost(best) <= minimum.least or monotonic() > deadline
             ):
-                return Found(best, max(minimum.least, self.cuts.minimum(_LAST_SECONDS).least))
+                return FoundLevels(best, max(minimum.least, self.cuts.minimum(_LAST_SECONDS).least))
 
     def _from_patterns(self, goal: Goal) -> list[int] | None:
         """Levels that should reach a goal, from periodic schedules."""

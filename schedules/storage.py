@@ -18,7 +18,7 @@ from typing import Literal
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import GraphError
 from schedules.liveness import check_live, find_deadlock
-from schedules.search import Found, Search
+from schedules.search import FoundLevels, StorageSearch
 from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
 
 __all__ = ["StorageDistribution", "Unit", "lower_bounds", "pareto_front", "storage_for"]
@@ -78,7 +78,7 @@ def storage_for(
                 where=f"graph '{graph.name}'",
             )
         goal = Goal(sizing.unlimited if target == "maximal" else 1 / target)
-    return _distribution(sizing, Search(sizing).least(goal, deadline))
+    return _distribution(sizing, StorageSearch(sizing).least(goal, deadline))
 
 
 def pareto_front(
@@ -100,9 +100,9 @@ def pareto_front(
     sizing = Sizing(graph, unit)
     _check_limited(sizing)
     top = _distribution(
-        sizing, Search(sizing).least(Goal(sizing.unlimited), begin + _TOP_SHARE * seconds)
+        sizing, StorageSearch(sizing).least(Goal(sizing.unlimited), begin + _TOP_SHARE * seconds)
     )
-    search = Search(sizing)
+    search = StorageSearch(sizing)
     last: StorageDistribution | None = None
     goal = LIVE
     while True:
@@ -123,7 +123,11 @@ def pareto_front(
 
 
 def _between(
-    search: Search, low: StorageDistribution, top: StorageDistribution, points: int, deadline: float
+    search: StorageSearch,
+    low: StorageDistribution,
+    top: StorageDistribution,
+    points: int,
+    deadline: float,
 ) -> Iterator[StorageDistribution]:
     """So many distributions at equal distances of the time per iteration, the slower ones first."""
     slow, fast = _inverse(low.throughput), _inverse(top.throughput)
@@ -151,7 +155,7 @@ def _ascending(points: Sequence[StorageDistribution]) -> Iterator[StorageDistrib
             yield replace(point, least=least)
 
 
-def _distribution(sizing: Sizing, found: Found) -> StorageDistribution:
+def _distribution(sizing: Sizing, found: FoundLevels) -> StorageDistribution:
     """What was found, by names, and the throughput that it has."""
     capacities = sizing.capacities(dict(enumerate(found.levels)))
     names = {sizing.channels[place].name: capacity for place, capacity in capacities.items()}

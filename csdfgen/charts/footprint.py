@@ -12,13 +12,13 @@ from typing import Literal
 
 import numpy as np
 
-__all__ = ["Footprint", "Layer", "Owner", "binary", "ramp"]
+__all__ = ["Band", "Footprint", "Owner", "binary", "ramp"]
 
 Kind = Literal["tensor", "state", "workspace"]
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class Band:
     """An actor: its name, what it computes, its phases."""
 
     name: str
@@ -50,7 +50,7 @@ class Footprint:
     """
 
     title: str
-    layers: tuple[Layer, ...]
+    layers: tuple[Band, ...]
     owners: tuple[Owner, ...]
     owner: np.ndarray
     row: np.ndarray

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from csdfgen.charts.footprint import Footprint, Layer, Owner
+from csdfgen.charts.footprint import Band, Footprint, Owner
 from csdfgen.charts.memory import small_memory_chart
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.buffers import ARENA, Buffer
@@ -52,7 +52,7 @@ def footprint(plan: Plan) -> Footprint:
     )
     return Footprint(
         title=plan.network.name,
-        layers=tuple(Layer(work.name, function_of(work), len(work.phases)) for work in actors),
+        layers=tuple(Band(work.name, function_of(work), len(work.phases)) for work in actors),
         owners=tuple(owners),
         owner=np.repeat(np.arange(len(owners)), counts),
         row=row,

@@ -27,7 +27,7 @@ __all__ = [
     "layout_of",
     "place",
     "trimmed",
-    "widened",
+    "with_free_scratch",
 ]
 
 Used = Callable[[str, int, int], int]
@@ -167,7 +167,7 @@ def place(
     return layout.placed(pack(layout.items, effort=effort, limit=enough))
 
 
-def widened(
+def with_free_scratch(
     buffers: Sequence[Buffer],
     lifetimes: Lifetimes,
     placed: Placement,
@@ -217,7 +217,7 @@ def trimmed(
     """The same, without bytes above all rows that no firing makes use of: what is free there may be less than
     a kernel could use more of, and which blocks continue one another is known only now.
 
-    scratch: as before it was widened, actor -> (bytes of each phase, firing of each phase), which stays.
+    scratch: as before it got more, actor -> (bytes of each phase, firing of each phase), which stays.
     """
     own = {workspace_name(actor): (actor, sizes) for actor, (sizes, _) in scratch.items()}
     top, found = _end(_rows(placed)), {}

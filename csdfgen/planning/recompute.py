@@ -49,7 +49,7 @@ from csdfgen.rewriting.tiles import (
 
 __all__ = [
     "EFFORT",
-    "Found",
+    "MeasuredTiles",
     "Told",
     "macs_in_tiles",
     "measured",
@@ -382,7 +382,7 @@ TRIED = 6
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class MeasuredTiles:
     """Regions, the network that they make, and what it takes: bytes alive at most in the order of its
     tiles (workspace not counted), multiply-accumulates, firings.
     """
@@ -394,7 +394,7 @@ class Found:
     firings: int
 
 
-def measured(network: Network, regions: Sequence[Region]) -> Found:
+def measured(network: Network, regions: Sequence[Region]) -> MeasuredTiles:
     """What regions come to: made, cut into phases of a row, and followed firing by firing in the order of
     their tiles, the image streamed.
     """
@@ -403,10 +403,12 @@ def measured(network: Network, regions: Sequence[Region]) -> Found:
     sharing = share(made.network, fed=fed_slices(made.network, "streamed"))
     order = pulled(conversion, made.sinks)
     live = lifetimes_of(order, buffers_of(conversion, sharing)).peak_live
-    return Found(tuple(regions), made, live, multiply_accumulates(made.network), len(order))
+    return MeasuredTiles(tuple(regions), made, live, multiply_accumulates(made.network), len(order))
 
 
-def searched(network: Network, factor: float | Fraction, effort: int = EFFORT) -> tuple[Found, ...]:
+def searched(
+    network: Network, factor: float | Fraction, effort: int = EFFORT
+) -> tuple[MeasuredTiles, ...]:
     """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
 
     network: with its layers joined (`rewriting.fuse`). effort: firings that are followed while chains
@@ -463,7 +465,9 @@ def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region
                 return
 
 
-def _climbed(network: Network, found: list[Found], most: int, effort: int) -> list[Found]:
+def _climbed(
+    network: Network, found: list[MeasuredTiles], most: int, effort: int
+) -> list[MeasuredTiles]:
     """Better and better neighbours of the best, in front of what was found, as long as one gains and
     the effort lasts.
     """

@@ -18,7 +18,7 @@ from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.lifetimes import Lifetimes, times_of
-from csdfgen.planning.placement import Placement, Region, Used, trimmed, widened
+from csdfgen.planning.placement import Placement, Region, Used, trimmed, with_free_scratch
 from csdfgen.planning.plan import Addresses
 from csdfgen.planning.sharing import Sharing
 from csdfgen.program.steps import Backend, Scratchpad, Step, demand_of, demands, relations
@@ -87,11 +87,11 @@ class Declarations:
         """A placement whose firings have what is free then as scratch, as far as they make use of it.
 
         scratch: as it was placed, of the buffers with these lifetimes. room: bytes that the arena may take for
-        that, see `placement.widened`.
+        that, see `placement.with_free_scratch`.
         """
         levels = self.levels()
         each = {**timed(_idle(levels), order), **scratch}
-        wide = widened(self._buffers, lifetimes, placed, each, levels, room)
+        wide = with_free_scratch(self._buffers, lifetimes, placed, each, levels, room)
         return trimmed(wide, each, self._used(wide.regions))
 
     def _used(self, regions: Mapping[str, Region]) -> Used:

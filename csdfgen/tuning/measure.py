@@ -49,7 +49,7 @@ Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True)
-class _Stage:
+class _Round:
     """A slab height of a network. actors: key of the shape, rows of a phase, and variants by actor.
     names: layer of each actor.
     """
@@ -117,7 +117,7 @@ class Tuner:
             share = max(0.0, seconds - spent) / len(self.stages)
             stage = self.stages[0]
 
-            def told(stage: _Stage = stage) -> None:
+            def told(stage: _Round = stage) -> None:
                 progress(_said(stage), min(time.monotonic() - start, seconds), seconds)
 
             self._measure(stage, share, told)
@@ -126,7 +126,7 @@ class Tuner:
                 save(self.found)
         return len(self.stages)
 
-    def _all_stages(self) -> Iterator[_Stage]:
+    def _all_stages(self) -> Iterator[_Round]:
         heights = [
             *_FIRST,
             *(rows for rows in slab_heights(self._prepared.network) if rows not in _FIRST),
@@ -139,7 +139,7 @@ class Tuner:
                 seen |= wanted
                 yield stage
 
-    def _open(self, stage: _Stage) -> bool:
+    def _open(self, stage: _Round) -> bool:
         """Whether something of it was not measured often enough."""
         return any(
             timing is None or timing.frames < FRAMES
@@ -149,7 +149,7 @@ class Tuner:
             )
         )
 
-    def _stage(self, height: int | str) -> _Stage:
+    def _stage(self, height: int | str) -> _Round:
         phased = self._prepared.at(str(height))
         keys: dict[str, tuple[str, int]] = {}
         same: dict[str, list[Layer]] = {}
@@ -168,9 +168,9 @@ class Tuner:
             ways = variants_of(layers[0], heights[key])
             if len(ways) > 1:
                 groups[key] = tuple(layer.name for layer in layers), ways
-        return _Stage(height, MappingProxyType(keys), MappingProxyType(groups))
+        return _Round(height, MappingProxyType(keys), MappingProxyType(groups))
 
-    def _measure(self, stage: _Stage, seconds: float, told: Callable[[], None]) -> None:
+    def _measure(self, stage: _Round, seconds: float, told: Callable[[], None]) -> None:
         """Join what the frames of a height took; also where Ctrl-C ends them, after enough of them."""
         told()
         turns = [stage.assigned(turn) for turn in range(stage.turns)]
@@ -242,6 +242,6 @@ class _Roomy(NativeKernels):
         return max(kernels.workspace(step, sizes, None) for kernels in self._sets)
 
 
-def _said(stage: _Stage) -> str:
+def _said(stage: _Round) -> str:
     name = {"auto": "64 pixels a phase", "whole": "whole layers", 1: "1 row a phase"}
     return f"measuring {name.get(stage.height, f'{stage.height} rows a phase')}"

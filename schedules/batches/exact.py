@@ -16,7 +16,7 @@ from math import comb, inf
 from schedules.batches.chain import Chain
 from schedules.batches.plans import BatchFiring
 
-__all__ = ["Found", "Search", "states"]
+__all__ = ["ExactSearch", "FoundCalls", "states"]
 
 State = tuple[int, ...]
 """Images that each layer has passed, from the first on."""
@@ -32,7 +32,7 @@ def states(layers: int, images: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCalls:
     """The cheapest calls, and what they cost together."""
 
     firings: tuple[BatchFiring, ...]
@@ -40,7 +40,7 @@ class Found:
 
 
 @dataclass(eq=False)
-class Search:
+class ExactSearch:
     """The cheapest orders of a chain; what branches do in some memory is looked for once.
 
     most_states: of one search. Where that is not enough, branches' searches included, `given_up` is set:
@@ -50,16 +50,16 @@ class Search:
     chain: Chain
     most_states: int = 1_000_000
     given_up: bool = False
-    _known: dict[tuple[int, int], Found | None] = field(default_factory=dict)
+    _known: dict[tuple[int, int], FoundCalls | None] = field(default_factory=dict)
 
     @cached_property
-    def _inner(self) -> list[list[Search]]:
+    def _inner(self) -> list[list[ExactSearch]]:
         return [
-            [Search(branch, self.most_states) for branch in layer.branches]
+            [ExactSearch(branch, self.most_states) for branch in layer.branches]
             for layer in self.chain.layers
         ]
 
-    def best(self, images: int, memory: int, below: float = inf) -> Found | None:
+    def best(self, images: int, memory: int, below: float = inf) -> FoundCalls | None:
         """The cheapest order of calls that brings so many images through in so many bytes, if any costs
         less than `below`.
         """
@@ -71,7 +71,7 @@ class Search:
             self._known[key] = found
         return found
 
-    def _search(self, images: int, memory: int, below: float) -> Found | None:
+    def _search(self, images: int, memory: int, below: float) -> FoundCalls | None:
         rests = self._rests(images, memory)
         start, end = (0,) * len(self.chain), (images,) * len(self.chain)
         spent = {start: 0.0}
@@ -81,7 +81,7 @@ class Search:
         while queue:
             estimate, state = heappop(queue)
             if state == end:
-                return Found(self._read(came, state), spent[state])
+                return FoundCalls(self._read(came, state), spent[state])
             if state in closed or estimate >= below:
                 continue
             closed.add(state)

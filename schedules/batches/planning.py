@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import inf
 
 from schedules.batches.chain import Chain
-from schedules.batches.exact import Search, states
+from schedules.batches.exact import ExactSearch, states
 from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
@@ -50,9 +50,9 @@ def exhaustive(
 ) -> ChainPlan | None:
     """The cheapest order of calls for a request as a whole, of all that there are; None where there is none.
 
-    Where more than `most_states` would have to be looked at, None may mean that, too: `Search.given_up`.
+    Where more than `most_states` would have to be looked at, None may mean that, too: `ExactSearch.given_up`.
     """
-    found = Search(chain, most_states).best(images, memory)
+    found = ExactSearch(chain, most_states).best(images, memory)
     return None if found is None else ChainPlan((images,), found.firings, found.cost, proven=True)
 
 
@@ -92,7 +92,7 @@ def _round(
     cost = tables.cost(images, memory)
     proven = False
     if states(len(chain), images) <= searched:
-        search = Search(chain, searched)
+        search = ExactSearch(chain, searched)
         found = search.best(images, memory, below=cost)
         proven = not search.given_up
         if found is not None:

@@ -25,7 +25,7 @@ from schedules.peak.implied import Demands
 from schedules.peak.problem import Problem, evaluate
 from schedules.peak.waypoints import through_waypoints
 
-__all__ = ["Found", "bound_for", "search", "uncrossed"]
+__all__ = ["FoundOrder", "bound_for", "search", "uncrossed"]
 
 Array = np.ndarray
 
@@ -43,7 +43,7 @@ _ROUNDS = 40
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Found:
+class FoundOrder:
     """The best order found, its peak in bytes, and what no order goes below.
 
     origin: the start that the order comes from. optimal: whether the two are the same.
@@ -69,7 +69,7 @@ def search(
     seed: int = 0,
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
-) -> Found:
+) -> FoundOrder:
     """The order with least peak that is found within `effort`, and a bound for all orders.
 
     starts: orders to begin with, by name; at least one. effort: "low", "normal", "high" or a number
@@ -92,7 +92,7 @@ def search(
     except KeyboardInterrupt:
         interrupted = True
     peak = int(evaluate(problem, run.best).max(initial=0))  # whatever Ctrl-C came between
-    return Found(run.best, peak, run.bound, run.origin, interrupted)
+    return FoundOrder(run.best, peak, run.bound, run.origin, interrupted)
 
 
 def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0) -> int:

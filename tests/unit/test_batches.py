@@ -13,7 +13,7 @@ from csdfgen.paper.batches.literal import Literal
 from csdfgen.paper.batches.random_chains import Task, compared, replayed, tasks
 from schedules.batches.baselines import best_uniform, fixed, greedy, largest_uniform
 from schedules.batches.chain import Chain, ChainLayer
-from schedules.batches.exact import Search
+from schedules.batches.exact import ExactSearch
 from schedules.batches.planning import cheapest, exhaustive, printed, within
 from schedules.batches.plans import BatchFiring, ChainPlan, batches
 from schedules.batches.replay import replay
@@ -172,7 +172,7 @@ def test_the_search_finds_what_trying_everything_finds() -> None:
         if len(task.chain) > 2 or task.images > 3:
             continue
         tried = tried_out(task)
-        found = Search(task.chain).best(task.images, task.memory)
+        found = ExactSearch(task.chain).best(task.images, task.memory)
         assert (inf if found is None else found.cost) == tried
 
 
@@ -194,7 +194,7 @@ def tried_out(task: Task) -> float:
 
 def test_a_search_that_gives_up_says_so() -> None:
     chain = example()
-    search = Search(chain, most_states=1)
+    search = ExactSearch(chain, most_states=1)
     assert search.best(2, 7) is None and search.given_up
     plan = cheapest(chain, 2, 7, rounds=False, searched=0)
     assert plan is not None and not plan.proven

@@ -11,7 +11,7 @@ from csdfgen.errors import InputError
 from csdfgen.paper.formulas.experts import chosen, gate, load_loss, mixed
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
 from csdfgen.paper.formulas.quantizers import Quantizer, Range, Tap, binned, zero_point_of
-from csdfgen.paper.formulas.reuse import Step, reused
+from csdfgen.paper.formulas.reuse import Reuse, reused
 
 
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "int8"])
@@ -131,13 +131,13 @@ def test_an_even_load_costs_nothing() -> None:
 
 def test_buffers_of_dead_tensors_are_taken_first_free() -> None:
     sizes = {"x": 5, "a": 9, "b": 2, "c": 4}
-    chain = (Step(("x",), ("a",)), Step(("a",), ("a'",), in_place=True), Step(("a'",), ("b",)))
-    assert reused({**sizes, "a'": 9}, (*chain, Step(("b",), ("c",))), ["x"]) == (5, 9)
+    chain = (Reuse(("x",), ("a",)), Reuse(("a",), ("a'",), in_place=True), Reuse(("a'",), ("b",)))
+    assert reused({**sizes, "a'": 9}, (*chain, Reuse(("b",), ("c",))), ["x"]) == (5, 9)
 
 
 def test_a_second_reader_finds_another_tensor_where_the_first_frees() -> None:
     """As published, x's buffer is taken while the Add still wants x: fewer bytes than are alive."""
-    steps = (Step(("x",), ("a",)), Step(("a",), ("b",)), Step(("b", "x"), ("sum",)))
+    steps = (Reuse(("x",), ("a",)), Reuse(("a",), ("b",)), Reuse(("b", "x"), ("sum",)))
     sizes = {"x": 8, "a": 8, "b": 8, "sum": 8}
     assert sum(reused(sizes, steps, ["x"], "first")) == 16
     assert sum(reused(sizes, steps, ["x"], "last")) == 24

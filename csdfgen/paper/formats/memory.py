@@ -17,7 +17,7 @@ import onnx
 from csdfgen.model.formats import Format
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
-from csdfgen.paper.formulas.reuse import Step, reused
+from csdfgen.paper.formulas.reuse import Reuse, reused
 from zoo_models import ZOO, count, experts
 
 __all__ = ["BATCH", "IMAGE", "Blobs", "blobs_of", "networks", "table_4_2", "table_4_3"]
@@ -65,7 +65,7 @@ def blobs_of(model: onnx.ModelProto) -> Blobs:
     }
     given = [value.name for value in graph.input if value.name not in weights]
     steps = [
-        Step(
+        Reuse(
             tuple(name for name in node.input if name in sizes and name not in weights),
             tuple(node.output[:1]),
             node.op_type in _IN_PLACE,
@@ -78,7 +78,7 @@ def blobs_of(model: onnx.ModelProto) -> Blobs:
         if node.op_type == "Split":
             home.update(dict.fromkeys(node.output, node.output[0]))
     steps = [
-        Step(tuple(home.get(n, n) for n in s.reads), s.makes, s.in_place) for s in steps if s.reads
+        Reuse(tuple(home.get(n, n) for n in s.reads), s.makes, s.in_place) for s in steps if s.reads
     ]
     stored = set(given) | {name for step in steps if not step.in_place for name in step.makes}
     counted = count(model)

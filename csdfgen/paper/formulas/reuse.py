@@ -14,14 +14,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Step", "Until", "reused"]
+__all__ = ["Reuse", "Until", "reused"]
 
 Until = Literal["first", "last"]
 """After which of its readers a tensor is dead: as in the published code, or as it has to be."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Reuse:
     """A layer by the names of the tensors that it reads and makes. in_place: what it makes lies in the
     buffer of the first that it reads.
     """
@@ -32,11 +32,11 @@ class Step:
 
 
 def reused(
-    sizes: Mapping[str, int], steps: Sequence[Step], given: Iterable[str], until: Until = "last"
+    sizes: Mapping[str, int], steps: Sequence[Reuse], given: Iterable[str], until: Until = "last"
 ) -> tuple[int, ...]:
     """Bytes of every buffer. sizes: of every tensor; given: tensors that are there before the first step.
 
-    >>> steps = Step(("x",), ("a",)), Step(("a",), ("b",)), Step(("b",), ("c",))
+    >>> steps = Reuse(("x",), ("a",)), Reuse(("a",), ("b",)), Reuse(("b",), ("c",))
     >>> reused({"x": 4, "a": 10, "b": 7, "c": 20}, steps, ["x"])
     (7, 20)
     """
