@@ -25,8 +25,8 @@ from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
-from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import Mode, Phase, stored_rows
+from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Code, Memory, Move, Step, View, by_image
 

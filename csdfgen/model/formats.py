@@ -3,7 +3,7 @@
 A tensor has a `Format`: its element type and, where it is quantized, how its integers become
 values. A layer computes with an `Arithmetic`: products and sums are formed in the accumulator's
 type and rounded once to the result's. Layers on integers settle both themselves, out of their
-weights (`csdfgen.ops._integers`).
+weights (`csdfgen.ops.integers`).
 """
 
 from __future__ import annotations

@@ -16,11 +16,11 @@ import numpy as np
 
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._im2col import balanced
-from csdfgen.ops._reducing import constant, sum_over
-from csdfgen.ops._spread import Piece, Spread, Stack
-from csdfgen.ops._windows import read_rows, taps
 from csdfgen.ops.base import Call, Scratch, aligned_size
 from csdfgen.ops.primitives import maximum
+from csdfgen.ops.reducing import constant, sum_over
+from csdfgen.ops.spread import Piece, Spread, Stack
+from csdfgen.ops.windows import read_rows, taps
 
 __all__ = ["MAXIMUM", "SUM", "Fold", "FoldAxis", "fold_axes", "fold_images", "fold_piece"]
 

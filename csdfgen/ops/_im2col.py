@@ -23,8 +23,8 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.model.network import Shape
-from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops.base import Call, Scratch
+from csdfgen.ops.spread import Piece, Spread, Stack
 
 __all__ = [
     "Axis",

@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.ops._copies import OUTSIDE, RowTable
+from csdfgen.ops.copies import OUTSIDE, RowTable
 
 __all__ = ["COORDINATES", "MODES", "ROUNDINGS", "Sampling", "Taps", "row_table", "taps_of"]
 

@@ -18,9 +18,9 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.ops._im2col import Into, Store
-from csdfgen.ops._spread import Spread, Stack
 from csdfgen.ops._window_products import CALL, SLOWEST, halves
 from csdfgen.ops.base import PREFERRED, Call, Emit, Phase, Scratch, aligned_size
+from csdfgen.ops.spread import Spread, Stack
 
 __all__ = ["FEWEST", "outputs_first", "with_images"]
 

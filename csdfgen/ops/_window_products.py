@@ -28,8 +28,8 @@ from csdfgen.ops._im2col import (
     fill,
     split,
 )
-from csdfgen.ops._spread import Stack
 from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
+from csdfgen.ops.spread import Stack
 
 __all__ = [
     "CALL",

@@ -21,7 +21,6 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
 from csdfgen.ops.base import Call, Operator, require_constant
 from csdfgen.ops.elementwise import (
@@ -36,6 +35,7 @@ from csdfgen.ops.elementwise import (
     view_of_first,
 )
 from csdfgen.ops.primitives import maximum, minimum, negative
+from csdfgen.ops.reducing import FLOATS
 
 __all__ = ["ERF_COEFFICIENTS", "OPERATORS"]
 

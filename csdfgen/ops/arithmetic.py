@@ -15,7 +15,6 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node
-from csdfgen.ops._reducing import FLOATS, INTEGERS
 from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
 from csdfgen.ops.elementwise import (
     BOOL,
@@ -29,6 +28,7 @@ from csdfgen.ops.elementwise import (
     view_of_first,
 )
 from csdfgen.ops.primitives import maximum, minimum
+from csdfgen.ops.reducing import FLOATS, INTEGERS
 
 __all__ = ["OPERATORS"]
 

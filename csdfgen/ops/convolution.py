@@ -27,10 +27,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tiled
 from csdfgen.ops._im2col import Axis, Into, Job
-from csdfgen.ops._reducing import FLOATS
-from csdfgen.ops._spread import Spread, Stack
 from csdfgen.ops._window_products import matrix_products
-from csdfgen.ops._windows import read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -43,6 +40,9 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
+from csdfgen.ops.reducing import FLOATS
+from csdfgen.ops.spread import Spread, Stack
+from csdfgen.ops.windows import read_rows, window_attributes, windows_of
 
 __all__ = ["CONV", "OPERATORS", "conv_kernel", "conv_layer", "window"]
 

@@ -23,8 +23,6 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._blocks import in_blocks
-from csdfgen.ops._reducing import FLOATS, INTEGERS
-from csdfgen.ops._spread import Spread, edges
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -38,6 +36,8 @@ from csdfgen.ops.base import (
     broadcast_view,
     operand_view,
 )
+from csdfgen.ops.reducing import FLOATS, INTEGERS
+from csdfgen.ops.spread import Spread, edges
 
 __all__ = [
     "BOOL",

@@ -17,7 +17,6 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._copies import Selection, contiguous, cut, gather, take
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -29,7 +28,6 @@ from csdfgen.ops._operands import (
     source_of,
     storage_axis,
 )
-from csdfgen.ops._spread import Spread
 from csdfgen.ops.base import (
     REQUIRED,
     Alias,
@@ -44,6 +42,8 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
+from csdfgen.ops.copies import Selection, contiguous, cut, gather, take
+from csdfgen.ops.spread import Spread
 
 __all__ = ["CONCAT", "OPERATORS", "concat_kernel"]
 

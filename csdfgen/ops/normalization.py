@@ -26,16 +26,6 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
-from csdfgen.ops._reducing import (
-    constant,
-    data_input,
-    in_float32,
-    rows_apart,
-    slab_dims,
-    sum_of_squares,
-    sum_over,
-)
-from csdfgen.ops._spread import Spread
 from csdfgen.ops.base import (
     REQUIRED,
     Alias,
@@ -50,6 +40,16 @@ from csdfgen.ops.base import (
     broadcast_view,
 )
 from csdfgen.ops.primitives import maximum
+from csdfgen.ops.reducing import (
+    constant,
+    data_input,
+    in_float32,
+    rows_apart,
+    slab_dims,
+    sum_of_squares,
+    sum_over,
+)
+from csdfgen.ops.spread import Spread
 
 __all__ = ["OPERATORS"]
 

@@ -19,7 +19,6 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -42,6 +41,7 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
+from csdfgen.ops.copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
 
 __all__ = ["OPERATORS"]
 

@@ -24,10 +24,6 @@ from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._folds import MAXIMUM, SUM, Fold, FoldAxis, fold_axes, fold_images, fold_piece
-from csdfgen.ops._integers import BYTES
-from csdfgen.ops._reducing import FLOATS, constant, data_input, in_float32
-from csdfgen.ops._spread import Spread
-from csdfgen.ops._windows import output_length, read_rows, window_attributes, windows_of
 from csdfgen.ops.base import (
     REQUIRED,
     Call,
@@ -39,6 +35,10 @@ from csdfgen.ops.base import (
     Takes,
     in_the_accumulator,
 )
+from csdfgen.ops.integers import BYTES
+from csdfgen.ops.reducing import FLOATS, constant, data_input, in_float32
+from csdfgen.ops.spread import Spread
+from csdfgen.ops.windows import output_length, read_rows, window_attributes, windows_of
 
 __all__ = [
     "AVERAGE_POOL",

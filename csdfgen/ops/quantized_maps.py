@@ -19,7 +19,9 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, remembered
 from csdfgen.ops._blocks import in_blocks
-from csdfgen.ops._integers import (
+from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Operator, Scratch
+from csdfgen.ops.elementwise import Task, elementwise, same
+from csdfgen.ops.integers import (
     BYTES,
     byte_operand,
     byte_output,
@@ -30,8 +32,6 @@ from csdfgen.ops._integers import (
     table_of,
     zero_of,
 )
-from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Operator, Scratch
-from csdfgen.ops.elementwise import Task, elementwise, same
 from csdfgen.ops.joining import CONCAT, concat_kernel
 from csdfgen.ops.primitives import looked_up
 

@@ -19,20 +19,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import (
-    BYTES,
-    LARGEST,
-    Channelwise,
-    Rescaled,
-    byte_operand,
-    byte_output,
-    limits,
-    rounded,
-    scale_of,
-    zero_of,
-)
-from csdfgen.ops._reducing import constant, slab_dims, sum_over
-from csdfgen.ops._windows import taps, windows_of
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -44,6 +30,18 @@ from csdfgen.ops.base import (
     Takes,
     one_by_one,
 )
+from csdfgen.ops.integers import (
+    BYTES,
+    LARGEST,
+    Channelwise,
+    Rescaled,
+    byte_operand,
+    byte_output,
+    limits,
+    rounded,
+    scale_of,
+    zero_of,
+)
 from csdfgen.ops.pooling import (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
@@ -51,6 +49,8 @@ from csdfgen.ops.pooling import (
     pool_over_all,
     pool_sliding,
 )
+from csdfgen.ops.reducing import constant, slab_dims, sum_over
+from csdfgen.ops.windows import taps, windows_of
 
 __all__ = ["OPERATORS", "averaged"]
 

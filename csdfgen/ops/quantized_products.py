@@ -22,19 +22,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import (
-    Rescaled,
-    Scaled,
-    Truncated,
-    byte_operand,
-    byte_type,
-    exact_rows,
-    exact_type,
-    limits,
-    quantization,
-    scalar_of,
-    zero_of,
-)
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -48,6 +35,19 @@ from csdfgen.ops.base import (
     require_tensor,
 )
 from csdfgen.ops.convolution import CONV, conv_kernel, conv_layer
+from csdfgen.ops.integers import (
+    Rescaled,
+    Scaled,
+    Truncated,
+    byte_operand,
+    byte_type,
+    exact_rows,
+    exact_type,
+    limits,
+    quantization,
+    scalar_of,
+    zero_of,
+)
 from csdfgen.ops.linear import (
     GEMM,
     MATMUL,

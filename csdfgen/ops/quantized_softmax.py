@@ -16,11 +16,11 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import BYTES, byte_operand, byte_output, limits, scale_of, zero_of
 from csdfgen.ops._operands import first_only, normal_axis, one_input_layer, output_elements
-from csdfgen.ops._reducing import data_input, rows_apart, slab_dims
 from csdfgen.ops.base import MICROSOFT, Call, Emit, Mode, Operator, Phase, Scratch, aligned_size
+from csdfgen.ops.integers import BYTES, byte_operand, byte_output, limits, scale_of, zero_of
 from csdfgen.ops.primitives import looked_up, maximum
+from csdfgen.ops.reducing import data_input, rows_apart, slab_dims
 
 __all__ = ["OPERATORS"]
 

@@ -20,12 +20,12 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops._operands import normal_axis, source_of
-from csdfgen.ops._reducing import constant, data_input
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
+from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops.primitives import maximum, minimum, negative
+from csdfgen.ops.reducing import constant, data_input
 
 __all__ = ["OPERATORS"]
 

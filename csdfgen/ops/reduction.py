@@ -29,15 +29,6 @@ from csdfgen.ops._operands import (
     one_input_layer,
     output_elements,
 )
-from csdfgen.ops._reducing import (
-    FLOATS,
-    constant,
-    data_input,
-    in_float32,
-    slab_dims,
-    sum_of_squares,
-    sum_over,
-)
 from csdfgen.ops.base import (
     Call,
     Emit,
@@ -49,6 +40,15 @@ from csdfgen.ops.base import (
     require_constant,
 )
 from csdfgen.ops.primitives import maximum, minimum
+from csdfgen.ops.reducing import (
+    FLOATS,
+    constant,
+    data_input,
+    in_float32,
+    slab_dims,
+    sum_of_squares,
+    sum_over,
+)
 
 __all__ = ["OPERATORS"]
 

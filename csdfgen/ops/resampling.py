@@ -21,16 +21,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._copies import (
-    Segment,
-    Selection,
-    contiguous,
-    copy_segments,
-    cut,
-    gather,
-    segments,
-    take,
-)
 from csdfgen.ops._interpolation import (
     COORDINATES,
     MODES,
@@ -60,6 +50,16 @@ from csdfgen.ops.base import (
     Scratch,
     require_constant,
     require_tensor,
+)
+from csdfgen.ops.copies import (
+    Segment,
+    Selection,
+    contiguous,
+    copy_segments,
+    cut,
+    gather,
+    segments,
+    take,
 )
 
 __all__ = ["OPERATORS"]

@@ -20,7 +20,6 @@ import numpy as np
 from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._copies import reshaped_copy, reshaped_view, strided_copy
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
@@ -46,6 +45,7 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
+from csdfgen.ops.copies import reshaped_copy, reshaped_view, strided_copy
 
 __all__ = ["OPERATORS"]
 

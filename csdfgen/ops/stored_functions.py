@@ -16,9 +16,9 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import BYTES
 from csdfgen.ops.base import Alias, Call, Emit, Operator, Phase, Takes, run_slab
 from csdfgen.ops.elementwise import Task, elementwise, in_place, same
+from csdfgen.ops.integers import BYTES
 from csdfgen.ops.quantized_maps import looked_up_bytes
 from csdfgen.ops.widened import widened
 

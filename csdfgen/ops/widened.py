@@ -19,9 +19,7 @@ import numpy as np
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops._integers import limits, rounded
 from csdfgen.ops._operands import normal_axis
-from csdfgen.ops._spread import Spread
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -34,6 +32,8 @@ from csdfgen.ops.base import (
     Takes,
     one_by_one,
 )
+from csdfgen.ops.integers import limits, rounded
+from csdfgen.ops.spread import Spread
 
 __all__ = ["float_twin", "narrowing", "quantized", "values_of", "widened", "widening"]
 

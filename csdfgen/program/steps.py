@@ -19,8 +19,8 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
-from csdfgen.ops._spread import NEAR
 from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
+from csdfgen.ops.spread import NEAR
 from csdfgen.program.instructions import Constants, Instruction
 
 __all__ = [

@@ -22,8 +22,8 @@ from onnx import AttributeProto, helper
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format, Stored
 from csdfgen.ops import OPERATORS
-from csdfgen.ops._integers import BYTES, STORED, limits
 from csdfgen.ops.base import MICROSOFT
+from csdfgen.ops.integers import BYTES, STORED, limits
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import WITH_16_BITS, Graph, Operation
 

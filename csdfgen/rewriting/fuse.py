@@ -25,9 +25,9 @@ import numpy as np
 from csdfgen.model.formats import FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
-from csdfgen.ops._reducing import FLOATS
 from csdfgen.ops.base import AliasKind, Mode
 from csdfgen.ops.linear import flattened_gemm
+from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
 
 __all__ = ["FUSE_LEVELS", "fuse"]

@@ -26,7 +26,7 @@ from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS
-from csdfgen.ops._windows import windows_of
+from csdfgen.ops.windows import windows_of
 from csdfgen.rewriting.tile_conditions import SLIDING, check_tiles, is_pointwise
 
 __all__ = [

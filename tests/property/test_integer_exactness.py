@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
-from csdfgen.ops._integers import exact_rows, exact_type
+from csdfgen.ops.integers import exact_rows, exact_type
 from csdfgen.reading.folding import run_layer
 from tests.op_harness import Arg, Sample
 

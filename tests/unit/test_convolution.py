@@ -17,9 +17,9 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops._spread import Piece, Spread
 from csdfgen.ops.base import Call, CountingScratch, DeclaringScratch, Mode, Phase, Scratch, phases
 from csdfgen.ops.convolution import window
+from csdfgen.ops.spread import Piece, Spread
 from tests.op_harness import Sample, heights, run_in_slabs
 from tests.op_samples.convolution import SAMPLES
 

@@ -13,9 +13,9 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows, Window, slabs
 from csdfgen.ops import OPERATORS
-from csdfgen.ops._reducing import sum_of_squares, sum_over
-from csdfgen.ops._windows import output_length, read_rows, resolve_pads, taps
 from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases
+from csdfgen.ops.reducing import sum_of_squares, sum_over
+from csdfgen.ops.windows import output_length, read_rows, resolve_pads, taps
 from tests.op_harness import Arg, Sample, run_in_place
 from tests.op_samples import normalization
 

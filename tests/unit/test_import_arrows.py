@@ -145,6 +145,22 @@ def test_imports_are_those_of_the_table() -> None:
     assert not wrong + unused, "\n".join(wrong + unused)
 
 
+def test_what_is_private_is_imported_in_its_own_folder_alone() -> None:
+    """A module or a name that begins with an underscore."""
+    wrong = [
+        f"{path.relative_to(ROOT)} imports {node.module}.{alias.name}"
+        for _, path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES
+        for alias in node.names
+        for home, _, private in [f"{node.module}.{alias.name}".partition("._")]
+        if private
+        and not private.startswith("_")
+        and path.parent != ROOT.joinpath(*home.split("."))
+    ]
+    assert not wrong, "\n".join(wrong)
+
+
 def test_rooms_stand_one_on_another() -> None:
     table = networkx.DiGraph([(a, b) for a, targets in ARROWS.items() for b in targets])
     assert networkx.is_directed_acyclic_graph(table)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.ops._copies import cut
+from csdfgen.ops.copies import cut
 from csdfgen.program.instructions import Ref, address_of, aligned_bytes
 from csdfgen.program.steps import Call, Memory, Starts, View
 

@@ -3,7 +3,7 @@
 The operators' numpy kernels work on arrays (`csdfgen.ops.base`). Here the rows of a step become
 arrays: rows that are evenly spaced in their pool are one strided view; where they are not, a phase
 that writes is cut, and so is one that only reads row by row; other rows that are read are handed on
-as they lie (`csdfgen.ops._spread`), or gathered in the workspace for kernels that do not take that.
+as they lie (`csdfgen.ops.spread`), or gathered in the workspace for kernels that do not take that.
 A phase that needs more workspace than it may have is halved. The workspace of a step is declared by
 emitting its calls once for every structure, into memory that is never touched.
 """
@@ -23,7 +23,6 @@ from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops._spread import Piece, Spread, Stack
 from csdfgen.ops.base import (
     DeclaringScratch,
     Emit,
@@ -34,6 +33,7 @@ from csdfgen.ops.base import (
     Takes,
     presented,
 )
+from csdfgen.ops.spread import Piece, Spread, Stack
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Call, Code, Memory, Move, Step, View, by_image, demand_of
 

@@ -22,8 +22,8 @@ from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops import operator_of
-from csdfgen.ops._integers import BYTES
 from csdfgen.ops.base import Mode
+from csdfgen.ops.integers import BYTES
 from csdfgen.ops.stored_products import integer_twin
 from csdfgen.ops.widened import float_twin
 

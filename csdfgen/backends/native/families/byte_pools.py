@@ -25,7 +25,7 @@ from csdfgen.backends.native.records import ByteSource, instruction
 from csdfgen.backends.native.structures import structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops._integers import BYTES, limits, scale_of, zero_of
+from csdfgen.ops.integers import BYTES, limits, scale_of, zero_of
 from csdfgen.ops.pooling import counted
 from csdfgen.ops.quantized_pools import averaged
 from csdfgen.program.instructions import Constants, Instruction, Ref

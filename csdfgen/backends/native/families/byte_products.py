@@ -34,8 +34,8 @@ from csdfgen.backends.native.structures import constants, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
-from csdfgen.ops._integers import Rescaled, factor_of, zero_of
 from csdfgen.ops.base import LEAST, Mode
+from csdfgen.ops.integers import Rescaled, factor_of, zero_of
 from csdfgen.ops.quantized_products import centred
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step

@@ -44,8 +44,8 @@ from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, V
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
-from csdfgen.ops._windows import windows_of
 from csdfgen.ops.base import PREFERRED, Mode, Phase
+from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 

@@ -27,7 +27,7 @@ from csdfgen.backends.native.families.common import (
 )
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops._windows import windows_of
+from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import PADDING
 from csdfgen.program.steps import Step, View
 

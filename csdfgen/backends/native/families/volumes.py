@@ -12,7 +12,7 @@ from csdfgen.backends.native.families.layouts import Frames, Part
 from csdfgen.backends.native.records import PANEL
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops._windows import windows_of
+from csdfgen.ops.windows import windows_of
 
 __all__ = ["frame_by_frame"]
 
