@@ -21,6 +21,7 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Addresses, Plan
+from csdfgen.planning.planner import without_collections
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View
 
@@ -160,7 +161,12 @@ def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> P
 
     Raises what `firings_of` raises; PlanError for a step that the backend cannot compute in its workspace.
     """
-    work = firings_of(plan, kernels)
+    with without_collections():
+        return _lowered(firings_of(plan, kernels), kernels, constants)
+
+
+def _lowered(work: Firings, kernels: Backend, constants: Constants | None) -> Program:
+    """The program of these firings."""
     constants = constants or Constants(work.pools)
     known: dict[Instruction, int] = {}
     templates = Templates(kernels, constants)

@@ -33,7 +33,7 @@ from csdfgen.planning.pulling import pulled
 from csdfgen.planning.workspaces import Scratch, Timed, timed
 from csdfgen.program.steps import Backend
 
-__all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned"]
+__all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "without_collections"]
 
 _WASTE = 1.04
 """Arena of its peak above which a plan is placed again in finer blocks."""
@@ -183,7 +183,7 @@ def planned(prepared: Prepared, phased: Phased) -> Plan:
     """The plan of a prepared network as it is cut into phases, in the order of least peak or in the order that the
     options name. Raises PlanError where an exact placement is asked for and OR-Tools are not installed.
     """
-    with _without_collections():
+    with without_collections():
         if phased.terms.exact:
             check_solver()  # before a search that may take a minute
         return _ordered(prepared, phased).plan()
@@ -212,8 +212,8 @@ def _searched(phased: Phased) -> LeastPeak:
 
 
 @contextmanager
-def _without_collections() -> Iterator[None]:
-    """Planning makes many small values and no garbage: looking for some takes a fifth of the time."""
+def without_collections() -> Iterator[None]:
+    """Planning and lowering make many small values and no garbage: looking for some takes a fifth of the time."""
     was_on = gc.isenabled()
     gc.disable()
     try:
