@@ -61,7 +61,8 @@ def _passed(path: Path, x: np.ndarray, found: dict[str, set[str]]) -> None:
     frame = step("compile", runtime.compile, plan)
     step("frame", frame, x)
     for name, files in found.items():
-        own = (Path(file) for file in files if Path(file).is_relative_to(ROOT))
+        within = (Path(file) for file in files if Path(file).is_relative_to(ROOT))
+        own = (file for file in within if "site-packages" not in file.parts)
         found[name] = {
             str(file.relative_to(ROOT)) for file in own if not file.is_relative_to(_TESTS)
         }
