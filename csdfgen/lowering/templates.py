@@ -43,9 +43,8 @@ def blocks_of(step: Step) -> Blocks:
     pad = step.workspace
     if pad.size:
         spans.append((pad.pool, pad.offset, pad.offset + pad.size))
-    block: dict[
-        tuple[str, int], int
-    ] = {}  # (pool, first byte of a span) -> first byte of its block
+    # (pool, first byte of a span) -> first byte of its block
+    block: dict[tuple[str, int], int] = {}
     before, first, end = "", 0, 0
     for pool, low, high in sorted(spans):
         if pool != before or low >= end:

@@ -14,7 +14,7 @@ from csdfgen.ops.copies import cut
 from csdfgen.program.instructions import Ref, address_of, aligned_bytes
 from csdfgen.program.steps import Call, Memory, Starts, View
 
-__all__ = ["HostMemory", "allocated", "array_of", "copies", "matched", "pieces_of", "placed"]
+__all__ = ["HostMemory", "allocated", "array_of", "copies", "matched", "placed"]
 
 
 def array_of(view: View, memory: Memory) -> np.ndarray:
@@ -30,13 +30,6 @@ def array_of(view: View, memory: Memory) -> np.ndarray:
         offset,
         (step, *view.strides),
     )
-
-
-def pieces_of(view: View, memory: Memory) -> Iterator[np.ndarray]:
-    """The rows where they lie, as one array for each run of every piece."""
-    for piece in view.pieces or (view,):
-        for a, b in piece.runs:
-            yield array_of(piece.part(a, b), memory)
 
 
 def copies(target: np.ndarray, view: View, memory: Memory) -> list[Call]:
