@@ -34,8 +34,7 @@ from zoo_models import (
     yolo,
 )
 from zoo_models._builder import SizeError, ZooError
-from zoo_models._counts import Counts, count
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Counts, Published, ZooEntry, count
 
 __all__ = [
     "ALIASES",
@@ -70,9 +69,14 @@ _FAMILIES = (
 )
 
 ZOO: Mapping[str, ZooEntry] = MappingProxyType(
-    {entry.name: entry for family in _FAMILIES for entry in family.NETWORKS}
+    {
+        name: entry
+        for family in _FAMILIES
+        for name, entry in vars(family).items()
+        if isinstance(entry, ZooEntry)
+    }
 )
-"""Name -> network."""
+"""Name -> network: all that the modules of the families define."""
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {

@@ -35,7 +35,17 @@ from zoo_models._moments import (
     weighted_by,
 )
 
-__all__ = ["OPSET", "Activation", "Builder", "Padding", "Shape", "SizeError", "Value", "ZooError"]
+__all__ = [
+    "OPSET",
+    "ROUNDED_UP",
+    "Activation",
+    "Builder",
+    "Padding",
+    "Shape",
+    "SizeError",
+    "Value",
+    "ZooError",
+]
 
 OPSET = 17
 IR_VERSION = 8
@@ -52,6 +62,9 @@ Padding = int | tuple[int, ...] | str
 """What is added around a map: one number, (rows, columns), (top, left, bottom, right), or
 "SAME_UPPER"; of a video with frames in front.
 """
+
+ROUNDED_UP: Padding = (0, 0, 1, 1)
+"""Padding by which Caffe's pools of 3 with stride 2 round the number of windows up."""
 
 
 class ZooError(ValueError):
@@ -121,6 +134,17 @@ class Builder:
         yield
         self._scopes.pop()
 
+    def blocks(
+        self, depths: Sequence[int], kind: str = "stage", first: int = 1
+    ) -> Iterator[tuple[int, int]]:
+        """Every block of every stage, both counted from 0, inside a scope of its name. depths:
+        blocks of each stage. first: number of the first stage in the names.
+        """
+        for stage, depth in enumerate(depths):
+            for block in range(depth):
+                with self.scope(f"{kind}{stage + first}/block{block + 1}"):
+                    yield stage, block
+
     def unique(self, kind: str, name: str | None = None) -> str:
         """`name`, or a numbered name of this kind, behind the names of the scopes around it."""
         full = "/".join([*self._scopes, name or kind])
@@ -134,14 +158,18 @@ class Builder:
         self,
         op_type: str,
         operands: Sequence[Value | str],
-        shape: Shape,
-        moments: Moments,
+        shape: Shape | None = None,
+        moments: Moments | None = None,
         name: str | None = None,
         **attributes: Any,
     ) -> Value:
         """Add one node with one output, which has the node's name: `name` as `unique` made it, or
-        one of its own.
+        one of its own. shape, moments: by default those of the first operand.
         """
+        first = operands[0]
+        if isinstance(first, Value):
+            shape, moments = shape or first.shape, moments or first.moments
+        assert shape is not None and moments is not None
         output = name or self.unique(op_type.lower())
         inputs = [operand.name if isinstance(operand, Value) else operand for operand in operands]
         self._graph.node.append(helper.make_node(op_type, inputs, [output], output, **attributes))
@@ -149,19 +177,10 @@ class Builder:
         self._values[output] = value
         return value
 
-    def input(self, channels: int, height: int, width: int, name: str = "image") -> Value:
-        """The network's input, one image of (channels, height, width)."""
-        return self._input(name, (channels, height, width))
-
-    def video(
-        self, channels: int, frames: int, height: int, width: int, name: str = "frames"
-    ) -> Value:
-        """The network's input, (channels, frames, height, width): images one after the other."""
-        return self._input(name, (channels, frames, height, width))
-
-    def _input(self, name: str, shape: Shape) -> Value:
-        height, width = shape[-2:]
-        if min(height, width) < 1:
+    def input(self, *shape: int, name: str = "image") -> Value:
+        """The network's input: channels, frames of a video, rows and columns."""
+        if min(shape[-2:]) < 1:
+            height, width = shape[-2:]
             raise SizeError(f"an image has at least 1 row and 1 column, not {height} and {width}")
         value = Value(name, (1, *shape))
         self._graph.input.append(_info(value))
@@ -186,9 +205,8 @@ class Builder:
                 f"its weights need more than the {MAX_WEIGHT_BYTES} bytes that an ONNX file holds"
             )
         if self._weights:
-            values = draw(np.random.default_rng([self._seed, *name.encode()])).astype(
-                "<f4", copy=False
-            )
+            drawn = draw(np.random.default_rng([self._seed, *name.encode()]))
+            values = drawn.astype("<f4", copy=False)
             self._graph.initializer.add(
                 name=name, dims=shape, data_type=TensorProto.FLOAT, raw_data=values.tobytes()
             )
@@ -249,25 +267,13 @@ class Builder:
         sizes, attributes = _window(x, kernel, stride, padding, dilation=dilation)
         per_group = x.channels // group
         operands: list[Value | str] = [x, f"{name}.weight"]
-        weight = self.weight(
-            f"{name}.weight", (channels, per_group, *kernel), per_group * prod(kernel)
-        )
+        shape = (channels, per_group, *kernel)
+        weight = self.weight(f"{name}.weight", shape, per_group * prod(kernel))
         if bias:
             operands.append(self.offset(f"{name}.bias", (channels,)))
-        y = self.node(
-            "Conv",
-            operands,
-            (1, channels, *sizes),
-            weighted(x.moments),
-            name,
-            group=group,
-            **attributes,
-        )
+        attributes["group"], shape = group, (1, channels, *sizes)
+        y = self.node("Conv", operands, shape, weighted(x.moments), name, **attributes)
         return y if weight is None else replace(y, by_channel=weighted_by(weight, x.moments))
-
-    def depthwise(self, x: Value, kernel: int, **options: Any) -> Value:
-        """A convolution of every channel by itself."""
-        return self.conv(x, x.channels, kernel, group=x.channels, **options)
 
     def conv_bn(
         self,
@@ -288,24 +294,13 @@ class Builder:
         """A transposed convolution without padding, with bias."""
         name = self.unique("convtranspose")
         shape = (1, channels, *(stride * (size - 1) + kernel for size in x.shape[2:]))
-        reached = max(
-            1, kernel * kernel // (stride * stride)
-        )  # products that meet in one output element, a channel
+        # products that meet in one output element, a channel
+        reached = max(1, kernel * kernel // (stride * stride))
         self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached)
-        operands: list[Value | str] = [
-            x,
-            f"{name}.weight",
-            self.offset(f"{name}.bias", (channels,)),
-        ]
-        return self.node(
-            "ConvTranspose",
-            operands,
-            shape,
-            weighted(x.moments),
-            name,
-            kernel_shape=[kernel, kernel],
-            strides=[stride, stride],
-        )
+        operands: list[Value | str] = [x, f"{name}.weight"]
+        operands.append(self.offset(f"{name}.bias", (channels,)))
+        how = {"kernel_shape": [kernel, kernel], "strides": [stride, stride]}
+        return self.node("ConvTranspose", operands, shape, weighted(x.moments), name, **how)
 
     def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
         """A fully connected layer on (1, features); the weight is stored transposed, as exporters
@@ -334,37 +329,29 @@ class Builder:
             x,
             self.factor(f"{name}.scale", shape),
             self.offset(f"{name}.bias", shape),
-            *self._statistics(name, x),
         ]
-        return self.node("BatchNormalization", operands, x.shape, NORMAL, name, epsilon=epsilon)
+        return self._normalized(x, name, operands, epsilon)
 
     def scaled_batch_normalization(self, x: Value, epsilon: float = 1e-5) -> Value:
         """BatchNormalization as Caffe's converter writes it: statistics alone, then a Mul and an
         Add by channel.
         """
         name = self.unique("bn")
-        shape = (x.channels,)
-        unit = (
-            self.constant(np.ones(shape, np.float32)),
-            self.constant(np.zeros(shape, np.float32)),
-        )
-        y = self.node(
-            "BatchNormalization",
-            [x, *unit, *self._statistics(name, x)],
-            x.shape,
-            NORMAL,
-            name,
-            epsilon=epsilon,
-        )
+        ones = np.ones(x.channels, np.float32)
+        y = self._normalized(x, name, [x, self.constant(ones), self.constant(0 * ones)], epsilon)
         by_channel = (x.channels, 1, 1)
-        y = self.node("Mul", [y, self.factor(f"{name}.scale", by_channel)], x.shape, NORMAL)
-        return self.node("Add", [y, self.offset(f"{name}.bias", by_channel)], x.shape, NORMAL)
+        y = self.node("Mul", [y, self.factor(f"{name}.scale", by_channel)])
+        return self.node("Add", [y, self.offset(f"{name}.bias", by_channel)])
 
-    def _statistics(self, name: str, x: Value) -> tuple[str, str]:
+    def _normalized(
+        self, x: Value, name: str, operands: list[Value | str], epsilon: float
+    ) -> Value:
+        """operands: x, scale and bias; mean and variance are those expected of x."""
         shape = (x.channels,)
         square = x.moments.square if x.by_channel is None else x.by_channel
-        mean = self.offset(f"{name}.mean", shape, 0.05 * np.sqrt(square))
-        return mean, self.factor(f"{name}.variance", shape, square)
+        operands.append(self.offset(f"{name}.mean", shape, 0.05 * np.sqrt(square)))
+        operands.append(self.factor(f"{name}.variance", shape, square))
+        return self.node("BatchNormalization", operands, None, NORMAL, name, epsilon=epsilon)
 
     def lrn(
         self, x: Value, size: int = 5, *, alpha: float = 1e-4, beta: float = 0.75, bias: float = 1.0
@@ -420,7 +407,7 @@ class Builder:
 
     def softmax(self, x: Value, name: str | None = None) -> Value:
         """Softmax over the channels."""
-        return self.node("Softmax", [x], x.shape, x.moments, self.unique("softmax", name), axis=1)
+        return self.node("Softmax", [x], name=self.unique("softmax", name), axis=1)
 
     # --- pools ----------------------------------------------------------------------------------
 
@@ -433,9 +420,17 @@ class Builder:
         *,
         ceil: bool = False,
         name: str | None = None,
+        op_type: str = "MaxPool",
+        **extra: int,
     ) -> Value:
-        """The greatest value of every window; ceil: a last window may hang over the edge."""
-        return self._pool("MaxPool", x, kernel, stride, padding, ceil, name)
+        """The greatest value of every window; ceil: a last window may hang over the edge. op_type,
+        extra: of another pool, and its attributes.
+        """
+        sizes, attributes = _window(x, _along(x, kernel), stride, padding, ceil=ceil)
+        if ceil:
+            attributes["ceil_mode"] = 1
+        name = self.unique(op_type.lower(), name)
+        return self.node(op_type, [x], (1, x.channels, *sizes), None, name, **attributes, **extra)
 
     def average_pool(
         self,
@@ -445,35 +440,10 @@ class Builder:
         padding: Padding = 0,
         *,
         count_padding: bool = False,
-        name: str | None = None,
     ) -> Value:
         """The mean of every window; count_padding: padded zeros count as elements of it."""
-        extra = {"count_include_pad": 1} if count_padding else {}
-        return self._pool("AveragePool", x, kernel, stride, padding, False, name, **extra)
-
-    def _pool(
-        self,
-        op_type: str,
-        x: Value,
-        kernel: Sizes,
-        stride: Sizes,
-        padding: Padding,
-        ceil: bool,
-        name: str | None,
-        **extra: Any,
-    ) -> Value:
-        sizes, attributes = _window(x, _along(x, kernel), stride, padding, ceil=ceil)
-        if ceil:
-            attributes["ceil_mode"] = 1
-        return self.node(
-            op_type,
-            [x],
-            (1, x.channels, *sizes),
-            x.moments,
-            self.unique(op_type.lower(), name),
-            **attributes,
-            **extra,
-        )
+        extra: dict[str, Any] = {"count_include_pad": 1} if count_padding else {}
+        return self.max_pool(x, kernel, stride, padding, op_type="AveragePool", **extra)
 
     def average_whole(self, x: Value) -> Value:
         """The mean of the map, as an AveragePool with a window of its size: what that pool is at
@@ -490,26 +460,32 @@ class Builder:
     def add(self, a: Value, b: Value, *, op_type: str = "Add", name: str | None = None) -> Value:
         """a + b of equal shapes; op_type "Sum" where the source writes it so."""
         assert a.shape == b.shape, f"{a.name} {a.shape} + {b.name} {b.shape}"
-        return self.node(
-            op_type, [a, b], a.shape, added(a.moments, b.moments), self.unique("add", name)
-        )
+        name = self.unique("add", name)
+        return self.node(op_type, [a, b], a.shape, added(a.moments, b.moments), name)
 
     def add_constant(self, x: Value, shape: Shape, name: str | None = None) -> Value:
         """x plus a learned array that broadcasts: a bias written as a node of its own."""
         name = self.unique("add", name)
-        return self.node("Add", [x, self.offset(f"{name}.bias", shape)], x.shape, x.moments, name)
+        return self.node("Add", [x, self.offset(f"{name}.bias", shape)], name=name)
 
     def normalized(self, x: Value, **steps: float) -> Value:
         """x after one step by a constant for each option (Sub=127.5, Div=255, ...), which brings
         pixels near 1.
         """
         for op_type, constant in steps.items():
-            x = self.node(op_type, [x, self.constant(np.float32(constant))], x.shape, x.moments)
+            x = self.node(op_type, [x, self.constant(np.float32(constant))])
         return x
 
     def gate(self, x: Value, factor: Value) -> Value:
         """x times a factor between 0 and 1 for every channel."""
         return self.node("Mul", [x, factor], x.shape, scaled(x.moments, factor.moments))
+
+    def excited(self, x: Value, squeezed: int, activation: Activation, limit: Activation) -> Value:
+        """x scaled by channel (squeeze and excite): the means of its maps through two 1x1
+        convolutions, with so many channels between them. limit: brings factors between 0 and 1.
+        """
+        y = activation(self.conv(self.global_average_pool(x), squeezed, 1))
+        return self.gate(x, limit(self.conv(y, x.channels, 1)))
 
     def concat(self, values: Sequence[Value], name: str | None = None) -> Value:
         """Values one behind the other along the channels. Raises SizeError where their rows or
@@ -522,21 +498,14 @@ class Builder:
                     f"maps of {first.height}x{first.width} and {value.height}x{value.width} cannot be joined"
                 )
         channels = sum(value.channels for value in values)
-        moments = Moments(
-            *(sum(v.moments[k] * v.channels for v in values) / channels for k in range(2))
-        )
-        return self.node(
-            "Concat",
-            values,
-            (1, channels, *first.shape[2:]),
-            moments,
-            self.unique("concat", name),
-            axis=1,
-        )
+        sums = (sum(v.moments[k] * v.channels for v in values) for k in range(2))
+        moments = Moments(*(total / channels for total in sums))
+        name = self.unique("concat", name)
+        return self.node("Concat", values, (1, channels, *first.shape[2:]), moments, name, axis=1)
 
     def reshape(self, x: Value, shape: Shape, name: str | None = None) -> Value:
         sizes = self.constant(np.array(shape, np.int64))
-        return self.node("Reshape", [x, sizes], shape, x.moments, self.unique("reshape", name))
+        return self.node("Reshape", [x, sizes], shape, name=self.unique("reshape", name))
 
     def rows_of(self, x: Value) -> Value:
         """(1, everything): a Reshape in front of a fully connected layer, as Caffe's converter
@@ -546,14 +515,12 @@ class Builder:
 
     def flatten(self, x: Value, name: str | None = None) -> Value:
         """(1, everything): a Flatten, as newer exporters write it."""
-        return self.node(
-            "Flatten", [x], (1, prod(x.shape[1:])), x.moments, self.unique("flatten", name), axis=1
-        )
+        name = self.unique("flatten", name)
+        return self.node("Flatten", [x], (1, prod(x.shape[1:])), name=name, axis=1)
 
     def transpose(self, x: Value, order: Sequence[int]) -> Value:
-        return self.node(
-            "Transpose", [x], tuple(x.shape[axis] for axis in order), x.moments, perm=list(order)
-        )
+        shape = tuple(x.shape[axis] for axis in order)
+        return self.node("Transpose", [x], shape, perm=list(order))
 
     def shuffle(self, x: Value, groups: int) -> Value:
         """Channels of `groups` groups dealt out in turn (ShuffleNet): Reshape, Transpose, Reshape."""
@@ -567,17 +534,14 @@ class Builder:
         shape = (1, size, *x.shape[2:])
         values = tuple(Value(f"{name}_{part}", shape, x.moments) for part in range(parts))
         sizes = self.constant(np.full(parts, size, np.int64))
-        self._graph.node.append(
-            helper.make_node(
-                "Split", [x.name, sizes], [value.name for value in values], name, axis=1
-            )
-        )
+        outputs = [value.name for value in values]
+        self._graph.node.append(helper.make_node("Split", [x.name, sizes], outputs, name, axis=1))
         self._values.update((value.name, value) for value in values)
         return values
 
     def dropout(self, x: Value, ratio: float = 0.5) -> Value:
         """Dropout, which does nothing at inference; kept because published files have it."""
-        return self.node("Dropout", [x, self.constant(np.float32(ratio))], x.shape, x.moments)
+        return self.node("Dropout", [x, self.constant(np.float32(ratio))])
 
     def pad(self, x: Value, amount: int, name: str | None = None) -> Value:
         """Zeros around the map, or less of it where the amount is negative."""
@@ -587,29 +551,27 @@ class Builder:
                 f"{-amount} rows and columns at every edge of {x.height}x{x.width} leave nothing"
             )
         pads = self.constant(np.array([0, 0, amount, amount] * 2, np.int64))
-        return self.node(
-            "Pad", [x, pads], (1, x.channels, height, width), x.moments, self.unique("pad", name)
-        )
+        shape = (1, x.channels, height, width)
+        return self.node("Pad", [x, pads], shape, name=self.unique("pad", name))
 
     def upsample(self, x: Value, scale: int) -> Value:
         """Every element repeated `scale` times along rows and columns."""
         scales = self.constant(np.array([1, 1, scale, scale], np.float32))
         shape = (1, x.channels, scale * x.height, scale * x.width)
-        how = {
+        how: dict[str, Any] = {
             "mode": "nearest",
             "coordinate_transformation_mode": "asymmetric",
             "nearest_mode": "floor",
         }
-        return self.node("Resize", [x, "", scales], shape, x.moments, **how)
+        return self.node("Resize", [x, "", scales], shape, **how)
 
     def interpolate(self, x: Value, height: int, width: int, name: str | None = None) -> Value:
         """Bilinear interpolation to a size, pixel centres at halves."""
         shape = (1, x.channels, height, width)
         sizes = self.constant(np.array(shape, np.int64))
-        how = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
-        return self.node(
-            "Resize", [x, "", "", sizes], shape, x.moments, self.unique("resize", name), **how
-        )
+        how: dict[str, Any] = {"mode": "linear", "coordinate_transformation_mode": "half_pixel"}
+        name = self.unique("resize", name)
+        return self.node("Resize", [x, "", "", sizes], shape, name=name, **how)
 
 
 def _info(value: Value) -> onnx.ValueInfoProto:
@@ -644,9 +606,8 @@ def _window(
     begins, ends = around[: len(kernel)], around[-len(kernel) :]
     attributes["pads"] = [*begins, *ends]
     found = []
-    for size, extent, step, begin, end in zip(
-        x.shape[2:], kernel, steps, begins, ends, strict=True
-    ):
+    axes = zip(x.shape[2:], kernel, steps, begins, ends, strict=True)
+    for size, extent, step, begin, end in axes:
         reach = (extent - 1) * dilation + 1
         if size + begin + end < reach:
             raise SizeError(

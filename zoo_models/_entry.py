@@ -1,17 +1,25 @@
-"""What is known of a network of the zoo, beside how it is built?"""
+"""What is known of a network of the zoo: how it is built, what its source publishes, what is counted?
+
+Counted are learned float32 arrays (initializers, or zeros that stand for them), and the
+multiply-accumulates of convolutions and fully connected layers, which is what the sources of the
+zoo count.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, Protocol
+from functools import partial
+from math import prod
+from types import MappingProxyType
+from typing import Any, Literal
 
 import onnx
+from onnx import TensorProto, numpy_helper
 
-from zoo_models._builder import SizeError
-from zoo_models._counts import Counts, count
+from zoo_models._builder import Builder, SizeError, Value
 
-__all__ = ["Build", "Comparison", "Origin", "Published", "ZooEntry"]
+__all__ = ["Comparison", "Counts", "Origin", "Published", "ZooEntry", "count", "network"]
 
 Origin = Literal["exact", "rounded", "derived", "recalled"]
 """Of a published number: printed in full; printed with few digits; printed nowhere, but counted
@@ -20,7 +28,7 @@ were read again (November 2026).
 """
 
 Comparison = Literal["graph", "outputs", "shapes", "text"]
-"""How a network was held against a public definition of it: operation by operation with a published
+"""How a network was compared with a public definition of it: operation by operation with a published
 file; by the same outputs for the same weights; layer by layer (windows, strides, padding, channels)
 with a published file or a listing of one; by the text, table or figure that it was built from, as
 there is nothing else."""
@@ -28,18 +36,6 @@ there is nothing else."""
 
 _ROUNDING = 0.005
 """A published figure of few digits is the same as one that is nearer than this part of it."""
-
-
-class Build(Protocol):
-    """Writes a network as ONNX. height, width: rows and columns of the image, by default the
-    published ones (a width that is not given follows the height where the published image is
-    square); weights=False leaves the values of the weights out, for shapes and counts alone. Raises
-    SizeError for an image that is too small.
-    """
-
-    def __call__(
-        self, height: int = ..., width: int | None = None, *, seed: int = 0, weights: bool = True
-    ) -> onnx.ModelProto: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +49,7 @@ class Published:
         which the source leaves out. parameters_are, macs_are: how the source gives them.
     source: where they are from. notes: what is counted otherwise, and how the derived ones were
         found.
-    compared: how the network was held against a public definition, which is the source unless
+    compared: how the network was compared with a public definition, which is the source unless
         `definition` names another.
     """
 
@@ -93,21 +89,27 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class ZooEntry:
-    """One network of the zoo.
+    """One network of the zoo; its name is that of `write`.
 
-    task: what it computes. size: rows and columns of its image unless others are asked for (by
-    default the published ones). multiple: both have to be multiples of it. pixels: the range that
-    its input values are meant to have.
+    write: takes a Builder and the input's value, and returns the output, or all outputs. task: what
+    it computes. size: rows and columns of its image unless others are asked for (by default the
+    published ones). multiple: both have to be multiples of it. pixels: the range that its input
+    values are meant to have. channels: of its image, or channels and frames of a video.
     """
 
-    name: str
-    build: Build
+    write: Callable[..., Value | tuple[Value, ...]]
     family: str
-    task: str
     published: Published
+    task: str = "classification"
     size: tuple[int, int] | None = None
     multiple: int = 1
     pixels: tuple[float, float] = (-1.0, 1.0)
+    channels: tuple[int, ...] = (3,)
+    input_name: str = "image"
+
+    @property
+    def name(self) -> str:
+        return self.write.__name__
 
     @property
     def height(self) -> int:
@@ -116,6 +118,30 @@ class ZooEntry:
     @property
     def width(self) -> int:
         return (self.size or self.published.size)[1]
+
+    def build(
+        self,
+        height: int | None = None,
+        width: int | None = None,
+        *,
+        seed: int = 0,
+        weights: bool = True,
+        **options: Any,
+    ) -> onnx.ModelProto:
+        """The network as ONNX for an image of so many rows and columns, by default `height` and
+        `width` (a width that is not given follows the height where the image is square).
+
+        weights=False leaves the values of the weights out, for shapes and counts alone. options: of
+        `write`. Raises SizeError for an image that is too small.
+        """
+        rows = self.height if height is None else height
+        columns = width or (rows if self.height == self.width else self.width)
+        builder = Builder(self.name, seed=seed, weights=weights)
+        image = builder.input(*self.channels, rows, columns, name=self.input_name)
+        outputs = self.write(builder, image, **options)
+        return builder.model(*(outputs if isinstance(outputs, tuple) else (outputs,)))
+
+    __call__ = build
 
     def works(self, height: int, width: int) -> bool:
         """Whether an image of this size goes through the network."""
@@ -180,3 +206,91 @@ def _first(works: Callable[[int], bool], known: int, step: int) -> int:
         else:
             fails = middle
     return succeeds * step
+
+
+def network(
+    family: str, published: Published, **facts: Any
+) -> Callable[[Callable[..., Value | tuple[Value, ...]]], ZooEntry]:
+    """Makes an entry of the function below it. facts: the other fields of a `ZooEntry`."""
+    return partial(ZooEntry, family=family, published=published, **facts)
+
+
+# What is counted ----------------------------------------------------------------------------------
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """parameters: learned values. statistics: running means and variances. macs:
+    multiply-accumulates.
+
+    activations: elements of all tensors that are computed, network inputs excluded. nodes:
+        operations.
+    """
+
+    parameters: int
+    statistics: int
+    macs: int
+    activations: int
+    nodes: int
+
+
+def count(model: onnx.ModelProto) -> Counts:
+    """The counts of a network that this zoo has built, with or without the values of its weights."""
+    graph = model.graph
+    weights = _weights(graph)
+    maps = {v.name: _dims(v) for v in (*graph.input, *graph.value_info, *graph.output)}
+    measured = {
+        name
+        for node in graph.node
+        if node.op_type == "BatchNormalization"
+        for name in node.input[3:5]
+    }
+    shapes = {**weights, **maps}
+    operations = [
+        node for node in graph.node if node.op_type not in ("Constant", "ConstantOfShape")
+    ]
+    return Counts(
+        parameters=sum(prod(shape) for name, shape in weights.items() if name not in measured),
+        statistics=sum(prod(shape) for name, shape in weights.items() if name in measured),
+        macs=sum(MACS[node.op_type](node, shapes) for node in operations if node.op_type in MACS),
+        activations=sum(prod(maps[name]) for node in operations for name in node.output),
+        nodes=len(operations),
+    )
+
+
+def _weights(graph: onnx.GraphProto) -> Shapes:
+    """Shapes of float32 initializers, and of the zeros in their place."""
+    found = {t.name: tuple(t.dims) for t in graph.initializer if t.data_type == TensorProto.FLOAT}
+    sizes = {t.name: t for t in graph.initializer if t.data_type == TensorProto.INT64}
+    for node in graph.node:
+        if node.op_type == "ConstantOfShape":
+            found[node.output[0]] = tuple(
+                int(n) for n in numpy_helper.to_array(sizes[node.input[0]])
+            )
+    return found
+
+
+def _dims(value: onnx.ValueInfoProto) -> tuple[int, ...]:
+    return tuple(d.dim_value for d in value.type.tensor_type.shape.dim)
+
+
+def _convolution(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """Every output element is a sum over the weights of its channel."""
+    return prod(shapes[node.output[0]]) * prod(shapes[node.input[1]][1:])
+
+
+def _transposed(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """Every input element is multiplied with the weights of its channel."""
+    return prod(shapes[node.input[0]]) * prod(shapes[node.input[1]][1:])
+
+
+def _product(node: onnx.NodeProto, shapes: Shapes) -> int:
+    """A fully connected layer uses every weight once."""
+    return prod(shapes[node.input[1]])
+
+
+MACS: Mapping[str, Callable[[onnx.NodeProto, Shapes], int]] = MappingProxyType(
+    {"Conv": _convolution, "ConvTranspose": _transposed, "Gemm": _product, "MatMul": _product}
+)

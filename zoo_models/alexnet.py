@@ -8,58 +8,69 @@ weights.
 
 from __future__ import annotations
 
-import onnx
+from zoo_models._builder import ROUNDED_UP, Builder, Value
+from zoo_models._entry import Published, network
 
-from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, ZooEntry
-
-__all__ = ["NETWORKS", "alexnet", "caffenet", "zfnet512"]
+__all__ = ["alexnet", "caffenet", "zfnet512"]
 
 
-def alexnet(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool.
-
-    Source: bvlc_alexnet of the ONNX model zoo (224x224). Published: 60,965,224 parameters (HPE's
-    Deep Learning Benchmarking Suite), 724 M multiply-accumulates at 227x227, the size Caffe crops
-    to (Sze et al. 2017, arXiv:1703.09039, section III-B, with 61 M parameters).
-    """
-    b = Builder("alexnet", seed=seed, weights=weights)
-    x = b.input(3, height, width or height)
+@network(
+    "AlexNet",
+    Published(
+        60_965_224,
+        724_000_000,
+        "Sze et al. 2017 (arXiv:1703.09039)",
+        "61 M parameters there, in full in HPE's Deep Learning Benchmarking Suite",
+        (227, 227),
+        compared="graph",
+        definition="bvlc_alexnet in the onnx package",
+    ),
+    size=(224, 224),
+)
+def alexnet(b: Builder, x: Value) -> Value:
+    """AlexNet as Caffe trains it, in one column with grouped convolutions; LRN, then pool (bvlc_alexnet)."""
     x = b.max_pool(b.lrn(b.relu(b.conv(x, 96, 11, stride=4))), 3, 2)
     x = b.max_pool(b.lrn(b.relu(b.conv(x, 256, 5, padding=2, group=2))), 3, 2)
     return _caffe_tail(b, x)
 
 
-def caffenet(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory.
-
-    Source: bvlc_reference_caffenet of the ONNX model zoo (224x224). Published: 60.965 M parameters
-    (OpenVINO's Open Model Zoo). Derived from the shapes in Caffe's file: 724,406,816
-    multiply-accumulates at 227x227; the Open Model Zoo prints 1.463 G operations there, pools and
-    normalization among them.
-    """
-    b = Builder("caffenet", seed=seed, weights=weights)
-    x = b.input(3, height, width or height)
+@network(
+    "AlexNet",
+    Published(
+        60_965_000,
+        724_406_816,
+        "Open Model Zoo (OpenVINO) caffenet",
+        "1.463 G operations there, two for a multiply-accumulate, pools and normalization among them; "
+        "counted from the shapes in Caffe's file, which are AlexNet's",
+        (227, 227),
+        parameters_are="rounded",
+        macs_are="derived",
+        definition="bvlc_reference_caffenet of Caffe",
+    ),
+    size=(224, 224),
+)
+def caffenet(b: Builder, x: Value) -> Value:
+    """CaffeNet: AlexNet with every pool in front of its LRN, which saves memory (bvlc_reference_caffenet)."""
     x = b.lrn(b.max_pool(b.relu(b.conv(x, 96, 11, stride=4)), 3, 2))
     x = b.lrn(b.max_pool(b.relu(b.conv(x, 256, 5, padding=2, group=2)), 3, 2))
     return _caffe_tail(b, x)
 
 
-def zfnet512(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """ZFNet with 512 channels in its last three convolutions.
-
-    Source: zfnet512 of the ONNX model zoo (224x224), whose page gives the file 341 MB (of 1000
-        KiB). Derived from its
-    shapes: 87,250,536 parameters and 1,481,727,008 multiply-accumulates.
-    """
-    b = Builder("zfnet512", seed=seed, weights=weights)
-    x = b.input(3, height, width or height)
+@network(
+    "AlexNet",
+    Published(
+        87_250_536,
+        1_481_727_008,
+        "zfnet512 of the ONNX model zoo",
+        "counted from the shapes in the file, which has 341 MB (of 1000 KiB)",
+        parameters_are="derived",
+        macs_are="derived",
+        compared="graph",
+        definition="zfnet512 in the onnx package",
+    ),
+)
+def zfnet512(b: Builder, x: Value) -> Value:
+    """ZFNet with 512 channels in its last three convolutions."""
     for channels, kernel in ((96, 7), (256, 5)):
         x = b.lrn(b.relu(b.conv(x, channels, kernel, stride=2)), alpha=5e-4, bias=2.0)
         x = b.max_pool(x, 3, 2)
@@ -68,70 +79,14 @@ def zfnet512(
     x = b.rows_of(b.max_pool(x, 2, 2))
     for features in (4096, 1024):
         x = b.relu(b.gemm(x, features))
-    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
+    return b.softmax(b.gemm(x, 1000), "probabilities")
 
 
-def _caffe_tail(b: Builder, x: Value) -> onnx.ModelProto:
+def _caffe_tail(b: Builder, x: Value) -> Value:
     """The last three convolutions and the fully connected layers of AlexNet."""
     for channels, group in ((384, 1), (384, 2), (256, 2)):
         x = b.relu(b.conv(x, channels, 3, padding=1, group=group))
-    x = b.rows_of(
-        b.max_pool(x, 3, 2, padding=(0, 0, 1, 1))
-    )  # Caffe rounds the number of windows up
+    x = b.rows_of(b.max_pool(x, 3, 2, ROUNDED_UP))
     for _ in range(2):
         x = b.dropout(b.relu(b.gemm(x, 4096)))
-    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
-
-
-NETWORKS = (
-    ZooEntry(
-        "alexnet",
-        alexnet,
-        "AlexNet",
-        "classification",
-        Published(
-            60_965_224,
-            724_000_000,
-            "Sze et al. 2017 (arXiv:1703.09039)",
-            "61 M parameters there, in full in HPE's Deep Learning Benchmarking Suite",
-            (227, 227),
-            compared="graph",
-            definition="bvlc_alexnet in the onnx package",
-        ),
-        size=(224, 224),
-    ),
-    ZooEntry(
-        "caffenet",
-        caffenet,
-        "AlexNet",
-        "classification",
-        Published(
-            60_965_000,
-            724_406_816,
-            "Open Model Zoo (OpenVINO) caffenet",
-            "1.463 G operations there, two for a multiply-accumulate, pools and normalization among them; "
-            "counted from the shapes in Caffe's file, which are AlexNet's",
-            (227, 227),
-            parameters_are="rounded",
-            macs_are="derived",
-            definition="bvlc_reference_caffenet of Caffe",
-        ),
-        size=(224, 224),
-    ),
-    ZooEntry(
-        "zfnet512",
-        zfnet512,
-        "AlexNet",
-        "classification",
-        Published(
-            87_250_536,
-            1_481_727_008,
-            "zfnet512 of the ONNX model zoo",
-            "counted from the shapes in the file, which has 341 MB (of 1000 KiB)",
-            parameters_are="derived",
-            macs_are="derived",
-            compared="graph",
-            definition="zfnet512 in the onnx package",
-        ),
-    ),
-)
+    return b.softmax(b.gemm(x, 1000), "probabilities")

@@ -6,31 +6,33 @@ Caffe and writes a BatchNormalization as statistics, a Mul and an Add.
 
 from __future__ import annotations
 
-import onnx
-
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Published, network
 
-__all__ = ["NETWORKS", "densenet121"]
+__all__ = ["densenet121"]
 
 GROWTH = 32
 DEPTHS = (6, 12, 24, 16)
 
 
-def densenet121(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """DenseNet-121: blocks of 6, 12, 24 and 16 layers that add 32 channels each.
-
-    Published (torchvision): 7,978,856 parameters, 2.834 G multiply-accumulates at 224x224.
-    """
-    b = Builder("densenet121", seed=seed, weights=weights)
+@network(
+    "DenseNet",
+    Published(
+        7_978_856,
+        2_834_000_000,
+        "torchvision densenet121",
+        compared="graph",
+        definition="densenet121 in the onnx package",
+    ),
+)
+def densenet121(b: Builder, x: Value) -> Value:
+    """DenseNet-121: blocks of 6, 12, 24 and 16 layers that add 32 channels each."""
 
     def preactivated(x: Value, channels: int, kernel: int) -> Value:
         x = b.relu(b.scaled_batch_normalization(x))
         return b.conv(x, channels, kernel, padding=kernel // 2, bias=False)
 
-    x = b.conv(b.input(3, height, width or height), 64, 7, stride=2, padding=3, bias=False)
+    x = b.conv(x, 64, 7, stride=2, padding=3, bias=False)
     x = b.max_pool(b.relu(b.scaled_batch_normalization(x)), 3, 2, padding=1)
     for block, depth in enumerate(DEPTHS, start=1):
         for layer in range(1, depth + 1):
@@ -41,21 +43,4 @@ def densenet121(
             with b.scope(f"transition{block}"):
                 x = b.average_pool(preactivated(x, x.channels // 2, 1), 2, 2)
     x = b.global_average_pool(b.relu(b.scaled_batch_normalization(x)))
-    return b.model(b.conv(x, 1000, 1, name="scores"))
-
-
-NETWORKS = (
-    ZooEntry(
-        "densenet121",
-        densenet121,
-        "DenseNet",
-        "classification",
-        Published(
-            7_978_856,
-            2_834_000_000,
-            "torchvision densenet121",
-            compared="graph",
-            definition="densenet121 in the onnx package",
-        ),
-    ),
-)
+    return b.conv(x, 1000, 1, name="scores")

@@ -1,19 +1,16 @@
 """GoogLeNet: four branches of convolutions side by side, joined along the channels.
 
-Source: Szegedy et al. 2014 (arXiv:1409.4842); bvlc_googlenet and inception_v1 of the ONNX model
-    zoo, the same
-network out of Caffe and Caffe2: the second does not pad its strided pools, and has smaller maps
-behind them. Neither has the auxiliary classifiers, which serve training alone.
+Source: Szegedy et al. 2014 (arXiv:1409.4842); bvlc_googlenet and inception_v1 of the ONNX model zoo,
+the same network out of Caffe and Caffe2: the second does not pad its strided pools, and has smaller
+maps behind them. Neither has the auxiliary classifiers, which serve training alone.
 """
 
 from __future__ import annotations
 
-import onnx
+from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
+from zoo_models._entry import Published, network
 
-from zoo_models._builder import Builder, Padding, Value
-from zoo_models._entry import Published, ZooEntry
-
-__all__ = ["NETWORKS", "googlenet", "inception_v1"]
+__all__ = ["googlenet", "inception_v1"]
 
 MODULES = {
     "3a": (64, (96, 128), (16, 32), 32),
@@ -33,33 +30,43 @@ of the paper).
 POOL_BEFORE = ("4a", "5a")
 
 
-def googlenet(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """GoogLeNet as Caffe trains it (bvlc_googlenet): strided pools round their size up.
-
-    Published: 6,998,552 parameters (HPE's Deep Learning Benchmarking Suite), 1.58 G
-    multiply-accumulates at 224x224 (K. Abdelouahab, CNN-Workload, counted from this very network);
-    the paper's text says 1.5 billion.
-    """
-    b = Builder("googlenet", seed=seed, weights=weights)
-    x = _features(b, b.input(3, height, width or height), (0, 0, 1, 1))
+@network(
+    "GoogLeNet",
+    Published(
+        6_998_552,
+        1_580_000_000,
+        "CNN-Workload (K. Abdelouahab)",
+        "parameters in full in HPE's Deep Learning Benchmarking Suite; Szegedy et al. 2014 (arXiv:1409.4842) say "
+        "1.5 billion multiply-adds",
+        definition="bvlc_googlenet of Caffe",
+    ),
+)
+def googlenet(b: Builder, x: Value) -> Value:
+    """GoogLeNet as Caffe trains it (bvlc_googlenet): strided pools round their size up."""
+    x = _features(b, x, ROUNDED_UP)
     return _classify(b, b.average_whole(x))
 
 
-def inception_v1(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "GoogLeNet",
+    Published(
+        6_998_552,
+        1_430_000_000,
+        "Sze et al. 2017 (arXiv:1703.09039), GoogLeNet v1",
+        "its table II was not at hand again; parameters counted from the shapes in the file of the ONNX model zoo",
+        parameters_are="derived",
+        macs_are="recalled",
+        compared="graph",
+        definition="inception_v1 in the onnx package",
+    ),
+)
+def inception_v1(b: Builder, x: Value) -> Value:
     """GoogLeNet as Caffe2's inception_v1: strided pools are not padded, so that maps of 27, 13 and
     6 rows follow.
-
-    Derived from the shapes in that file: 6,998,552 parameters. Recalled, not read again: 1.43 G
-    multiply-accumulates at 224x224 for GoogLeNet v1 (Sze et al. 2017, arXiv:1703.09039, table II).
     """
-    b = Builder("inception_v1", seed=seed, weights=weights)
-    x = _features(b, b.input(3, height, width or height), 0)
+    x = _features(b, x, 0)
     rows, columns = x.shape[2:]
-    return _classify(b, b.average_pool(x, (rows + 1, columns + 1), padding=(0, 0, 1, 1)))
+    return _classify(b, b.average_pool(x, (rows + 1, columns + 1), padding=ROUNDED_UP))
 
 
 def _features(b: Builder, x: Value, padding: Padding) -> Value:
@@ -93,40 +100,6 @@ def _module(
     return b.concat([one, three, five, pool])
 
 
-def _classify(b: Builder, x: Value) -> onnx.ModelProto:
+def _classify(b: Builder, x: Value) -> Value:
     x = b.gemm(b.rows_of(b.dropout(x, 0.4)), 1000)
-    return b.model(b.softmax(x, "probabilities"))
-
-
-NETWORKS = (
-    ZooEntry(
-        "googlenet",
-        googlenet,
-        "GoogLeNet",
-        "classification",
-        Published(
-            6_998_552,
-            1_580_000_000,
-            "CNN-Workload (K. Abdelouahab)",
-            "parameters in full in HPE's Deep Learning Benchmarking Suite; Szegedy et al. 2014 (arXiv:1409.4842) say "
-            "1.5 billion multiply-adds",
-            definition="bvlc_googlenet of Caffe",
-        ),
-    ),
-    ZooEntry(
-        "inception_v1",
-        inception_v1,
-        "GoogLeNet",
-        "classification",
-        Published(
-            6_998_552,
-            1_430_000_000,
-            "Sze et al. 2017 (arXiv:1703.09039), GoogLeNet v1",
-            "its table II was not at hand again; parameters counted from the shapes in the file of the ONNX model zoo",
-            parameters_are="derived",
-            macs_are="recalled",
-            compared="graph",
-            definition="inception_v1 in the onnx package",
-        ),
-    ),
-)
+    return b.softmax(x, "probabilities")

@@ -10,19 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-import onnx
+from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
+from zoo_models._entry import Published, network
 
-from zoo_models._builder import Builder, Padding, Value
-from zoo_models._entry import Published, ZooEntry
-
-__all__ = ["NETWORKS", "inception_v2", "inception_v3"]
+__all__ = ["inception_v2", "inception_v3"]
 
 # --- v2 -----------------------------------------------------------------------------------------
 
 Pool = Callable[..., Value]
-
-ROUND_UP: Padding = (0, 0, 1, 1)
-"""Caffe rounds the number of windows up."""
 
 V2_MODULES: dict[str, tuple[int, tuple[int, int], tuple[int, int], int]] = {
     "3a": (64, (64, 64), (64, 96), 32),
@@ -43,26 +38,34 @@ V2_MAX_POOL = ("5b",)
 """Modules whose pool takes the maximum; the others take the mean."""
 
 
-def inception_v2(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "Inception",
+    Published(
+        11_194_984,
+        2_018_851_840,
+        "inception_v2 of the ONNX model zoo",
+        "counted from the shapes in the file; Hu et al. 2017 (arXiv:1709.01507) print 2.03 G for their BN-Inception",
+        parameters_are="derived",
+        macs_are="derived",
+        compared="graph",
+        definition="inception_v2 in the onnx package",
+    ),
+    multiple=32,
+)
+def inception_v2(b: Builder, x: Value) -> Value:
     """Inception v2, also known as BN-Inception.
 
-    Derived from the shapes in the file: 11,194,984 parameters, 2,018,851,840 multiply-accumulates
-        at 224x224. Rows
-    and columns have to be multiples of 32: halves of odd maps differ between a convolution and a
-        pool beside it.
+    Rows and columns have to be multiples of 32: halves of odd maps differ between a convolution and
+    a pool that reads the same map.
     """
-    b = Builder("inception_v2", seed=seed, weights=weights)
-    x = _v2_conv(b, b.input(3, height, width or height), 64, 7, stride=2)
-    x = b.max_pool(x, 3, 2, ROUND_UP)
+    x = _v2_conv(b, x, 64, 7, stride=2)
+    x = b.max_pool(x, 3, 2, ROUNDED_UP)
     x = _v2_conv(b, _v2_conv(b, x, 64, 1), 192, 3)
-    x = b.max_pool(x, 3, 2, ROUND_UP)
+    x = b.max_pool(x, 3, 2, ROUNDED_UP)
     for name, channels in V2_MODULES.items():
         with b.scope(f"inception_{name}"):
             x = _v2_module(b, x, *channels, b.max_pool if name in V2_MAX_POOL else b.average_pool)
-    x = b.rows_of(b.average_whole(x))
-    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
+    return b.softmax(b.gemm(b.rows_of(b.average_whole(x)), 1000), "probabilities")
 
 
 def _v2_conv(b: Builder, x: Value, channels: int, kernel: int, stride: int = 1) -> Value:
@@ -85,7 +88,7 @@ def _v2_module(
     branches.append(conv(conv(x, triple[0], 1), triple[1], 3, stride))
     branches.append(conv(conv(conv(x, double[0], 1), double[1], 3), double[1], 3, stride))
     branches.append(
-        conv(pool(x, 3, padding=1), pooled, 1) if pooled else b.max_pool(x, 3, 2, ROUND_UP)
+        conv(pool(x, 3, padding=1), pooled, 1) if pooled else b.max_pool(x, 3, 2, ROUNDED_UP)
     )
     return b.concat(branches)
 
@@ -93,19 +96,23 @@ def _v2_module(
 # --- v3 -----------------------------------------------------------------------------------------
 
 
-def inception_v3(
-    height: int = 299, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "Inception",
+    Published(
+        23_834_568,
+        5_713_000_000,
+        "torchvision inception_v3",
+        "27,161,264 parameters there, less the 3,326,696 of the auxiliary classifier",
+        (299, 299),
+        parameters_are="derived",
+    ),
+)
+def inception_v3(b: Builder, x: Value) -> Value:
     """Inception v3 without its auxiliary classifier, as torchvision evaluates it; average pools
     count their padding.
-
-    Published (torchvision): 27,161,264 parameters, of which 3,326,696 are in the auxiliary
-    classifier, so that
-    23,834,568 are left; 5.713 G multiply-accumulates at 299x299.
     """
-    b = Builder("inception_v3", seed=seed, weights=weights)
     conv = partial(_v3_conv, b)
-    x = conv(b.input(3, height, width or height), 32, 3, stride=2)
+    x = conv(x, 32, 3, stride=2)
     x = b.max_pool(conv(conv(x, 32, 3), 64, 3, padding=1), 3, 2)
     x = b.max_pool(conv(conv(x, 80, 1), 192, 3), 3, 2)
     for number, pooled in enumerate((32, 64, 64), start=1):
@@ -122,7 +129,7 @@ def inception_v3(
         with b.scope(f"mixed7_{number}"):
             x = _v3_wide(b, x)
     x = b.flatten(b.dropout(b.global_average_pool(x)))
-    return b.model(b.gemm(x, 1000, name="scores"))
+    return b.gemm(x, 1000, name="scores")
 
 
 def _v3_conv(
@@ -193,38 +200,3 @@ def _v3_wide(b: Builder, x: Value) -> Value:
     three = both(conv(x, 384, 1))
     double = both(conv(conv(x, 448, 1), 384, 3, padding=1))
     return b.concat([conv(x, 320, 1), three, double, _v3_pooled(b, x, 192)])
-
-
-NETWORKS = (
-    ZooEntry(
-        "inception_v2",
-        inception_v2,
-        "Inception",
-        "classification",
-        Published(
-            11_194_984,
-            2_018_851_840,
-            "inception_v2 of the ONNX model zoo",
-            "counted from the shapes in the file; Hu et al. 2017 (arXiv:1709.01507) print 2.03 G for their BN-Inception",
-            parameters_are="derived",
-            macs_are="derived",
-            compared="graph",
-            definition="inception_v2 in the onnx package",
-        ),
-        multiple=32,
-    ),
-    ZooEntry(
-        "inception_v3",
-        inception_v3,
-        "Inception",
-        "classification",
-        Published(
-            23_834_568,
-            5_713_000_000,
-            "torchvision inception_v3",
-            "27,161,264 parameters there, less the 3,326,696 of the auxiliary classifier",
-            (299, 299),
-            parameters_are="derived",
-        ),
-    ),
-)

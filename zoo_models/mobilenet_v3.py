@@ -8,15 +8,13 @@ ssdlite320_mobilenet_v3_large (detection).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-import onnx
+from dataclasses import dataclass, replace
+from functools import partial
 
 from zoo_models._builder import Activation, Builder, Value
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Published, network
 
 __all__ = [
-    "NETWORKS",
     "lraspp_mobilenet_v3",
     "mobilenet_v3_large",
     "mobilenet_v3_small",
@@ -75,123 +73,94 @@ LAST_STAGE = 12
 """Index in LARGE of the first block of the last stage."""
 
 
-def mobilenet_v3_small(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """MobileNet v3 small.
-
-    Published (torchvision): 2,542,856 parameters, 0.057 G multiply-accumulates at 224x224;
-    56,510,400 when counted from its shapes.
-    """
-    return _classifier("mobilenet_v3_small", SMALL, 1024, height, width, seed, weights)
-
-
-def mobilenet_v3_large(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """MobileNet v3 large.
-
-    Published (torchvision): 5,483,032 parameters, 0.217 G multiply-accumulates at 224x224.
-    """
-    return _classifier("mobilenet_v3_large", LARGE, 1280, height, width, seed, weights)
+@network(
+    "MobileNet",
+    Published(
+        2_542_856,
+        56_510_400,
+        "torchvision mobilenet_v3_small",
+        "it prints 0.057 G, which rounds by more than 0.5 %",
+        macs_are="derived",
+    ),
+)
+def mobilenet_v3_small(b: Builder, x: Value) -> Value:
+    """MobileNet v3 small."""
+    return _classifier(b, x, SMALL, 1024)
 
 
-def lraspp_mobilenet_v3(
-    height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """LR-ASPP on MobileNet v3 large with a dilated last stage: 21 classes for every pixel.
+@network("MobileNet", Published(5_483_032, 217_000_000, "torchvision mobilenet_v3_large"))
+def mobilenet_v3_large(b: Builder, x: Value) -> Value:
+    """MobileNet v3 large."""
+    return _classifier(b, x, LARGE, 1280)
 
-    Published (torchvision lraspp_mobilenet_v3_large): 3,221,538 parameters; 2.086 G
-    multiply-accumulates at 520x520.
-    """
-    b = Builder("lraspp_mobilenet_v3", seed=seed, weights=weights)
-    image = b.input(3, height, width or height)
-    x = _stem(b, image)
-    low = x
+
+@network(
+    "MobileNet",
+    Published(3_221_538, 2_086_000_000, "torchvision lraspp_mobilenet_v3_large", size=(520, 520)),
+    task="segmentation",
+)
+def lraspp_mobilenet_v3(b: Builder, x: Value) -> Value:
+    """LR-ASPP on MobileNet v3 large with a dilated last stage: 21 classes for every pixel."""
+    height, width = x.height, x.width
+    x = low = _stem(b, x)
     for number, block in enumerate(LARGE):
         with b.scope(f"block{number + 1}"):
             x = _block(b, x, block, dilation=2 if number >= LAST_STAGE else 1)
-        if number == 3:
-            low = x
+        low = x if number == 3 else low
     x = b.conv_bn(x, 960, 1, epsilon=EPSILON, activation=b.hard_swish)
     with b.scope("head"):
         high = b.conv_bn(x, 128, 1, activation=b.relu)
         high = b.gate(high, b.sigmoid(b.conv(b.global_average_pool(x), 128, 1, bias=False)))
         high = b.interpolate(high, low.height, low.width)
         scores = b.add(b.conv(low, 21, 1), b.conv(high, 21, 1))
-    return b.model(b.interpolate(scores, image.height, image.width, "scores"))
+    return b.interpolate(scores, height, width, "scores")
 
 
-def ssdlite_mobilenet_v3(
-    height: int = 320, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "MobileNet",
+    Published(3_440_060, 583_000_000, "torchvision ssdlite320_mobilenet_v3_large", size=(320, 320)),
+    task="detection",
+)
+def ssdlite_mobilenet_v3(b: Builder, x: Value) -> tuple[Value, ...]:
     """SSDlite on MobileNet v3 large: boxes and 91 classes for six anchors at every place of six
-    maps.
-
-    The outputs are the maps in front of the decoding of boxes. Published (torchvision
-    ssdlite320_mobilenet_v3_large): 3,440,060 parameters; 0.583 G multiply-accumulates at 320x320.
+    maps. The outputs are the maps in front of the decoding of boxes.
     """
-    b = Builder("ssdlite_mobilenet_v3", seed=seed, weights=weights)
-    x = _stem(b, b.input(3, height, width or height))
+    conv = partial(b.conv_bn, epsilon=EPSILON, activation=b.relu6)
+    swish = partial(conv, activation=b.hard_swish)
+    x = _stem(b, x)
     maps = []
     for number, block in enumerate(LARGE):
         narrow = _narrowed(block) if number >= LAST_STAGE else block
         with b.scope(f"block{number + 1}"):
             if number == LAST_STAGE:
-                x = b.conv_bn(x, narrow.inner, 1, epsilon=EPSILON, activation=b.hard_swish)
+                x = swish(x, narrow.inner, 1)
                 maps.append(x)
                 x = _after_expansion(b, x, narrow)
             else:
                 x = _block(b, x, narrow)
-    maps.append(b.conv_bn(x, 480, 1, epsilon=EPSILON, activation=b.hard_swish))
+    maps.append(swish(x, 480, 1))
     for number, channels in enumerate((512, 256, 256, 128), start=1):
         with b.scope(f"extra{number}"):
-            y = b.conv_bn(maps[-1], channels // 2, 1, epsilon=EPSILON, activation=b.relu6)
-            y = b.conv_bn(
-                y,
-                y.channels,
-                3,
-                stride=2,
-                padding=1,
-                group=y.channels,
-                epsilon=EPSILON,
-                activation=b.relu6,
-            )
-            maps.append(b.conv_bn(y, channels, 1, epsilon=EPSILON, activation=b.relu6))
+            inner = channels // 2
+            y = conv(conv(maps[-1], inner, 1), inner, 3, stride=2, padding=1, group=inner)
+            maps.append(conv(y, channels, 1))
     outputs = []
     for level, source in enumerate(maps, start=1):
         with b.scope(f"head{level}"):
             for kind, channels in (("classes", 6 * 91), ("boxes", 6 * 4)):
-                y = b.conv_bn(
-                    source,
-                    source.channels,
-                    3,
-                    padding=1,
-                    group=source.channels,
-                    epsilon=EPSILON,
-                    activation=b.relu6,
-                )
+                y = conv(source, source.channels, 3, padding=1, group=source.channels)
                 outputs.append(b.conv(y, channels, 1, name=kind))
-    return b.model(*outputs)
+    return tuple(outputs)
 
 
-def _classifier(
-    name: str,
-    blocks: tuple[Block, ...],
-    features: int,
-    height: int,
-    width: int | None,
-    seed: int,
-    weights: bool,
-) -> onnx.ModelProto:
-    b = Builder(name, seed=seed, weights=weights)
-    x = _stem(b, b.input(3, height, width or height))
+def _classifier(b: Builder, x: Value, blocks: tuple[Block, ...], features: int) -> Value:
+    x = _stem(b, x)
     for number, block in enumerate(blocks, start=1):
         with b.scope(f"block{number}"):
             x = _block(b, x, block)
     x = b.conv_bn(x, 6 * x.channels, 1, epsilon=EPSILON, activation=b.hard_swish)
     x = b.hard_swish(b.gemm(b.flatten(b.global_average_pool(x)), features))
-    return b.model(b.gemm(b.dropout(x, 0.2), 1000, name="scores"))
+    return b.gemm(b.dropout(x, 0.2), 1000, name="scores")
 
 
 def _stem(b: Builder, image: Value) -> Value:
@@ -199,11 +168,9 @@ def _stem(b: Builder, image: Value) -> Value:
 
 
 def _block(b: Builder, x: Value, block: Block, dilation: int = 1) -> Value:
-    y = (
-        b.conv_bn(x, block.inner, 1, epsilon=EPSILON, activation=_activation(b, block))
-        if block.inner != x.channels
-        else x
-    )
+    y = x
+    if block.inner != x.channels:
+        y = b.conv_bn(x, block.inner, 1, epsilon=EPSILON, activation=_activation(b, block))
     y = _after_expansion(b, y, block, dilation)
     return b.add(y, x) if block.stride == 1 and x.channels == block.channels else y
 
@@ -224,8 +191,7 @@ def _after_expansion(b: Builder, y: Value, block: Block, dilation: int = 1) -> V
         activation=_activation(b, block),
     )
     if block.gated:
-        g = b.relu(b.conv(b.global_average_pool(y), round_channels(block.inner / 4), 1))
-        y = b.gate(y, b.hard_sigmoid(b.conv(g, block.inner, 1)))
+        y = b.excited(y, round_channels(block.inner / 4), b.relu, b.hard_sigmoid)
     return b.conv_bn(y, block.channels, 1, epsilon=EPSILON)
 
 
@@ -236,7 +202,7 @@ def _activation(b: Builder, block: Block) -> Activation:
 def _narrowed(block: Block) -> Block:
     """The block with the half of its channels, as detectors use the last stage."""
     inner = block.inner if block.stride == 2 else block.inner // 2
-    return Block(block.kernel, inner, block.channels // 2, block.gated, block.swish, block.stride)
+    return replace(block, inner=inner, channels=block.channels // 2)
 
 
 def round_channels(channels: float, divisor: int = 8) -> int:
@@ -247,45 +213,3 @@ def round_channels(channels: float, divisor: int = 8) -> int:
     """
     rounded = max(divisor, int(channels + divisor / 2) // divisor * divisor)
     return rounded + divisor if rounded < 0.9 * channels else rounded
-
-
-NETWORKS = (
-    ZooEntry(
-        "mobilenet_v3_small",
-        mobilenet_v3_small,
-        "MobileNet",
-        "classification",
-        Published(
-            2_542_856,
-            56_510_400,
-            "torchvision mobilenet_v3_small",
-            "it prints 0.057 G, which rounds by more than 0.5 %",
-            macs_are="derived",
-        ),
-    ),
-    ZooEntry(
-        "mobilenet_v3_large",
-        mobilenet_v3_large,
-        "MobileNet",
-        "classification",
-        Published(5_483_032, 217_000_000, "torchvision mobilenet_v3_large"),
-    ),
-    ZooEntry(
-        "lraspp_mobilenet_v3",
-        lraspp_mobilenet_v3,
-        "MobileNet",
-        "segmentation",
-        Published(
-            3_221_538, 2_086_000_000, "torchvision lraspp_mobilenet_v3_large", size=(520, 520)
-        ),
-    ),
-    ZooEntry(
-        "ssdlite_mobilenet_v3",
-        ssdlite_mobilenet_v3,
-        "MobileNet",
-        "detection",
-        Published(
-            3_440_060, 583_000_000, "torchvision ssdlite320_mobilenet_v3_large", size=(320, 320)
-        ),
-    ),
-)

@@ -8,32 +8,36 @@ fcn-resnet50 of the ONNX model zoo.
 
 from __future__ import annotations
 
-import onnx
-
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Published, network
 from zoo_models.resnet import bottleneck_stages, stem
 
-__all__ = ["NETWORKS", "fcn_resnet50", "unet"]
+__all__ = ["fcn_resnet50", "unet"]
 
 
-def unet(
-    height: int = 256, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """U-Net with 32 channels at full size, for one class; padded, with BatchNormalization.
-
-    Derived from the shapes of Buda et al.'s model: 7,763,041 parameters, 12,071,206,912
-    multiply-accumulates at
-    256x256.
-    """
-    b = Builder("unet", seed=seed, weights=weights)
+@network(
+    "U-Net",
+    Published(
+        7_763_041,
+        12_071_206_912,
+        "Buda et al. 2019 (arXiv:1906.03720), brain-segmentation-pytorch",
+        "counted from its shapes; every input of a transposed convolution meets its whole kernel",
+        (256, 256),
+        parameters_are="derived",
+        macs_are="derived",
+        definition="unet.py of brain-segmentation-pytorch",
+    ),
+    task="segmentation",
+    multiple=16,
+)
+def unet(b: Builder, x: Value) -> Value:
+    """U-Net with 32 channels at full size, for one class; padded, with BatchNormalization."""
 
     def two(x: Value, channels: int) -> Value:
         for _ in range(2):
             x = b.conv_bn(x, channels, 3, padding=1, activation=b.relu)
         return x
 
-    x = b.input(3, height, width or height)
     kept = []
     for level, channels in enumerate((32, 64, 128, 256), start=1):
         with b.scope(f"down{level}"):
@@ -43,59 +47,25 @@ def unet(
         x = two(x, 512)
     for level, across in reversed(list(enumerate(kept, start=1))):
         with b.scope(f"up{level}"):
-            x = two(
-                b.concat([b.conv_transpose(x, across.channels, 2, stride=2), across]),
-                across.channels,
-            )
-    return b.model(b.sigmoid(b.conv(x, 1, 1), "mask"))
+            up = b.conv_transpose(x, across.channels, 2, stride=2)
+            x = two(b.concat([up, across]), across.channels)
+    return b.sigmoid(b.conv(x, 1, 1), "mask")
 
 
-def fcn_resnet50(
-    height: int = 520, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """FCN on ResNet-50 with dilated last stages, 21 classes for every pixel; outputs of both heads.
-
-    Published (torchvision): 35,322,218 parameters, 152.717 G multiply-accumulates at 520x520.
-    """
-    b = Builder("fcn_resnet50", seed=seed, weights=weights)
-    image = b.input(3, height, width or height)
-    *_, third, fourth = bottleneck_stages(
-        b, stem(b, image), (3, 4, 6, 3), dilated=(False, False, True, True)
-    )
+@network(
+    "FCN",
+    Published(35_322_218, 152_717_000_000, "torchvision fcn_resnet50", "both heads", (520, 520)),
+    task="segmentation",
+)
+def fcn_resnet50(b: Builder, x: Value) -> tuple[Value, ...]:
+    """FCN on ResNet-50 with dilated last stages, 21 classes for every pixel; outputs of both heads."""
+    height, width = x.height, x.width
+    dilated = (False, False, True, True)
+    *_, third, fourth = bottleneck_stages(b, stem(b, x), (3, 4, 6, 3), dilated=dilated)
     outputs = []
     for name, x in (("scores", fourth), ("auxiliary", third)):
         with b.scope(f"{name}_head"):
             x = b.conv_bn(x, x.channels // 4, 3, padding=1, activation=b.relu)
             x = b.conv(b.dropout(x, 0.1), 21, 1)
-        outputs.append(b.interpolate(x, image.height, image.width, name))
-    return b.model(*outputs)
-
-
-NETWORKS = (
-    ZooEntry(
-        "unet",
-        unet,
-        "U-Net",
-        "segmentation",
-        Published(
-            7_763_041,
-            12_071_206_912,
-            "Buda et al. 2019 (arXiv:1906.03720), brain-segmentation-pytorch",
-            "counted from its shapes; every input of a transposed convolution meets its whole kernel",
-            (256, 256),
-            parameters_are="derived",
-            macs_are="derived",
-            definition="unet.py of brain-segmentation-pytorch",
-        ),
-        multiple=16,
-    ),
-    ZooEntry(
-        "fcn_resnet50",
-        fcn_resnet50,
-        "FCN",
-        "segmentation",
-        Published(
-            35_322_218, 152_717_000_000, "torchvision fcn_resnet50", "both heads", (520, 520)
-        ),
-    ),
-)
+        outputs.append(b.interpolate(x, height, width, name))
+    return tuple(outputs)

@@ -6,12 +6,10 @@ al. 2018 (arXiv:1807.11164) and torchvision for v2.
 
 from __future__ import annotations
 
-import onnx
-
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Published, network
 
-__all__ = ["NETWORKS", "shufflenet_v1", "shufflenet_v1_g4", "shufflenet_v2"]
+__all__ = ["shufflenet_v1", "shufflenet_v1_g4", "shufflenet_v2"]
 
 REPEATS = (4, 8, 4)
 """Blocks of the three stages, of both versions."""
@@ -20,50 +18,60 @@ GROUPS = 4
 """Of version 1; the paper calls it g = 4."""
 
 
-def shufflenet_v1(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "ShuffleNet",
+    Published(
+        1_393_320,
+        124_664_528,
+        "shufflenet of the ONNX model zoo",
+        "counted from the shapes in the file",
+        parameters_are="derived",
+        macs_are="derived",
+        compared="graph",
+        definition="shufflenet in the onnx package",
+    ),
+)
+def shufflenet_v1(b: Builder, x: Value) -> Value:
     """ShuffleNet v1 as the ONNX model zoo has it: 4 groups, 136 to 544 channels, no narrower inside
-    a block.
-
-    Derived from the shapes in that file: 1,393,320 parameters and 124,664,528 multiply-accumulates
-    at 224x224; the paper has no network of these widths.
+    a block. The paper has no network of these widths.
     """
-    b = Builder("shufflenet_v1", seed=seed, weights=weights)
-    x = b.conv(b.input(3, height, width or height), 24, 3, stride=2, padding=1)
+    x = b.conv(x, 24, 3, stride=2, padding=1)
     x = b.max_pool(b.relu(b.batch_normalization(x)), 3, 2, padding=1)
     x = _v1_stages(b, x, 136, narrowing=1, first_group=GROUPS)
-    x = b.rows_of(b.average_whole(x))
-    return b.model(b.softmax(b.gemm(x, 1000), "probabilities"))
+    return b.softmax(b.gemm(b.rows_of(b.average_whole(x)), 1000), "probabilities")
 
 
-def shufflenet_v1_g4(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "ShuffleNet",
+    Published(
+        1_968_344,
+        133_000_000,
+        "Zhang et al. 2017 (arXiv:1707.01083), table 1",
+        "the fully connected layer is not counted there, which holds for 1, 2, 3, 4 and 8 groups; "
+        "no parameters are printed there, but in O. Sémery's imgclsmob",
+        uncounted_macs=1_088_000,
+        definition="pytorchcv 0.0.74 shufflenet_g4_w1, whose pools count padded zeros unless told not to",
+    ),
+)
+def shufflenet_v1_g4(b: Builder, x: Value) -> Value:
     """ShuffleNet v1 1x with 4 groups, as the paper has it: 272 to 1088 channels, a quarter of them
     inside a block.
 
-    Published (paper, table 1): 133 M multiply-accumulates at 224x224, without those of the fully
-    connected layer;
-    1,968,344 parameters (O. Sémery, imgclsmob). The paper does not say whether the zeros around a
-    map count in the mean of its pools; here they do not.
+    The paper does not say whether the zeros around a map count in the mean of its pools; here they
+    do not.
     """
-    b = Builder("shufflenet_v1_g4", seed=seed, weights=weights)
-    x = b.input(3, height, width or height)
     x = b.max_pool(b.conv_bn(x, 24, 3, stride=2, padding=1, activation=b.relu), 3, 2, padding=1)
     x = _v1_stages(b, x, 272, narrowing=4, first_group=1)
-    return b.model(b.gemm(b.flatten(b.global_average_pool(x)), 1000, name="scores"))
+    return b.gemm(b.flatten(b.global_average_pool(x)), 1000, name="scores")
 
 
 def _v1_stages(b: Builder, x: Value, channels: int, *, narrowing: int, first_group: int) -> Value:
     """channels: of the first stage, doubled in the others. first_group: groups of the very first
     1x1 convolution.
     """
-    for stage, repeats in enumerate(REPEATS):
-        for block in range(repeats):
-            group = first_group if stage == block == 0 else GROUPS
-            with b.scope(f"stage{stage + 2}/block{block + 1}"):
-                x = _v1_block(b, x, channels << stage, block == 0, narrowing, group)
+    for stage, block in b.blocks(REPEATS, first=2):
+        group = first_group if stage == block == 0 else GROUPS
+        x = _v1_block(b, x, channels << stage, block == 0, narrowing, group)
     return x
 
 
@@ -84,31 +92,22 @@ def _v1_block(
 # --- v2 -----------------------------------------------------------------------------------------
 
 
-def shufflenet_v2(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """ShuffleNet v2 1x: half of the channels pass a block untouched, then all are shuffled.
-
-    Published (torchvision shufflenet_v2_x1_0): 2,278,604 parameters, 0.145 G multiply-accumulates
-    at 224x224.
-    """
-    b = Builder("shufflenet_v2", seed=seed, weights=weights)
-    x = b.input(3, height, width or height)
+@network("ShuffleNet", Published(2_278_604, 145_000_000, "torchvision shufflenet_v2_x1_0"))
+def shufflenet_v2(b: Builder, x: Value) -> Value:
+    """ShuffleNet v2 1x: half of the channels pass a block untouched, then all are shuffled."""
     x = b.max_pool(b.conv_bn(x, 24, 3, stride=2, padding=1, activation=b.relu), 3, 2, padding=1)
-    for stage, (channels, repeats) in enumerate(
-        zip((116, 232, 464), REPEATS, strict=True), start=2
-    ):
-        for block in range(repeats):
-            with b.scope(f"stage{stage}/block{block + 1}"):
-                x = _v2_block(b, x, channels // 2, halves=block == 0)
+    for stage, block in b.blocks(REPEATS, first=2):
+        x = _v2_block(b, x, 58 << stage, halves=block == 0)
     x = b.conv_bn(x, 1024, 1, activation=b.relu)
-    return b.model(b.gemm(b.flatten(b.global_average_pool(x)), 1000, name="scores"))
+    return b.gemm(b.flatten(b.global_average_pool(x)), 1000, name="scores")
 
 
 def _v2_block(b: Builder, x: Value, channels: int, *, halves: bool) -> Value:
     """channels: of each of the two branches."""
     if halves:
-        passed = b.batch_normalization(b.depthwise(x, 3, stride=2, padding=1, bias=False))
+        passed = b.batch_normalization(
+            b.conv(x, x.channels, 3, stride=2, padding=1, group=x.channels, bias=False)
+        )
         passed = b.conv_bn(passed, channels, 1, activation=b.relu)
         y, stride = x, 2
     else:
@@ -118,45 +117,3 @@ def _v2_block(b: Builder, x: Value, channels: int, *, halves: bool) -> Value:
     y = b.conv_bn(y, channels, 3, stride=stride, padding=1, group=channels)
     y = b.conv_bn(y, channels, 1, activation=b.relu)
     return b.shuffle(b.concat([passed, y]), 2)
-
-
-NETWORKS = (
-    ZooEntry(
-        "shufflenet_v1",
-        shufflenet_v1,
-        "ShuffleNet",
-        "classification",
-        Published(
-            1_393_320,
-            124_664_528,
-            "shufflenet of the ONNX model zoo",
-            "counted from the shapes in the file",
-            parameters_are="derived",
-            macs_are="derived",
-            compared="graph",
-            definition="shufflenet in the onnx package",
-        ),
-    ),
-    ZooEntry(
-        "shufflenet_v1_g4",
-        shufflenet_v1_g4,
-        "ShuffleNet",
-        "classification",
-        Published(
-            1_968_344,
-            133_000_000,
-            "Zhang et al. 2017 (arXiv:1707.01083), table 1",
-            "the fully connected layer is not counted there, which holds for 1, 2, 3, 4 and 8 groups; "
-            "no parameters are printed there, but in O. Sémery's imgclsmob",
-            uncounted_macs=1_088_000,
-            definition="pytorchcv 0.0.74 shufflenet_g4_w1, whose pools count padded zeros unless told not to",
-        ),
-    ),
-    ZooEntry(
-        "shufflenet_v2",
-        shufflenet_v2,
-        "ShuffleNet",
-        "classification",
-        Published(2_278_604, 145_000_000, "torchvision shufflenet_v2_x1_0"),
-    ),
-)

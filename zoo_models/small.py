@@ -7,76 +7,109 @@ super-resolution-10 of the ONNX model zoo.
 
 from __future__ import annotations
 
-import onnx
+from zoo_models._builder import Builder, Value
+from zoo_models._entry import Published, network
 
-from zoo_models._builder import Builder
-from zoo_models._entry import Published, ZooEntry
-
-__all__ = ["NETWORKS", "cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
+__all__ = ["cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
 
 
-def cnn5(
-    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "CSDF paper",
+    Published(
+        1_552,
+        300_832,
+        "Minakova and Stefanov, figure 1",
+        "counted from the shapes in the figure",
+        (32, 32),
+        parameters_are="derived",
+        macs_are="derived",
+        compared="text",
+    ),
+    task="example",
+    channels=(1,),
+)
+def cnn5(b: Builder, x: Value) -> Value:
     """The five layers of figure 1: n1 the image, n2 a 17x17 convolution, n3 a 5x5 one with stride 3
     behind a crop of one row and column at every edge, n4 fully connected, n5 the output; no biases.
-
-    Derived from the shapes in the figure: 1,552 parameters, 300,832 multiply-accumulates at 32x32.
     """
-    b = Builder("cnn5", seed=seed, weights=weights)
-    x = b.conv(b.input(1, height, width or height), 4, 17, bias=False, name="n2")
+    x = b.conv(x, 4, 17, bias=False, name="n2")
     x = b.conv(b.pad(x, -1, "crop3"), 3, 5, stride=3, bias=False, name="n3")
-    return b.model(b.gemm(b.flatten(x, "flatten4"), 2, bias=False, name="n4"))
+    return b.gemm(b.flatten(x, "flatten4"), 2, bias=False, name="n4")
 
 
-def lenet5(
-    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "LeNet",
+    Published(
+        61_706,
+        416_520,
+        "LeCun et al. 1998",
+        "counted from the shapes; about 60,000 parameters and 341,000 multiply-accumulates there (Sze et al. 2017), "
+        "as not every map reads all others",
+        (32, 32),
+        parameters_are="derived",
+        macs_are="derived",
+        compared="text",
+    ),
+    channels=(1,),
+)
+def lenet5(b: Builder, x: Value) -> Value:
     """LeNet-5 as it is taught today: every map of the second convolution reads all six, average
     pools, tanh.
-
-    Derived: 61,706 parameters, 416,520 multiply-accumulates at 32x32; the network of 1998 has about
-    60,000 and 341,000 (Sze et al. 2017, arXiv:1703.09039).
     """
-    b = Builder("lenet5", seed=seed, weights=weights)
-    x = b.input(1, height, width or height)
     for channels in (6, 16):
         x = b.average_pool(b.tanh(b.conv(x, channels, 5)), 2, 2)
     x = b.flatten(x)
     for features in (120, 84):
         x = b.tanh(b.gemm(x, features))
-    return b.model(b.gemm(x, 10, name="scores"))
+    return b.gemm(x, 10, name="scores")
 
 
-def mnist(
-    height: int = 28, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """Digits, as CNTK exports them: biases are nodes of their own.
-
-    Derived from the shapes in mnist-8: 5,994 parameters, 786,560 multiply-accumulates at 28x28.
-    """
-    b = Builder("mnist", seed=seed, weights=weights)
-    x = b.input(1, height, width or height)
+@network(
+    "CNTK",
+    Published(
+        5_994,
+        786_560,
+        "mnist-8 of the ONNX model zoo",
+        "counted from the shapes; the file has 26 KB",
+        (28, 28),
+        parameters_are="derived",
+        macs_are="derived",
+        compared="shapes",
+        definition="listings of mnist-8",
+    ),
+    channels=(1,),
+)
+def mnist(b: Builder, x: Value) -> Value:
+    """Digits, as CNTK exports them: biases are nodes of their own."""
     for channels, pool in ((8, 2), (16, 3)):
         x = b.conv(x, channels, 5, padding="SAME_UPPER", bias=False)
         x = b.max_pool(b.relu(b.add_constant(x, (channels, 1, 1))), pool, pool)
     x = b.matmul(b.rows_of(x), 10)
-    return b.model(b.add_constant(x, (1, 10), "scores"))
+    return b.add_constant(x, (1, 10), "scores")
 
 
-def emotion_ferplus(
-    height: int = 64, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "CNTK",
+    Published(
+        8_750_000,
+        875_831_296,
+        "Barsoum et al. 2016 (arXiv:1608.01041)",
+        "the paper was not at hand again; multiply-accumulates from the shapes of emotion-ferplus-8 of the ONNX model zoo, "
+        "which has 8,757,704 parameters",
+        (64, 64),
+        parameters_are="recalled",
+        macs_are="derived",
+        compared="shapes",
+        definition="a listing of emotion-ferplus-8, and models.py of FERPlus",
+    ),
+    pixels=(0.0, 255.0),
+    channels=(1,),
+)
+def emotion_ferplus(b: Builder, x: Value) -> Value:
     """Emotions of faces (Barsoum et al. 2016, arXiv:1608.01041), a VGG of 13 layers as CNTK exports
-    it.
-
-    Recalled, not read again: 8.75 million parameters (the paper). Derived from the shapes in the
-        file: 8,757,704 and
-    875,831,296 multiply-accumulates at 64x64. The two constants that scale the pixels are recalled
-    as well.
+    it. The two constants that scale the pixels are recalled, not read again.
     """
-    b = Builder("emotion_ferplus", seed=seed, weights=weights)
-    x = b.normalized(b.input(1, height, width or height), Sub=127.5, Div=255)
+    x = b.normalized(x, Sub=127.5, Div=255)
     for stage, (channels, depth) in enumerate(((64, 2), (128, 2), (256, 3), (256, 3)), start=1):
         with b.scope(f"stage{stage}"):
             for _ in range(depth):
@@ -86,113 +119,33 @@ def emotion_ferplus(
     x = b.rows_of(x)
     for _ in range(2):
         x = b.dropout(b.relu(b.add_constant(b.matmul(x, 1024), (1024,))), 0.5)
-    return b.model(b.add_constant(b.matmul(x, 8), (8,), "scores"))
+    return b.add_constant(b.matmul(x, 8), (8,), "scores")
 
 
-def super_resolution(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+@network(
+    "ESPCN",
+    Published(
+        59_657,
+        2_984_869_888,
+        "super-resolution-10 of the ONNX model zoo",
+        "counted from the shapes; the file has 240 KB",
+        parameters_are="derived",
+        macs_are="derived",
+        definition="super_resolution of pytorch/examples",
+    ),
+    task="super-resolution",
+    pixels=(0.0, 1.0),
+    channels=(1,),
+    input_name="luma",
+)
+def super_resolution(b: Builder, x: Value) -> Value:
     """Super-resolution by three (ESPCN, Shi et al. 2016, arXiv:1609.05158): channels become pixels
-    at the end.
-
-    The file has a Reshape, a Transpose and a Reshape for the last step. Derived: 59,657 parameters
-    (the file has
-    240 KB), 2,984,869,888 multiply-accumulates at 224x224.
+    at the end, by a Reshape, a Transpose and a Reshape as in the file.
     """
-    b = Builder("super_resolution", seed=seed, weights=weights)
-    x = b.relu(b.conv(b.input(1, height, width or height, "luma"), 64, 5, padding=2))
+    x = b.relu(b.conv(x, 64, 5, padding=2))
     for channels in (64, 32):
         x = b.relu(b.conv(x, channels, 3, padding=1))
     x = b.conv(x, 9, 3, padding=1)
     rows, columns = x.shape[2:]
     x = b.transpose(b.reshape(x, (1, 1, 3, 3, rows, columns)), (0, 1, 4, 2, 5, 3))
-    return b.model(b.reshape(x, (1, 1, 3 * rows, 3 * columns), "image3"))
-
-
-NETWORKS = (
-    ZooEntry(
-        "cnn5",
-        cnn5,
-        "CSDF paper",
-        "example",
-        Published(
-            1_552,
-            300_832,
-            "Minakova and Stefanov, figure 1",
-            "counted from the shapes in the figure",
-            (32, 32),
-            parameters_are="derived",
-            macs_are="derived",
-            compared="text",
-        ),
-    ),
-    ZooEntry(
-        "lenet5",
-        lenet5,
-        "LeNet",
-        "classification",
-        Published(
-            61_706,
-            416_520,
-            "LeCun et al. 1998",
-            "counted from the shapes; about 60,000 parameters and 341,000 multiply-accumulates there (Sze et al. 2017), "
-            "as not every map reads all others",
-            (32, 32),
-            parameters_are="derived",
-            macs_are="derived",
-            compared="text",
-        ),
-    ),
-    ZooEntry(
-        "mnist",
-        mnist,
-        "CNTK",
-        "classification",
-        Published(
-            5_994,
-            786_560,
-            "mnist-8 of the ONNX model zoo",
-            "counted from the shapes; the file has 26 KB",
-            (28, 28),
-            parameters_are="derived",
-            macs_are="derived",
-            compared="shapes",
-            definition="listings of mnist-8",
-        ),
-    ),
-    ZooEntry(
-        "emotion_ferplus",
-        emotion_ferplus,
-        "CNTK",
-        "classification",
-        Published(
-            8_750_000,
-            875_831_296,
-            "Barsoum et al. 2016 (arXiv:1608.01041)",
-            "the paper was not at hand again; multiply-accumulates from the shapes of emotion-ferplus-8 of the ONNX model zoo, "
-            "which has 8,757,704 parameters",
-            (64, 64),
-            parameters_are="recalled",
-            macs_are="derived",
-            compared="shapes",
-            definition="a listing of emotion-ferplus-8, and models.py of FERPlus",
-        ),
-        pixels=(0.0, 255.0),
-    ),
-    ZooEntry(
-        "super_resolution",
-        super_resolution,
-        "ESPCN",
-        "super-resolution",
-        Published(
-            59_657,
-            2_984_869_888,
-            "super-resolution-10 of the ONNX model zoo",
-            "counted from the shapes; the file has 240 KB",
-            parameters_are="derived",
-            macs_are="derived",
-            definition="super_resolution of pytorch/examples",
-        ),
-        pixels=(0.0, 1.0),
-    ),
-)
+    return b.reshape(x, (1, 1, 3 * rows, 3 * columns), "image3")

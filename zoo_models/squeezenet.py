@@ -1,47 +1,44 @@
 """SqueezeNet: fire modules, which squeeze to few channels and expand with 1x1 and 3x3 convolutions.
 
 Source: Iandola et al. 2016 (arXiv:1602.07360); squeezenet of the ONNX model zoo (Caffe2), which is
-    version 1.1.
+version 1.1.
 """
 
 from __future__ import annotations
 
-import onnx
-
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._entry import Published, network
 
-__all__ = ["NETWORKS", "squeezenet1_0", "squeezenet1_1"]
+__all__ = ["squeezenet1_0", "squeezenet1_1"]
 
 FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
 """Channels after squeezing and of each expansion, of modules fire2 to fire9."""
 
 
-def squeezenet1_0(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """SqueezeNet 1.0; its pools round their size up, as in torchvision.
-
-    Published (torchvision): 1,248,424 parameters, 0.819 G multiply-accumulates at 224x224.
-    """
-    b = Builder("squeezenet1_0", seed=seed, weights=weights)
-    x = b.relu(b.conv(b.input(3, height, width or height), 96, 7, stride=2))
+@network("SqueezeNet", Published(1_248_424, 819_000_000, "torchvision squeezenet1_0"))
+def squeezenet1_0(b: Builder, x: Value) -> Value:
+    """SqueezeNet 1.0; its pools round their size up, as in torchvision."""
+    x = b.relu(b.conv(x, 96, 7, stride=2))
     return _body(b, x, pools_before=(2, 5, 9), ceil=True)
 
 
-def squeezenet1_1(
-    height: int = 224, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """SqueezeNet 1.1: earlier pools, 2.4 times less work.
-
-    Published (torchvision): 1,235,496 parameters, 0.349 G multiply-accumulates at 224x224.
-    """
-    b = Builder("squeezenet1_1", seed=seed, weights=weights)
-    x = b.relu(b.conv(b.input(3, height, width or height), 64, 3, stride=2))
+@network(
+    "SqueezeNet",
+    Published(
+        1_235_496,
+        349_000_000,
+        "torchvision squeezenet1_1",
+        compared="graph",
+        definition="squeezenet in the onnx package",
+    ),
+)
+def squeezenet1_1(b: Builder, x: Value) -> Value:
+    """SqueezeNet 1.1: earlier pools, 2.4 times less work."""
+    x = b.relu(b.conv(x, 64, 3, stride=2))
     return _body(b, x, pools_before=(2, 4, 6), ceil=False)
 
 
-def _body(b: Builder, x: Value, *, pools_before: tuple[int, ...], ceil: bool) -> onnx.ModelProto:
+def _body(b: Builder, x: Value, *, pools_before: tuple[int, ...], ceil: bool) -> Value:
     for number, (squeezed, expanded) in enumerate(FIRES, start=2):
         if number in pools_before:
             x = b.max_pool(x, 3, 2, ceil=ceil)
@@ -51,28 +48,4 @@ def _body(b: Builder, x: Value, *, pools_before: tuple[int, ...], ceil: bool) ->
                 [b.relu(b.conv(x, expanded, 1)), b.relu(b.conv(x, expanded, 3, padding=1))]
             )
     x = b.relu(b.conv(b.dropout(x), 1000, 1))
-    return b.model(b.softmax(b.global_average_pool(x), "probabilities"))
-
-
-NETWORKS = (
-    ZooEntry(
-        "squeezenet1_0",
-        squeezenet1_0,
-        "SqueezeNet",
-        "classification",
-        Published(1_248_424, 819_000_000, "torchvision squeezenet1_0"),
-    ),
-    ZooEntry(
-        "squeezenet1_1",
-        squeezenet1_1,
-        "SqueezeNet",
-        "classification",
-        Published(
-            1_235_496,
-            349_000_000,
-            "torchvision squeezenet1_1",
-            compared="graph",
-            definition="squeezenet in the onnx package",
-        ),
-    ),
-)
+    return b.softmax(b.global_average_pool(x), "probabilities")

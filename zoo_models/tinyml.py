@@ -8,82 +8,13 @@ from __future__ import annotations
 
 from functools import partial
 
-import onnx
-
-from zoo_models._builder import Builder
-from zoo_models._entry import Published, ZooEntry
+from zoo_models._builder import Builder, Value
+from zoo_models._entry import Published, network
 from zoo_models.mobilenet import V1_BLOCKS
 
-__all__ = ["NETWORKS", "ds_cnn", "mobilenet_v1_x0_25", "resnet8"]
+__all__ = ["ds_cnn", "mobilenet_v1_x0_25", "resnet8"]
 
 EPSILON = 1e-3
-
-
-def resnet8(
-    height: int = 32, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """ResNet-8 for CIFAR-10: one block of two 3x3 convolutions in each of three stages.
-
-    Published: the reference file pretrainedResnet.h5 holds 78,666 values, running statistics
-        included. Derived from its
-    shapes: 12,501,632 multiply-accumulates at 32x32.
-    """
-    b = Builder("resnet8", seed=seed, weights=weights)
-    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON)
-    x = conv(b.input(3, height, width or height), 16, 3, activation=b.relu)
-    for stage, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
-        with b.scope(f"stage{stage}"):
-            y = conv(conv(x, channels, 3, stride=stride, activation=b.relu), channels, 3)
-            shortcut = (
-                b.conv(x, channels, 1, stride=stride, padding="SAME_UPPER") if stride > 1 else x
-            )
-            x = b.relu(b.add(shortcut, y))
-    x = b.gemm(b.flatten(b.average_whole(x)), 10)
-    return b.model(b.softmax(x, "probabilities"))
-
-
-def mobilenet_v1_x0_25(
-    height: int = 96, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """MobileNet v1 with a quarter of the channels and two classes: "visual wake words".
-
-    Published: the reference file vww_96.h5 holds 221,794 values, running statistics included.
-        Derived from its shapes:
-    7,489,664 multiply-accumulates at 96x96.
-    """
-    b = Builder("mobilenet_v1_x0_25", seed=seed, weights=weights)
-    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
-    x = conv(b.input(3, height, width or height), 8, 3, stride=2)
-    for block, (channels, stride) in enumerate(V1_BLOCKS, start=1):
-        with b.scope(f"block{block}"):
-            x = conv(x, x.channels, 3, stride=stride, group=x.channels)
-            x = conv(x, channels // 4, 1)
-    x = b.gemm(b.flatten(b.average_whole(x)), 2)
-    return b.model(b.softmax(x, "probabilities"))
-
-
-def ds_cnn(
-    height: int = 49, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
-    """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable
-    convolutions.
-
-    Derived from the reference model: 24,908 parameters with the running statistics, 2,656,768
-        multiply-accumulates at
-    49x10. The last pool takes the mean of the whole map of 25x5, as in the reference file
-    kws_ref_model; the Python source beside it halves 49x10, rounding down, and so would leave a row
-    out.
-    """
-    b = Builder("ds_cnn", seed=seed, weights=weights)
-    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
-    x = b.dropout(conv(b.input(1, height, width or 10, "features"), 64, (10, 4), stride=2), 0.2)
-    for block in range(1, 5):
-        with b.scope(f"block{block}"):
-            x = conv(conv(x, 64, 3, group=64), 64, 1)
-    x = b.dropout(x, 0.4)
-    x = b.gemm(b.flatten(b.average_whole(x)), 12)
-    return b.model(b.softmax(x, "probabilities"))
-
 
 _SOURCE = "mlcommons/tiny"
 _NOTES = (
@@ -92,57 +23,92 @@ _NOTES = (
 )
 _COUNTED = "counted from the shapes of the reference file; parameters as Keras counts them, running statistics included"
 
-NETWORKS = (
-    ZooEntry(
-        "resnet8",
-        resnet8,
-        "MLPerf Tiny",
-        "classification",
-        Published(
-            78_666,
-            12_501_632,
-            _SOURCE,
-            _NOTES,
-            (32, 32),
-            macs_are="derived",
-            statistics=True,
-            compared="shapes",
-            definition="pretrainedResnet.tflite",
-        ),
-    ),
-    ZooEntry(
-        "mobilenet_v1_x0_25",
-        mobilenet_v1_x0_25,
-        "MLPerf Tiny",
-        "classification",
-        Published(
-            221_794,
-            7_489_664,
-            _SOURCE,
-            _NOTES,
-            (96, 96),
-            macs_are="derived",
-            statistics=True,
-            compared="shapes",
-            definition="vww_96_float.tflite",
-        ),
-    ),
-    ZooEntry(
-        "ds_cnn",
-        ds_cnn,
-        "MLPerf Tiny",
-        "keyword spotting",
-        Published(
-            24_908,
-            2_656_768,
-            _SOURCE,
-            _COUNTED,
-            (49, 10),
-            parameters_are="derived",
-            macs_are="derived",
-            statistics=True,
-            compared="shapes",
-            definition="kws_ref_model_float32.tflite",
-        ),
+
+@network(
+    "MLPerf Tiny",
+    Published(
+        78_666,
+        12_501_632,
+        _SOURCE,
+        _NOTES,
+        (32, 32),
+        macs_are="derived",
+        statistics=True,
+        compared="shapes",
+        definition="pretrainedResnet.tflite",
     ),
 )
+def resnet8(b: Builder, x: Value) -> Value:
+    """ResNet-8 for CIFAR-10: one block of two 3x3 convolutions in each of three stages."""
+    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON)
+    x = conv(x, 16, 3, activation=b.relu)
+    for stage, (channels, stride) in enumerate(((16, 1), (32, 2), (64, 2)), start=1):
+        with b.scope(f"stage{stage}"):
+            y = conv(conv(x, channels, 3, stride=stride, activation=b.relu), channels, 3)
+            shortcut = (
+                b.conv(x, channels, 1, stride=stride, padding="SAME_UPPER") if stride > 1 else x
+            )
+            x = b.relu(b.add(shortcut, y))
+    x = b.gemm(b.flatten(b.average_whole(x)), 10)
+    return b.softmax(x, "probabilities")
+
+
+@network(
+    "MLPerf Tiny",
+    Published(
+        221_794,
+        7_489_664,
+        _SOURCE,
+        _NOTES,
+        (96, 96),
+        macs_are="derived",
+        statistics=True,
+        compared="shapes",
+        definition="vww_96_float.tflite",
+    ),
+)
+def mobilenet_v1_x0_25(b: Builder, x: Value) -> Value:
+    """MobileNet v1 with a quarter of the channels and two classes: "visual wake words"."""
+    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
+    x = conv(x, 8, 3, stride=2)
+    for block, (channels, stride) in enumerate(V1_BLOCKS, start=1):
+        with b.scope(f"block{block}"):
+            x = conv(x, x.channels, 3, stride=stride, group=x.channels)
+            x = conv(x, channels // 4, 1)
+    x = b.gemm(b.flatten(b.average_whole(x)), 2)
+    return b.softmax(x, "probabilities")
+
+
+@network(
+    "MLPerf Tiny",
+    Published(
+        24_908,
+        2_656_768,
+        _SOURCE,
+        _COUNTED,
+        (49, 10),
+        parameters_are="derived",
+        macs_are="derived",
+        statistics=True,
+        compared="shapes",
+        definition="kws_ref_model_float32.tflite",
+    ),
+    task="keyword spotting",
+    channels=(1,),
+    input_name="features",
+)
+def ds_cnn(b: Builder, x: Value) -> Value:
+    """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable
+    convolutions.
+
+    The last pool takes the mean of the whole map of 25x5, as in the reference file kws_ref_model;
+    the Python source next to it halves 49x10, rounding down, and so would leave a row out.
+    """
+    conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
+    x = b.dropout(conv(x, 64, (10, 4), stride=2), 0.2)
+    for block in range(1, 5):
+        with b.scope(f"block{block}"):
+            x = conv(conv(x, 64, 3, group=64), 64, 1)
+    x = b.dropout(x, 0.4)
+    x = b.gemm(b.flatten(b.average_whole(x)), 12)
+    return b.softmax(x, "probabilities")

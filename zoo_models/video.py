@@ -8,62 +8,47 @@ shapes at 112x112, and not at 224x224.
 
 from __future__ import annotations
 
-import onnx
+from zoo_models._builder import Builder, Value
+from zoo_models._entry import Published, network
 
-from zoo_models._builder import Builder
-from zoo_models._entry import Published, ZooEntry
-
-__all__ = ["NETWORKS", "c3d"]
+__all__ = ["c3d"]
 
 FRAMES = 16
 """Of a clip."""
 
+STAGES = ((64, "a"), (128, "a"), (256, "ab"), (512, "ab"), (512, "ab"))
+"""Channels and convolutions in front of every pool."""
 
-def c3d(
-    height: int = 112, width: int | None = None, *, seed: int = 0, weights: bool = True
-) -> onnx.ModelProto:
+
+@network(
+    "C3D",
+    Published(
+        78_409_573,
+        38_547_378_176,
+        "mmaction2 c3d_sports1m-pretrained_8xb30-16x1x1-45e_ucf101-rgb",
+        "frames are 16. The source prints 38,615,475,200: it also counts 1 for each of the 68,097,024 elements that are "
+        "rectified, that a pool reads, or that a convolution adds its bias to. fc8 has the 101 classes of UCF101; with the "
+        "487 of Sports-1M there are 79,991,015 parameters. 'C3D 79M' of other papers is this network at 112x112.",
+        size=(112, 112),
+        macs_are="derived",
+        compared="shapes",
+        definition="c3d.py of mmaction2; the prototxt of C3D's authors, which rounds up where the last pool pads",
+    ),
+    task="video classification",
+    channels=(3, FRAMES),
+    input_name="frames",
+)
+def c3d(b: Builder, x: Value) -> Value:
     """C3D on clips of 16 frames. At other sizes of a frame the first fully connected layer has other
     weights.
-
-    Published (mmaction2): 78,409,573 parameters; derived from what it prints: 38,547,378,176
-    multiply-accumulates, both at 112x112.
     """
-    b = Builder("c3d", seed=seed, weights=weights)
-    x = b.video(3, FRAMES, height, width or height)
     for stage, (channels, letters) in enumerate(STAGES, start=1):
         for letter in letters:
-            name = f"{stage}{letter}"
-            x = b.relu(b.conv(x, channels, 3, padding=1, name=f"conv{name}"))
+            x = b.relu(b.conv(x, channels, 3, padding=1, name=f"conv{stage}{letter}"))
         pool = (1, 2, 2) if stage == 1 else (2, 2, 2)
         padding = (0, 1, 1) if stage == len(STAGES) else 0
         x = b.max_pool(x, pool, pool, padding, name=f"pool{stage}")
     x = b.flatten(x)
     for name in ("fc6", "fc7"):
         x = b.dropout(b.relu(b.gemm(x, 4096, name=name)))
-    return b.model(b.softmax(b.gemm(x, 101, name="fc8"), "probabilities"))
-
-
-STAGES = ((64, "a"), (128, "a"), (256, "ab"), (512, "ab"), (512, "ab"))
-"""Channels and convolutions in front of every pool."""
-
-
-NETWORKS = (
-    ZooEntry(
-        "c3d",
-        c3d,
-        "C3D",
-        "video classification",
-        Published(
-            78_409_573,
-            38_547_378_176,
-            "mmaction2 c3d_sports1m-pretrained_8xb30-16x1x1-45e_ucf101-rgb",
-            "frames are 16. The source prints 38,615,475,200: it also counts 1 for each of the 68,097,024 elements that are "
-            "rectified, that a pool reads, or that a convolution adds its bias to. fc8 has the 101 classes of UCF101; with the "
-            "487 of Sports-1M there are 79,991,015 parameters. 'C3D 79M' of other papers is this network at 112x112.",
-            size=(112, 112),
-            macs_are="derived",
-            compared="shapes",
-            definition="c3d.py of mmaction2; the prototxt of C3D's authors, which rounds up where the last pool pads",
-        ),
-    ),
-)
+    return b.softmax(b.gemm(x, 101, name="fc8"), "probabilities")

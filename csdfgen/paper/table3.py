@@ -66,7 +66,7 @@ def load_network(name: str, *, weights: bool) -> Network:
     from zoo_models.yolo import tiny_yolo_v2
 
     if name == "tiny_yolo_v2":
-        return load(tiny_yolo_v2(weights=weights, last_pool_pads=False))
+        return load(tiny_yolo_v2.build(weights=weights, last_pool_pads=False))
     return load(zoo_models.ZOO[name].build(weights=weights))
 
 

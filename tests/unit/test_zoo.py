@@ -67,17 +67,12 @@ def test_parameters_and_multiply_accumulates_are_the_published_ones(name: str) -
         )
 
 
-@pytest.mark.parametrize("name", ZOO)
-def test_docstrings_give_the_published_counts(name: str) -> None:
-    entry = ZOO[name]
-    text = " ".join((entry.build.__doc__ or "").split())
-    if entry.published.parameters_are in ("exact", "derived"):
-        assert f"{entry.published.parameters:,}" in text
-    if "recalled" in (entry.published.parameters_are, entry.published.macs_are):
-        assert "Recalled, not read again:" in text
-    if entry.published.macs_are == "derived":
-        assert f"{entry.published.macs:,}" in text
-    assert "{}x{}".format(*entry.published.size) in text
+def test_a_network_has_its_functions_name_and_is_built_by_calling_it() -> None:
+    entry = ZOO["tiny_yolo_v2"]
+    assert entry is tiny_yolo_v2
+    assert entry(64, weights=False) == entry.build(64, 64, weights=False)
+    assert entry(64, weights=False).graph.name == "tiny_yolo_v2"
+    assert shapes(ZOO["ds_cnn"](20, weights=False))["features"] == (1, 1, 20, 10)
 
 
 @pytest.mark.parametrize("name", ZOO)
