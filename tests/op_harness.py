@@ -23,6 +23,7 @@ from csdfgen.ops.base import (
     Mode,
     Operator,
     Phase,
+    Work,
     held_in,
     phases,
     presented,
@@ -234,7 +235,7 @@ def run_in_place(
         slabs = _slabs(layer, phase, stored, copied=False)
         result = slabs[position]
         assert result is not None
-        for function, arguments in emit(phase, slabs, [result], CountingScratch()):
+        for function, arguments in emit(Work(phase, slabs, [result], CountingScratch())):
             function(*arguments)
     return layer.output.to_onnx(stored[position])
 
@@ -269,7 +270,7 @@ def run_in_slabs(
     for phase in phases(operator, layer, height):
         slabs = _slabs(layer, phase, stored, copied=True)
         results = [o[phase.out.start : phase.out.stop] for o in targets]
-        for function, arguments in emit(phase, slabs, results, CountingScratch()):
+        for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
         for w in written:
             w[phase.out.start : phase.out.stop] = True

@@ -10,7 +10,7 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import CountingScratch, held_in, phases, presented, stored_rows
+from csdfgen.ops.base import CountingScratch, Work, held_in, phases, presented, stored_rows
 
 
 def execute(
@@ -78,7 +78,7 @@ def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
             copy = stored[source.name][held.start : held.stop].copy()
             slabs.append(presented(copy, layer, position, rows))
         results = [target[phase.out.start : phase.out.stop] for target in targets]
-        for function, arguments in emit(phase, slabs, results, CountingScratch()):
+        for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
     for output, target in zip(outputs, targets, strict=True):
         if target is not output:

@@ -8,7 +8,7 @@ that it allows.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
@@ -19,7 +19,7 @@ import numpy as np
 
 from csdfgen.ops._im2col import Into, Store
 from csdfgen.ops._window_products import CALL, SLOWEST, halves
-from csdfgen.ops.base import PREFERRED, Call, Emit, Phase, Scratch, aligned_size
+from csdfgen.ops.base import PREFERRED, Call, Emit, Scratch, Work, aligned_size
 from csdfgen.ops.spread import Spread, Stack
 
 __all__ = ["FEWEST", "outputs_first", "with_images"]
@@ -118,21 +118,16 @@ def with_images(
     subtracted from integers first. into: how the products become an output of another type.
     """
 
-    def emit_all(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> Iterable[Call]:
-        slab, (out,) = slabs[0], results
-        if phase.images == 1:
-            return emit(phase, slabs, results, scratch)
+    def emit_all(work: Work) -> Iterable[Call]:
+        slab, (out,) = work.slab, work.results
+        if work.phase.images == 1:
+            return emit(work)
         assert slab is not None
         dense = out[0].flags.c_contiguous
-        result = (out if dense else scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
-        made = result if into is None else scratch.take(result.shape, dtype)
+        result = (out if dense else work.scratch.take(out.shape, out.dtype)).reshape(len(out), -1)
+        made = result if into is None else work.scratch.take(result.shape, dtype)
         vectors = cast(Spread | Stack, slab)
-        calls = _vector_products(vectors, packed, turned, made, bias, scratch, zero)
+        calls = _vector_products(vectors, packed, turned, made, bias, work.scratch, zero)
         if into is not None:
             calls += into.calls(made, result)
         return calls if dense else [*calls, (np.copyto, (out, result.reshape(out.shape)))]

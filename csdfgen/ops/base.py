@@ -45,6 +45,7 @@ __all__ = [
     "Phase",
     "Scratch",
     "Takes",
+    "Work",
     "aligned_axis",
     "aligned_rows",
     "aligned_size",
@@ -219,16 +220,45 @@ class GivenScratch(CountingScratch):
     declares = True
 
 
-Emit = Callable[[Phase, Sequence[np.ndarray | None], Sequence[np.ndarray], Scratch], Iterable[Call]]
-"""(phase, slabs, results, scratch) -> calls.
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a kernel emits calls for: one phase of a layer, with its arrays and a workspace.
 
-slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe
-strided, read only. Where the operator takes them (`Operator.takes`), a `Spread` instead.
-results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be
-written.
-In a phase of several images (`Operator.joins`) both have an axis in front, of the images: slabs are a
-`Spread` of images, which lie evenly, or a `Stack` of one for each image.
-"""
+    slabs[k]: shape (len(phase.ins[k]), *row shape along input_axes[k]), None for a constant; maybe
+        strided, read only. Where the operator takes them (`Operator.takes`), a `Spread` instead.
+    results[j]: shape (len(phase.out), *outputs[j].row_shape); maybe strided; every element is to be
+        written.
+    In a phase of several images (`Operator.joins`) both have a first axis of the images: slabs are a
+    `Spread` of evenly spaced images, or a `Stack` of one for each image.
+    """
+
+    phase: Phase
+    slabs: Sequence[np.ndarray | None]
+    results: Sequence[np.ndarray]
+    scratch: Scratch
+
+    @property
+    def slab(self) -> np.ndarray:
+        """That of input 0, which is computed."""
+        slab = self.slabs[0]
+        assert slab is not None
+        return slab
+
+    @property
+    def held(self) -> Rows:
+        """Rows that the slab of input 0 holds."""
+        rows = self.phase.ins[0]
+        assert rows is not None
+        return rows
+
+    @property
+    def result(self) -> np.ndarray:
+        """That of output 0."""
+        return self.results[0]
+
+
+Emit = Callable[[Work], Iterable[Call]]
+"""What a phase has to work with -> the calls that compute it."""
 
 
 class Takes(enum.Enum):
@@ -563,5 +593,6 @@ def run_slab(
     results: Sequence[np.ndarray],
 ) -> None:
     """Compute one phase at once, with a workspace of its own; for tests and for constants."""
-    for function, arguments in operator.kernel(layer)(phase, slabs, results, CountingScratch()):
+    work = Work(phase, slabs, results, CountingScratch())
+    for function, arguments in operator.kernel(layer)(work):
         function(*arguments)

@@ -33,9 +33,9 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
     Scratch,
     Takes,
+    Work,
     in_the_accumulator,
     require_constant,
     require_tensor,
@@ -221,30 +221,24 @@ def conv_kernel(
     packed = arithmetic.pack(_by_group(layer, weights).swapaxes(1, 2))
     accumulates = _conv_mode(layer) is Mode.ACCUMULATE
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held = slabs[0], phase.ins[0]
-        assert slab is not None and held is not None
-        row = rows.part(phase.out.start, phase.out.stop).moved(held.start)
+    def emit(work: Work) -> list[Call]:
+        slab, held = work.slab, work.held
+        row = rows.part(work.phase.out.start, work.phase.out.stop).moved(held.start)
         own, starts = packed, True
         if accumulates:
             # of the one window, the taps that meet the rows at hand
-            taps, starts = row.reached(len(held)), phase.first
+            taps, starts = row.reached(len(held)), work.phase.first
             row, own = row.through(*taps), arithmetic.rows_of(packed, *taps)
         axes = _two_axes(row, *inner)
-        if phase.images > 1:
-            axes, own = (Axis(phase.images, 0), *axes), arithmetic.of_images(own)
+        if work.phase.images > 1:
+            axes, own = (Axis(work.phase.images, 0), *axes), arithmetic.of_images(own)
         jobs = [
             Job(axes, image, own, out, bias if starts else None, not starts, beside, into, deepest)
             for image, out in zip(
-                _images(slab, len(inner) + 1), _results(results[0], len(axes)), strict=True
+                _images(slab, len(inner) + 1), _results(work.result, len(axes)), strict=True
             )
         ]
-        return arithmetic.products(jobs, scratch)
+        return arithmetic.products(jobs, work.scratch)
 
     return emit
 
@@ -468,16 +462,10 @@ def _transpose_kernel(layer: Layer) -> Emit:
     packed = [arithmetic.pack(by_group[(slice(None),) * 3 + np.ix_(*taps)]) for _, taps in classes]
     unreached = any(len(axis.classes) < axis.stride for axis in axes)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held = slabs[0], phase.ins[0]
-        assert slab is not None and held is not None
+    def emit(work: Work) -> list[Call]:
+        slab, held = work.slab, work.held
         ranges = [
-            (phase.out.start, phase.out.stop),
+            (work.phase.out.start, work.phase.out.stop),
             *((0, size) for size in layer.output.shape[3:]),
         ]
         jobs = []
@@ -491,7 +479,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
                 continue
             (_, row), *_ = found
             read = _two_axes(row.moved(held.start), *(axis for _, axis in found[1:]))
-            target = results[0][tuple(where for where, _ in found)]
+            target = work.result[tuple(where for where, _ in found)]
             jobs += [
                 Job(read, i, weights, o, bias)
                 for i, o in zip(_images(slab, len(axes)), _results(target, 2), strict=True)
@@ -499,9 +487,9 @@ def _transpose_kernel(layer: Layer) -> Emit:
         calls: list[Call] = []
         if unreached:
             calls.append(
-                (results[0].fill, (0,)) if bias is None else (np.copyto, (results[0], bias))
+                (work.result.fill, (0,)) if bias is None else (np.copyto, (work.result, bias))
             )
-        return calls + arithmetic.products(jobs, scratch)
+        return calls + arithmetic.products(jobs, work.scratch)
 
     return emit
 

@@ -32,6 +32,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
+    Work,
     aligned_rows,
     broadcast_view,
     operand_view,
@@ -275,21 +276,16 @@ def _kernel(recipe: Recipe, compute_in: Callable[[str], str] | None, layer: Laye
         constant = constants[position]
         return constant if constant.shape[0] == 1 else constant[phase.out.start : phase.out.stop]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        operands: list[Any] = [operand(k, phase, slabs[k]) for k in data]
+    def emit(work: Work) -> list[Call]:
+        operands: list[Any] = [operand(k, work.phase, work.slabs[k]) for k in data]
         pieces = [one.pieces for one in operands if isinstance(one, Spread)]
         if not pieces:
-            return _computed(layer, recipe, working, operands, results[0], scratch)
+            return _computed(layer, recipe, working, operands, work.result, work.scratch)
         calls: list[Call] = []
-        for low, high in edges(pieces, results[0].shape[-1]):
+        for low, high in edges(pieces, work.result.shape[-1]):
             own = [_channels(one, low, high) for one in operands]
-            out = results[0][..., low:high]
-            calls += _computed(layer, recipe, working, own, out, scratch)
+            out = work.result[..., low:high]
+            calls += _computed(layer, recipe, working, own, out, work.scratch)
         return calls
 
     return emit

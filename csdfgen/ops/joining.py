@@ -36,9 +36,9 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
     Scratch,
     Takes,
+    Work,
     require_constant,
     require_tensor,
 )
@@ -148,27 +148,24 @@ def concat_kernel(layer: Layer, copied: Copied = _as_it_is) -> Emit:
         for position, array in layer.constants.items()
     }
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
+    def emit(work: Work) -> list[Call]:
         calls: list[Call] = []
-        for position, rows in enumerate(_operand_rows(layer, phase.out)):
+        for position, rows in enumerate(_operand_rows(layer, work.phase.out)):
             start = (
-                starts[position] + rows.start - phase.out.start if along_rows else starts[position]
+                starts[position] + rows.start - work.phase.out.start
+                if along_rows
+                else starts[position]
             )
             size = len(rows) if along_rows else sizes[position]
-            slab = slabs[position]
+            slab = work.slabs[position]
             if not rows:
                 continue
-            target = cut(results[0], place, slice(start, start + size))
+            target = cut(work.result, place, slice(start, start + size))
             if slab is None:
                 calls.append((np.copyto, (target, constants[position][rows.start : rows.stop])))
             else:
                 for _, (into, source) in Spread.of(slab).copies(target):
-                    calls += copied(position, into, source, scratch)
+                    calls += copied(position, into, source, work.scratch)
         return calls
 
     return emit
@@ -252,16 +249,10 @@ def _split_kernel(layer: Layer) -> Emit:
     source, axis, starts = source_of(layer), layer.attributes["axis"], layer.attributes["starts"]
     place = storage_axis(source, axis)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, rows = slabs[0], phase.ins[0]
-        assert slab is not None and rows is not None
+    def emit(work: Work) -> list[Call]:
+        slab, rows = work.slab, work.held
         calls: list[Call] = []
-        for result, output, start in zip(results, layer.outputs, starts, strict=True):
+        for result, output, start in zip(work.results, layer.outputs, starts, strict=True):
             size = output.shape[axis]
             if not _splits_rows(layer):
                 calls.append((np.copyto, (result, cut(slab, place, slice(start, start + size)))))
@@ -377,14 +368,8 @@ def _slice_kernel(layer: Layer) -> Emit:
         slice(None, None, row_step) if row_step > 0 else slice(first_row, cuts[0].stop, row_step)
     )
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
-        return [(np.copyto, (results[0], slabs[0][tuple(cuts)]))]
+    def emit(work: Work) -> list[Call]:
+        return [(np.copyto, (work.result, work.slab[tuple(cuts)]))]
 
     return emit
 
@@ -476,25 +461,19 @@ def _gather_kernel(layer: Layer) -> Emit:
     lists = indices.reshape(1) if indices.ndim == 0 else indices
     selections = {leading: Selection.of(lists[leading]) for leading in np.ndindex(lists.shape[:-1])}
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, rows, target = slabs[0], phase.ins[0], results[0]
-        assert slab is not None and rows is not None
+    def emit(work: Work) -> list[Call]:
+        slab, rows, target = work.slab, work.held, work.result
         if natural:
             slab = source.to_onnx(slab)[None]
         if _gathers_rows(layer) and not natural:
-            wanted = indices[phase.out.start : phase.out.stop] - rows.start
-            return gather(target, slab, Selection.of(wanted), place, scratch)
+            wanted = indices[work.phase.out.start : work.phase.out.stop] - rows.start
+            return gather(target, slab, Selection.of(wanted), place, work.scratch)
         if indices.ndim == 0:
             target = np.expand_dims(target, place)
         return [
             call
             for leading, chosen in selections.items()
-            for call in gather(target[before + leading], slab, chosen, place, scratch)
+            for call in gather(target[before + leading], slab, chosen, place, work.scratch)
         ]
 
     return emit
@@ -567,18 +546,16 @@ def _is_flat(layer: Layer) -> bool:
 def _flat_kernel(layer: Layer) -> Emit:
     indices, rest = layer.attributes["flat"], layer.output.elements // len(layer.attributes["flat"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
+    def emit(work: Work) -> list[Call]:
         calls: list[Call] = []
         taken = take(
-            contiguous(slabs[0], scratch, calls).reshape(-1, rest), indices, 0, scratch, calls
+            contiguous(work.slab, work.scratch, calls).reshape(-1, rest),
+            indices,
+            0,
+            work.scratch,
+            calls,
         )
-        return [*calls, (np.copyto, (results[0], taken.reshape(results[0].shape)))]
+        return [*calls, (np.copyto, (work.result, taken.reshape(work.result.shape)))]
 
     return emit
 

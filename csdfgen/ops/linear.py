@@ -33,6 +33,7 @@ from csdfgen.ops.base import (
     Operator,
     Phase,
     Scratch,
+    Work,
     height_along,
     in_the_accumulator,
 )
@@ -338,38 +339,33 @@ def _product_of_one(
             else array[(slice(None),) * axis + (slice(phase.out.start, phase.out.stop),)]
         )
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
+    def emit(work: Work) -> list[Call]:
         calls: list[Call] = []
         a, b, out = (
-            operand(0, phase, slabs),
-            operand(1, phase, slabs),
-            layer.output.to_onnx(results[0]),
+            operand(0, work.phase, work.slabs),
+            operand(1, work.phase, work.slabs),
+            layer.output.to_onnx(work.result),
         )
         a, b = (a.T if trans_a else a), (b.T if trans_b else b)
         if b.ndim == 1:
             b, out = b[:, None], out[..., None]
         if a.ndim == 1:
             a, out = a[None], out[..., None, :]
-        a, b = (_ready(array, dtype, scratch, calls) for array in (a, b))
+        a, b = (_ready(array, dtype, work.scratch, calls) for array in (a, b))
         for position, array in ((0, a), (1, b)):
-            calls += _centred(array, zeros.get(position, 0), slabs, scratch)
+            calls += _centred(array, zeros.get(position, 0), work.slabs, work.scratch)
         total = (
             out
             if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out))
-            else scratch.take(out.shape, dtype)
+            else work.scratch.take(out.shape, dtype)
         )
         calls.append((np.matmul, (a, b, total)))
         if alpha != 1:
             calls.append((np.multiply, (total, alpha, total)))
         if adds:
-            c = operand(2, phase, slabs)
+            c = operand(2, work.phase, work.slabs)
             if c.dtype != dtype or beta != 1:
-                scaled = scratch.take(c.shape, dtype)
+                scaled = work.scratch.take(c.shape, dtype)
                 calls += [(np.copyto, (scaled, c)), (np.multiply, (scaled, beta, scaled))]
                 c = scaled
             calls.append((np.add, (total, c, total)))
@@ -454,33 +450,27 @@ def _flattened_kernel(layer: Layer) -> Emit:
     packed = lru_cache(maxsize=1)(lambda: _packed(layer.constants[1], dtype))
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held = slabs[0], phase.ins[0]
-        assert slab is not None and held is not None
+    def emit(work: Work) -> list[Call]:
+        slab, held = work.slab, work.held
         calls: list[Call] = []
         if not slab.flags.c_contiguous:
-            copy = scratch.take(slab.shape, slab.dtype)
+            copy = work.scratch.take(slab.shape, slab.dtype)
             calls.append((np.copyto, (copy, slab)))
             slab = copy
-        weights = stand_in if scratch.declares else packed()
+        weights = stand_in if work.scratch.declares else packed()
         flat, first = slab.reshape(-1), held.start * elements
         length = flat.size if flat.dtype == dtype else _BLOCK
-        wide = None if flat.dtype == dtype else scratch.take((min(length, flat.size),), dtype)
-        state = layer.output.to_onnx(results[0])
-        direct = phase.first and _is_matrix(state)
+        wide = None if flat.dtype == dtype else work.scratch.take((min(length, flat.size),), dtype)
+        state = layer.output.to_onnx(work.result)
+        direct = work.phase.first and _is_matrix(state)
         adds = not direct or length < flat.size
-        part = scratch.take(state.shape, dtype) if adds else state
+        part = work.scratch.take(state.shape, dtype) if adds else state
         for start in range(0, flat.size, length):
             values = flat[start : start + length]
             if wide is not None:
                 calls.append((np.copyto, (wide[: values.size], values)))
                 values = wide[: values.size]
-            begins = phase.first and not start
+            begins = work.phase.first and not start
             target = state if begins and direct else part
             own = weights[first + start : first + start + values.size]
             calls.append((np.matmul, (values[None], own, target)))

@@ -34,9 +34,9 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
     Scratch,
     Takes,
+    Work,
     broadcast_view,
 )
 from csdfgen.ops.primitives import maximum
@@ -295,21 +295,18 @@ def _batch_kernel(layer: Layer) -> Emit:
         factor = scale / np.sqrt(variance + epsilon)
         folded = factor.astype(dtype), (bias - mean * factor).astype(dtype)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x, y = slabs[0], results[0]
-        assert x is not None
+    def emit(work: Work) -> list[Call]:
+        x, y = work.slab, work.result
         calls: list[Call] = []
         if folded is not None:
             gain, shift = folded
         else:
-            scale, bias, mean, variance = (_parameter(layer, k, slabs) for k in range(1, 5))
+            scale, bias, mean, variance = (_parameter(layer, k, work.slabs) for k in range(1, 5))
             assert variance is not None
-            gain, shift = scratch.take(variance.shape, dtype), scratch.take(variance.shape, dtype)
+            gain, shift = (
+                work.scratch.take(variance.shape, dtype),
+                work.scratch.take(variance.shape, dtype),
+            )
             calls += [
                 (np.add, (variance, constant(epsilon, dtype), gain)),
                 (np.sqrt, (gain, gain)),
@@ -317,7 +314,7 @@ def _batch_kernel(layer: Layer) -> Emit:
                 (np.multiply, (mean, gain, shift)),
                 (np.subtract, (bias, shift, shift)),
             ]
-        factors = [_per_channel(values, layer, phase.out) for values in (gain, shift)]
+        factors = [_per_channel(values, layer, work.phase.out) for values in (gain, shift)]
         for piece in Spread.of(x).pieces:
             part = slice(piece.low, piece.high)
             own = (f if f.shape[-1] == 1 else f[..., part] for f in factors)
@@ -350,15 +347,9 @@ def _local_response_kernel(layer: Layer) -> Emit:
     )
     dim = storage_axis(layer.output, 1)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
-        arrays = [np.moveaxis(array, dim, -1) for array in (results[0], slabs[0])]
-        return in_blocks(make, arrays, range(results[0].ndim - 1), scratch)
+    def emit(work: Work) -> list[Call]:
+        arrays = [np.moveaxis(array, dim, -1) for array in (work.result, work.slab)]
+        return in_blocks(make, arrays, range(work.result.ndim - 1), work.scratch)
 
     def make(arrays: Sequence[np.ndarray], scratch: Scratch) -> list[Call]:
         y, x = arrays
@@ -457,18 +448,23 @@ def _standardize(
 def _instance_kernel(layer: Layer) -> Emit:
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
+    def emit(work: Work) -> list[Call]:
+        x, scale, bias = (
+            work.slab,
+            _parameter(layer, 1, work.slabs),
+            _parameter(layer, 2, work.slabs),
+        )
         assert x is not None and scale is not None and bias is not None
-        scale, bias = (_per_channel(values, layer, phase.out) for values in (scale, bias))
+        scale, bias = (_per_channel(values, layer, work.phase.out) for values in (scale, bias))
         return list(
             _standardize(
-                x, results[0], dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias
+                x,
+                work.result,
+                dims,
+                layer.attributes["epsilon"],
+                work.scratch,
+                scale=scale,
+                bias=bias,
             )
         )
 
@@ -481,21 +477,26 @@ def _group_kernel(layer: Layer) -> Emit:
     spatial = slab_dims(layer.output, layer.attributes["axes"][1:])
     dims = tuple(sorted([channel + 1, *(d + (d > channel) for d in spatial)]))
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x, scale, bias = slabs[0], _parameter(layer, 1, slabs), _parameter(layer, 2, slabs)
+    def emit(work: Work) -> list[Call]:
+        x, scale, bias = (
+            work.slab,
+            _parameter(layer, 1, work.slabs),
+            _parameter(layer, 2, work.slabs),
+        )
         assert x is not None and scale is not None and bias is not None
-        spread = (_per_channel(values, layer, phase.out) for values in (scale, bias))
+        spread = (_per_channel(values, layer, work.phase.out) for values in (scale, bias))
         source, target, scale, bias = (
-            _split(array, channel, groups) for array in (x, results[0], *spread)
+            _split(array, channel, groups) for array in (x, work.result, *spread)
         )
         return list(
             _standardize(
-                source, target, dims, layer.attributes["epsilon"], scratch, scale=scale, bias=bias
+                source,
+                target,
+                dims,
+                layer.attributes["epsilon"],
+                work.scratch,
+                scale=scale,
+                bias=bias,
             )
         )
 
@@ -506,27 +507,23 @@ def _layer_kernel(layer: Layer, *, centre: bool) -> Emit:
     """LayerNormalization, RMSNormalization and MeanVarianceNormalization."""
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x = slabs[0]
-        assert x is not None
-        operands = [_parameter(layer, position, slabs) for position in (1, 2)]
+    def emit(work: Work) -> list[Call]:
+        x = work.slab
+        operands = [_parameter(layer, position, work.slabs) for position in (1, 2)]
         scale, bias = (
-            None if p is None else broadcast_view(p, layer.output, phase.out) for p in operands
+            None if p is None else broadcast_view(p, layer.output, work.phase.out) for p in operands
         )
-        statistics = dict(zip(layer.attributes.get("statistics", ()), results[1:], strict=True))
+        statistics = dict(
+            zip(layer.attributes.get("statistics", ()), work.results[1:], strict=True)
+        )
         epsilon = layer.attributes["epsilon"]
         return list(
             _standardize(
                 x,
-                results[0],
+                work.result,
                 dims,
                 epsilon,
-                scratch,
+                work.scratch,
                 scale=scale,
                 bias=bias,
                 centre=centre,
@@ -541,23 +538,17 @@ def _lp_kernel(layer: Layer) -> Emit:
     """x / norm; where the norm is 0, x is 0 and stays so."""
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x = slabs[0]
-        assert x is not None
-        norm = scratch.take(_folded_shape(x, dims), x.dtype)
+    def emit(work: Work) -> list[Call]:
+        x = work.slab
+        norm = work.scratch.take(_folded_shape(x, dims), x.dtype)
         calls: list[Call]
         if layer.attributes["p"] == 2:
             calls = [sum_of_squares(x, dims, norm), (np.sqrt, (norm, norm))]
         else:
-            absolute = scratch.take(x.shape, x.dtype)
+            absolute = work.scratch.take(x.shape, x.dtype)
             calls = [(np.absolute, (x, absolute)), sum_over(absolute, dims, norm)]
         smallest = constant(np.finfo(x.dtype).tiny, x.dtype)
-        return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, results[0]))]
+        return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, work.result))]
 
     return in_float32(emit)
 
@@ -565,16 +556,10 @@ def _lp_kernel(layer: Layer) -> Emit:
 def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
     dims = slab_dims(layer.output, layer.attributes["axes"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x, y = slabs[0], results[0]
-        assert x is not None
-        folded = scratch.take(_folded_shape(x, dims), x.dtype)
-        powers = scratch.take(x.shape, x.dtype) if logarithm else y
+    def emit(work: Work) -> list[Call]:
+        x, y = work.slab, work.result
+        folded = work.scratch.take(_folded_shape(x, dims), x.dtype)
+        powers = work.scratch.take(x.shape, x.dtype) if logarithm else y
         calls: list[Call] = [
             (np.maximum.reduce, (x, dims, None, folded, True)),
             (np.subtract, (x, folded, y)),

@@ -8,7 +8,7 @@ mirrored at the top or the bottom stay until their mirror image has been written
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import MappingProxyType
@@ -36,8 +36,7 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
-    Scratch,
+    Work,
     require_constant,
     require_tensor,
 )
@@ -194,15 +193,9 @@ def _kernel(layer: Layer) -> Emit:
     interior = (slice(None), *(p.interior for _, p in sorted(paddings.items())))
     sides = _sides(paddings)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held, result = slabs[0], phase.ins[0], results[0]
-        assert slab is not None and held is not None
-        rows = _row_segments(layer, phase.out, held)
+    def emit(work: Work) -> list[Call]:
+        slab, held, result = work.slab, work.held, work.result
+        rows = _row_segments(layer, work.phase.out, held)
         calls: list[Call] = []
         for row in rows:
             if row.first == OUTSIDE:

@@ -30,9 +30,9 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
     Scratch,
     Takes,
+    Work,
     in_the_accumulator,
 )
 from csdfgen.ops.integers import BYTES
@@ -281,34 +281,28 @@ def _kernel(pool: _Pool) -> Callable[[Layer], Emit]:
             for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
         ]
 
-        def emit(
-            phase: Phase,
-            slabs: Sequence[np.ndarray | None],
-            results: Sequence[np.ndarray],
-            scratch: Scratch,
-        ) -> list[Call]:
-            slab, held, target = slabs[0], phase.ins[0], results[0]
-            assert slab is not None and held is not None
-            if phase.images > 1:
-                rows = FoldAxis(windows[0], phase.out, held, lengths[0])
-                calls = fold_images(pool.fold, slab, target, (rows, *columns), scratch)
-                return [*calls, *finish(phase.out, target)]
-            calls, source = prepare(slab, scratch)
+        def emit(work: Work) -> list[Call]:
+            slab, held, target = work.slab, work.held, work.result
+            if work.phase.images > 1:
+                rows = FoldAxis(windows[0], work.phase.out, held, lengths[0])
+                calls = fold_images(pool.fold, slab, target, (rows, *columns), work.scratch)
+                return [*calls, *finish(work.phase.out, target)]
+            calls, source = prepare(slab, work.scratch)
             pieces = Spread.of(source).pieces
             if not accumulates:
-                rows = FoldAxis(windows[0], phase.out, held, lengths[0])
+                rows = FoldAxis(windows[0], work.phase.out, held, lengths[0])
                 for piece in pieces:
                     part = target[..., piece.low : piece.high]
-                    calls += fold_piece(pool.fold, piece, part, (rows, *columns), scratch)
-                return [*calls, *finish(phase.out, target)]
+                    calls += fold_piece(pool.fold, piece, part, (rows, *columns), work.scratch)
+                return [*calls, *finish(work.phase.out, target)]
             rows = FoldAxis(Window(len(held)), Rows(0, 1), Rows(0, len(held)), len(held))
-            whole = target if phase.first else scratch.take(target.shape, target.dtype)
+            whole = target if work.phase.first else work.scratch.take(target.shape, target.dtype)
             for piece in pieces:
                 part = whole[..., piece.low : piece.high]
-                calls += fold_axes(pool.fold, piece.arrays[0], part, (rows, *columns), scratch)
-            if not phase.first:
+                calls += fold_axes(pool.fold, piece.arrays[0], part, (rows, *columns), work.scratch)
+            if not work.phase.first:
                 calls.append((pool.fold.combine, (target, whole, target)))
-            return [*calls, *finish(phase.out, target)] if phase.last else calls
+            return [*calls, *finish(work.phase.out, target)] if work.phase.last else calls
 
         at_once = accumulates and all(axis.is_whole for axis in columns)
         # numpy reduces into wider sums by itself: only what slides or is prepared is widened before

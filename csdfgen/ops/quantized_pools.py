@@ -25,9 +25,8 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
-    Scratch,
     Takes,
+    Work,
     one_by_one,
 )
 from csdfgen.ops.integers import (
@@ -96,20 +95,14 @@ def _whole_map_kernel(layer: Layer) -> Emit:
     assert source is not None
     dims = slab_dims(source, range(2, len(source.shape)))
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, state = slabs[0], results[0]
-        assert slab is not None
-        part = state if phase.first else scratch.take(state.shape, dtype)
-        values = scratch.take(slab.shape, dtype)
+    def emit(work: Work) -> list[Call]:
+        slab, state = work.slab, work.result
+        part = state if work.phase.first else work.scratch.take(state.shape, dtype)
+        values = work.scratch.take(slab.shape, dtype)
         calls: list[Call] = [(np.copyto, (values, slab)), sum_over(values, dims, part)]
-        if not phase.first:
+        if not work.phase.first:
             calls.append((np.add, (state, part, state)))
-        if phase.last:
+        if work.phase.last:
             if rest:
                 calls.append((np.add, (state, dtype.type(rest), state)))
             calls += rescaled.in_place(state)
@@ -130,21 +123,16 @@ def _average_kernel(layer: Layer) -> Emit:
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
     ]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held, out = slabs[0], phase.ins[0], phase.out
+    def emit(work: Work) -> list[Call]:
+        slab, held, out = work.slab, work.phase.ins[0], work.phase.out
         assert slab is not None and held is not None
-        values = scratch.take(slab.shape, "float32")
-        sums = results[0] if accumulates else scratch.take(results[0].shape, "float32")
+        values = work.scratch.take(slab.shape, "float32")
+        sums = work.result if accumulates else work.scratch.take(work.result.shape, "float32")
         calls: list[Call] = [(np.copyto, (values, slab))]
         if zero:
             calls.append((np.subtract, (values, zero, values)))
         calls.append((np.multiply, (values, scale, values)))
-        if phase.first or not accumulates:
+        if work.phase.first or not accumulates:
             calls.append((sums.fill, (0,)))
         rows = taps(windows[0], out, lengths[0])
         if accumulates:
@@ -160,7 +148,11 @@ def _average_kernel(layer: Layer) -> Emit:
                 written.append(slice(run.start - low, run.stop - low))
             target = sums[tuple(written)]
             calls.append((np.add, (target, values[tuple(read)], target)))
-        return calls if accumulates and not phase.last else calls + finished(out, sums, results[0])
+        return (
+            calls
+            if accumulates and not work.phase.last
+            else calls + finished(out, sums, work.result)
+        )
 
     def finished(out: Rows, sums: np.ndarray, result: np.ndarray) -> list[Call]:
         """Zero points are added before rounding here."""

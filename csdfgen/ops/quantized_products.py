@@ -28,9 +28,8 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
-    Scratch,
     Takes,
+    Work,
     require_constant,
     require_tensor,
 )
@@ -191,15 +190,10 @@ def _conv_kernel(layer: Layer) -> Emit:
         return emit
     finished = into
 
-    def summed(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        calls = list(emit(phase, slabs, results, scratch))
-        complete = phase.last or not accumulates
-        return calls + finished.in_place(results[0]) if complete else calls
+    def summed(work: Work) -> list[Call]:
+        calls = list(emit(work))
+        complete = work.phase.last or not accumulates
+        return calls + finished.in_place(work.result) if complete else calls
 
     return summed
 
@@ -207,21 +201,16 @@ def _conv_kernel(layer: Layer) -> Emit:
 def _less_the_zero_point(emit: Emit, dtype: str) -> Emit:
     """A kernel that is handed differences from a zero point, which is operand 2."""
 
-    def centred(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x, zero = slabs[0], slabs[2]
+    def centred(work: Work) -> list[Call]:
+        x, zero = work.slab, work.slabs[2]
         assert x is not None and zero is not None
-        values, by = scratch.take(x.shape, dtype), scratch.take(zero.shape, dtype)
+        values, by = work.scratch.take(x.shape, dtype), work.scratch.take(zero.shape, dtype)
         calls: list[Call] = [
             (np.copyto, (values, x)),
             (np.copyto, (by, zero)),
             (np.subtract, (values, by.reshape(()), values)),
         ]
-        return calls + list(emit(phase, [values, None, None], results, scratch))
+        return calls + list(emit(replace(work, slabs=[values, None, None])))
 
     return centred
 

@@ -6,7 +6,6 @@ the sum and the rounding are onnxruntime's, so that results agree to the last bi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import floor, log, prod
 from types import MappingProxyType
@@ -17,7 +16,16 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import first_only, normal_axis, one_input_layer, output_elements
-from csdfgen.ops.base import MICROSOFT, Call, Emit, Mode, Operator, Phase, Scratch, aligned_size
+from csdfgen.ops.base import (
+    MICROSOFT,
+    Call,
+    Emit,
+    Mode,
+    Operator,
+    Scratch,
+    Work,
+    aligned_size,
+)
 from csdfgen.ops.integers import BYTES, byte_operand, byte_output, limits, scale_of, zero_of
 from csdfgen.ops.primitives import looked_up, maximum
 from csdfgen.ops.reducing import data_input, rows_apart, slab_dims
@@ -102,21 +110,15 @@ def _softmax_kernel(layer: Layer) -> Emit:
     into = _Shares(whole, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
     dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, result = slabs[0], results[0]
-        assert slab is not None
+    def emit(work: Work) -> list[Call]:
+        slab, result = work.slab, work.result
         x, out = (np.moveaxis(a, dims, range(-len(dims), 0)) for a in (slab, result))
         flat = (*x.shape[: x.ndim - len(dims)], terms)
         line = _line(x)
-        if line is not None and terms > _PART and scratch.room < _at_once(terms):
-            return _softmax_in_parts(x[line], out[line], table, into, scratch)
-        index, top = scratch.take(flat, "intp"), scratch.take((*flat[:-1], 1), "intp")
-        powers = scratch.take(flat, "float32")
+        if line is not None and terms > _PART and work.scratch.room < _at_once(terms):
+            return _softmax_in_parts(x[line], out[line], table, into, work.scratch)
+        index, top = work.scratch.take(flat, "intp"), work.scratch.take((*flat[:-1], 1), "intp")
+        powers = work.scratch.take(flat, "float32")
         sums = index.view(np.float32)[..., :terms]  # in its bytes, between its two uses
         return [
             (np.copyto, (index.reshape(x.shape), x)),

@@ -21,7 +21,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import normal_axis, source_of
-from csdfgen.ops.base import Call, Emit, Mode, Operator, Phase, Scratch, require_constant
+from csdfgen.ops.base import Call, Emit, Mode, Operator, Work, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
 from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops.primitives import maximum, minimum, negative
@@ -214,19 +214,13 @@ def _dynamic_kernel(layer: Layer) -> Emit:
     made, tensor = layer.attributes["made"], source_of(layer)
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        x = slabs[0]
-        assert x is not None
+    def emit(work: Work) -> list[Call]:
+        x = work.slab
         x = tensor.to_onnx(x)[None]
         dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
-        low, high, scale, zero = (scratch.take(ones, "float32") for _ in range(4))
-        flat = scratch.take(ones, "bool")
-        values = scratch.take(x.shape, "float32")
+        low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
+        flat = work.scratch.take(ones, "bool")
+        values = work.scratch.take(x.shape, "float32")
         calls: list[Call] = [
             (np.minimum.reduce, (x, dims, None, low, True)),
             (np.maximum.reduce, (x, dims, None, high, True)),
@@ -240,7 +234,7 @@ def _dynamic_kernel(layer: Layer) -> Emit:
             (np.divide, (zero, scale, zero)),
             *rounded(zero, 0, *limits("uint8")),
         ]
-        found = dict(zip(made, results, strict=True))
+        found = dict(zip(made, work.results, strict=True))
         if 0 in found:
             calls += [
                 (np.divide, (x, scale, values)),

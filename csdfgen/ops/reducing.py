@@ -8,6 +8,7 @@ A slab has its rows first, then the axes behind the row axis, then those before 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
-from csdfgen.ops.base import Call, Emit, Phase, Scratch, require_tensor
+from csdfgen.ops.base import Call, Emit, Scratch, Work, require_tensor
 from csdfgen.ops.primitives import einsum
 
 __all__ = [
@@ -133,17 +134,16 @@ def in_float32(emit: Emit) -> Emit:
     types pass through.
     """
 
-    def wide(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> Iterable[Call]:
-        sources = [None if slab is None else _widened(slab, scratch) for slab in slabs]
-        targets = [_widened(result, scratch) for result in results]
-        before = [(np.copyto, (w, s)) for w, s in zip(sources, slabs, strict=True) if w is not s]
-        after = [(np.copyto, (r, w)) for w, r in zip(targets, results, strict=True) if w is not r]
-        return [*before, *emit(phase, sources, targets, scratch), *after]
+    def wide(work: Work) -> Iterable[Call]:
+        sources = [None if slab is None else _widened(slab, work.scratch) for slab in work.slabs]
+        targets = [_widened(result, work.scratch) for result in work.results]
+        before = [
+            (np.copyto, (w, s)) for w, s in zip(sources, work.slabs, strict=True) if w is not s
+        ]
+        after = [
+            (np.copyto, (r, w)) for w, r in zip(targets, work.results, strict=True) if w is not r
+        ]
+        return [*before, *emit(replace(work, slabs=sources, results=targets)), *after]
 
     return wide
 

@@ -34,8 +34,8 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
     Scratch,
+    Work,
     in_the_accumulator,
     require_constant,
 )
@@ -291,26 +291,20 @@ def _kernel(layer: Layer) -> Emit:
     count = prod(_input(layer).shape[axis] for axis in axes)
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab = slabs[0]
-        assert slab is not None
-        target = _like_slab(layer, results[0])
-        if not accumulates or phase.first:
-            calls = reduction.fold(slab, dims, target, scratch)
+    def emit(work: Work) -> list[Call]:
+        slab = work.slab
+        target = _like_slab(layer, work.result)
+        if not accumulates or work.phase.first:
+            calls = reduction.fold(slab, dims, target, work.scratch)
         else:
-            part = scratch.take(target.shape, target.dtype)
+            part = work.scratch.take(target.shape, target.dtype)
             calls = [
-                *reduction.fold(slab, dims, part, scratch),
+                *reduction.fold(slab, dims, part, work.scratch),
                 (reduction.combine, (target, part, target)),
             ]
         return (
-            [*calls, *reduction.finish(target, count, scratch)]
-            if not accumulates or phase.last
+            [*calls, *reduction.finish(target, count, work.scratch)]
+            if not accumulates or work.phase.last
             else calls
         )
 
@@ -327,23 +321,17 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
         (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
         last = layer.attributes["select_last_index"]
 
-        def emit(
-            phase: Phase,
-            slabs: Sequence[np.ndarray | None],
-            results: Sequence[np.ndarray],
-            scratch: Scratch,
-        ) -> list[Call]:
-            slab = slabs[0]
-            assert slab is not None
+        def emit(work: Work) -> list[Call]:
+            slab = work.slab
             source = np.moveaxis(slab, dim, -1)
             source = source[..., ::-1] if last else source
             calls: list[Call] = []
             if not source.flags.c_contiguous:
-                copy = scratch.take(source.shape, source.dtype)
+                copy = work.scratch.take(source.shape, source.dtype)
                 calls.append((np.copyto, (copy, source)))
                 source = copy
-            found = scratch.take(source.shape[:-1], "int64")
-            target = np.moveaxis(_like_slab(layer, results[0]), dim, -1)[..., 0]
+            found = work.scratch.take(source.shape[:-1], "int64")
+            target = np.moveaxis(_like_slab(layer, work.result), dim, -1)[..., 0]
             calls.append((search, (source, -1, found)))
             if last:
                 return [
@@ -360,15 +348,9 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
 def _cumulative_kernel(layer: Layer) -> Emit:
     (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab = slabs[0]
-        assert slab is not None
-        source, target = np.moveaxis(slab, dim, 0), np.moveaxis(results[0], dim, 0)
+    def emit(work: Work) -> list[Call]:
+        slab = work.slab
+        source, target = np.moveaxis(slab, dim, 0), np.moveaxis(work.result, dim, 0)
         if layer.attributes["reverse"]:
             source, target = source[::-1], target[::-1]
         if not layer.attributes["exclusive"]:

@@ -46,8 +46,8 @@ from csdfgen.ops.base import (
     Call,
     Emit,
     Operator,
-    Phase,
     Scratch,
+    Work,
     require_constant,
     require_tensor,
 )
@@ -396,30 +396,26 @@ def _resize_kernel(layer: Layer) -> Emit:
     rows, within = _axes(layer, computing)
     blank = np.array(layer.attributes.get("extrapolation_value", 0.0)).astype(dtype)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held, result = slabs[0], phase.ins[0], results[0]
-        assert slab is not None and held is not None
+    def emit(work: Work) -> list[Call]:
+        slab, held, result = work.slab, work.held, work.result
         if not held:
             return [(np.copyto, (result, blank))]
         axes = (
             within
             if rows is None
-            else (_Axis.of(0, _rows_of(rows, phase.out, held), computing), *within)
+            else (_Axis.of(0, _rows_of(rows, work.phase.out, held), computing), *within)
         )
         blended = [axis for axis in axes if axis.weights is not None]
         copied = [axis for axis in axes if axis.weights is None]
         calls: list[Call] = []
-        current = _cast(slab, computing, scratch, calls) if blended else slab
+        current = _cast(slab, computing, work.scratch, calls) if blended else slab
         for axis in blended:
             ends = axis is blended[-1] and not copied and dtype == computing
-            current = _blended(current, axis, result if ends else None, scratch, calls)
+            current = _blended(current, axis, result if ends else None, work.scratch, calls)
         if copied:
-            calls += _replicated(result, _cast(current, dtype, scratch, calls), copied, scratch)
+            calls += _replicated(
+                result, _cast(current, dtype, work.scratch, calls), copied, work.scratch
+            )
         elif current is not result:
             calls.append((np.copyto, (result, current)))
         for axis in axes:
@@ -557,21 +553,17 @@ def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _depth_to_space_kernel(layer: Layer) -> Emit:
     size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, held = slabs[0], phase.ins[0]
-        assert slab is not None and held is not None
+    def emit(work: Work) -> list[Call]:
+        slab, held = work.slab, work.held
         blocks = _blocks(slab, size, mode)
         calls: list[Call] = []
-        for rows, deep, inside in _block_runs(phase.out, size):
+        for rows, deep, inside in _block_runs(work.phase.out, size):
             source = blocks[
                 deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
             ]
-            target = results[0][rows.start - phase.out.start : rows.stop - phase.out.start]
+            target = work.result[
+                rows.start - work.phase.out.start : rows.stop - work.phase.out.start
+            ]
             calls.append((np.copyto, (target.reshape(source.shape), source)))
         return calls
 
@@ -586,15 +578,9 @@ def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _space_to_depth_kernel(layer: Layer) -> Emit:
     size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
-        target = _blocks(results[0], size, mode)
-        return [(np.copyto, (target, slabs[0].reshape(target.shape)))]
+    def emit(work: Work) -> list[Call]:
+        target = _blocks(work.result, size, mode)
+        return [(np.copyto, (target, work.slab.reshape(target.shape)))]
 
     return emit
 

@@ -10,7 +10,7 @@ Reshape that mixes rows with channels writes natural order, one slab of its inpu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -38,8 +38,7 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
-    Phase,
-    Scratch,
+    Work,
     aligned_rows,
     operand_view,
     require_constant,
@@ -159,19 +158,13 @@ def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 def _reshape_kernel(layer: Layer) -> Emit:
     source = source_of(layer)
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab, rows = slabs[0], phase.ins[0]
-        assert slab is not None and rows is not None
+    def emit(work: Work) -> list[Call]:
+        slab, rows = work.slab, work.held
         if not _loses_rows(layer):
-            return reshaped_copy(results[0], slab, scratch)
-        view = reshaped_view(results[0][0, ...], source.shape)
+            return reshaped_copy(work.result, slab, work.scratch)
+        view = reshaped_view(work.result[0, ...], source.shape)
         if view is None:
-            return _scattered(source, rows, slab, results[0][0])
+            return _scattered(source, rows, slab, work.result[0])
         return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
 
     return emit
@@ -257,14 +250,10 @@ def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
 def _transpose_kernel(layer: Layer) -> Emit:
     source, output, perm = source_of(layer), layer.output, layer.attributes["perm"]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
-        return strided_copy(results[0], output.to_storage(source.to_onnx(slabs[0]).transpose(perm)))
+    def emit(work: Work) -> list[Call]:
+        return strided_copy(
+            work.result, output.to_storage(source.to_onnx(work.slab).transpose(perm))
+        )
 
     return emit
 
@@ -303,14 +292,13 @@ def _build_expand(node: Node) -> Layer:
 def _expand_kernel(layer: Layer) -> Emit:
     source, axis, output = source_of(layer), layer.input_axes[0], layer.output
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        assert slabs[0] is not None
-        return [(np.copyto, (results[0], operand_view(slabs[0], source, axis, output, phase.out)))]
+    def emit(work: Work) -> list[Call]:
+        return [
+            (
+                np.copyto,
+                (work.result, operand_view(work.slab, source, axis, output, work.phase.out)),
+            )
+        ]
 
     return emit
 
@@ -363,19 +351,13 @@ def _tile_kernel(layer: Layer) -> Emit:
     }
     repeats = [stored.get(place, 1) for place in range(len(source.storage_shape))]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
-        slab = slabs[0]
-        assert slab is not None
+    def emit(work: Work) -> list[Call]:
+        slab = work.slab
         split = tuple(size for pair in zip(repeats, slab.shape, strict=True) for size in pair)
         return [
             (
                 np.copyto,
-                (results[0].reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))),
+                (work.result.reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))),
             )
         ]
 

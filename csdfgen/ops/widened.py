@@ -10,7 +10,7 @@ moved by the zero point and kept within the type, as DequantizeLinear and Quanti
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -28,8 +28,8 @@ from csdfgen.ops.base import (
     Mode,
     Operator,
     Phase,
-    Scratch,
     Takes,
+    Work,
     one_by_one,
 )
 from csdfgen.ops.integers import limits, rounded
@@ -189,35 +189,30 @@ def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> 
     inner = operator.kernel(twin)
     after = [(one, table[one.op_type], table[one.op_type].kernel(one)) for one in twin.epilogue]
 
-    def emit(
-        phase: Phase,
-        slabs: Sequence[np.ndarray | None],
-        results: Sequence[np.ndarray],
-        scratch: Scratch,
-    ) -> list[Call]:
+    def emit(work: Work) -> list[Call]:
         calls: list[Call] = []
-        read = list(slabs)
-        for k, slab in enumerate(slabs):
+        read = list(work.slabs)
+        for k, slab in enumerate(work.slabs):
             form = stored.read(k)
             if slab is not None and form is not None:
-                values = read[k] = scratch.take(slab.shape)
+                values = read[k] = work.scratch.take(slab.shape)
                 parts = slab.parts(values) if isinstance(slab, Spread) else [(values, slab)]
                 calls += widening(parts, values, form)
-        made = list(results)
-        for k, result in enumerate(results):
+        made = list(work.results)
+        for k, result in enumerate(work.results):
             if stored.written(k) is not None and not accumulates:
-                made[k] = scratch.take(result.shape)
-        mark = scratch.mark
-        calls += inner(phase, read, made, scratch)
-        scratch.rewind(mark)
-        if accumulates and not phase.last:
+                made[k] = work.scratch.take(result.shape)
+        mark = work.scratch.mark
+        calls += inner(replace(work, slabs=read, results=made))
+        work.scratch.rewind(mark)
+        if accumulates and not work.phase.last:
             return calls
         for one, applied, emit_it in after:
-            ins = applied.input_rows(one, phase.out)
+            ins = applied.input_rows(one, work.phase.out)
             own = [None if rows is None else made[0] for rows in ins]
-            calls += emit_it(Phase(phase.out, ins), own, [made[0]], scratch)
-            scratch.rewind(mark)
-        for k, (values, result) in enumerate(zip(made, results, strict=True)):
+            calls += emit_it(Work(Phase(work.phase.out, ins), own, made[:1], work.scratch))
+            work.scratch.rewind(mark)
+        for k, (values, result) in enumerate(zip(made, work.results, strict=True)):
             form = stored.written(k)
             if form is None:
                 continue

@@ -13,7 +13,7 @@ from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import CountingScratch, Mode, phases, presented, stored_rows
+from csdfgen.ops.base import CountingScratch, Mode, Work, phases, presented, stored_rows
 from csdfgen.program.steps import Backend
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
@@ -93,7 +93,7 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
                         copy[bad - held.start] = np.nan
                     slabs.append(presented(copy, layer, j, r))
                 results = [np.zeros((len(phase.out), *t.row_shape), t.dtype) for t in layer.outputs]
-                for function, arguments in emit(phase, slabs, results, CountingScratch()):
+                for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
                     function(*arguments)
                 assert any(np.isnan(r).any() for r in results), (
                     f"row {bad} of input {k} is declared but not read"

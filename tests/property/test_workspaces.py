@@ -8,7 +8,7 @@ import pytest
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.formats import FLOAT32
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import CountingScratch, Scratch, phases
+from csdfgen.ops.base import CountingScratch, Scratch, Work, phases
 from csdfgen.program.steps import Scratchpad, Step, View
 from tests.lowered import run_step
 from tests.op_harness import Sample, _in_storage, _slabs, heights, run_in_slabs
@@ -41,7 +41,7 @@ def test_the_last_byte_that_a_kernel_takes_is_written(sample: Sample) -> None:
                 return [np.zeros(s, k) for s, k in zip(shapes, kinds, strict=True)]
 
             counting = CountingScratch()
-            list(emit(phase, slabs, results(), counting))
+            list(emit(Work(phase, slabs, results(), counting)))
             if not counting.end:
                 continue
             raw = np.full(counting.end + GUARD + 64, PATTERN, np.uint8)
@@ -49,7 +49,7 @@ def test_the_last_byte_that_a_kernel_takes_is_written(sample: Sample) -> None:
             block = raw[start : start + counting.end]
             scratch = Scratch(block)
             with np.errstate(all="ignore"):
-                for function, arguments in emit(phase, slabs, results(), scratch):
+                for function, arguments in emit(Work(phase, slabs, results(), scratch)):
                     function(*arguments)
             assert scratch.end == counting.end
             assert (raw[start + counting.end :] == PATTERN).all(), "wrote behind its workspace"

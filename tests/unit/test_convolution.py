@@ -17,7 +17,16 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops.base import Call, CountingScratch, DeclaringScratch, Mode, Phase, Scratch, phases
+from csdfgen.ops.base import (
+    Call,
+    CountingScratch,
+    DeclaringScratch,
+    Mode,
+    Phase,
+    Scratch,
+    Work,
+    phases,
+)
 from csdfgen.ops.convolution import window
 from csdfgen.ops.spread import Piece, Spread
 from tests.op_harness import Sample, heights, run_in_slabs
@@ -44,10 +53,12 @@ def run(layer: Layer, x: np.ndarray, height: int) -> np.ndarray:
         rows = phase.ins[0]
         assert rows is not None
         for function, arguments in emit(
-            phase,
-            [stored[rows.start : rows.stop], None, None],
-            [out[phase.out.start : phase.out.stop]],
-            CountingScratch(),
+            Work(
+                phase,
+                [stored[rows.start : rows.stop], None, None],
+                [out[phase.out.start : phase.out.stop]],
+                CountingScratch(),
+            )
         ):
             function(*arguments)
     return layer.output.to_onnx(out)
@@ -124,7 +135,7 @@ def calls(layer: Layer, height: int) -> tuple[list[Call], int]:
         rows = phase.ins[0]
         assert rows is not None
         slabs = [stored[rows.start : rows.stop], None, None]
-        return list(emit(phase, slabs, [out[phase.out.start : phase.out.stop]], scratch))
+        return list(emit(Work(phase, slabs, [out[phase.out.start : phase.out.stop]], scratch)))
 
     used, found = 0, []
     for phase in phases(operator_of(layer), layer, height):
@@ -223,9 +234,11 @@ def test_at_any_price_a_convolution_does_with_a_kibibyte_of_scratch_or_two(
             slab = Spread(slab.shape, slab.dtype, (piece,))
         asked = [slab, None, None], [out[phase.out.start : phase.out.stop]]
         declared = DeclaringScratch(0)
-        list(emit(phase, *asked, declared))
+        list(emit(Work(phase, *asked, declared)))
         assert declared.end <= 1700
-        for function, arguments in emit(phase, *asked, Scratch(np.empty(declared.end, np.uint8))):
+        for function, arguments in emit(
+            Work(phase, *asked, Scratch(np.empty(declared.end, np.uint8)))
+        ):
             function(*arguments)
     np.testing.assert_allclose(layer.output.to_onnx(out), want, rtol=1e-5, atol=1e-5)
 
@@ -239,7 +252,12 @@ def test_who_does_not_ask_for_the_least_pays_no_more_than_pixels_one_by_one() ->
         rows = np.zeros((5, 7, 1, 1152), np.float32)
         list(
             emit(
-                Phase(Rows(3, 4), (Rows(1, 6), None, None)), [rows, None, None], [rows[:1]], scratch
+                Work(
+                    Phase(Rows(3, 4), (Rows(1, 6), None, None)),
+                    [rows, None, None],
+                    [rows[:1]],
+                    scratch,
+                )
             )
         )
         ends[limit] = scratch.end

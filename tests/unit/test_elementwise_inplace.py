@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from csdfgen.ops.base import AliasKind, CountingScratch, Scratch, phases
+from csdfgen.ops.base import AliasKind, CountingScratch, Scratch, Work, phases
 from tests.op_harness import Arg, Sample, run_in_place, run_in_slabs
 from tests.op_samples import activation, arithmetic
 
@@ -71,9 +71,9 @@ def test_no_call_allocates_anything_of_a_slabs_size(sample: Sample) -> None:
         assert result is not None
         emit = sample.operator.kernel(layer)
         count = CountingScratch()
-        list(emit(phase, slabs, [result], count))
+        list(emit(Work(phase, slabs, [result], count)))
         scratch = Scratch(np.zeros(count.end + Scratch.ALIGN, np.uint8))
-        calls = list(emit(phase, slabs, [result], scratch))
+        calls = list(emit(Work(phase, slabs, [result], scratch)))
         tracemalloc.start()
         for function, arguments in calls:
             function(*arguments)

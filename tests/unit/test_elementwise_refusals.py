@@ -13,7 +13,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import AliasKind, CountingScratch, Phase, phases
+from csdfgen.ops.base import AliasKind, CountingScratch, Phase, Work, phases
 
 X = Tensor("x", (1, 3, 4, 5), row_axis=2)
 NUMBERS = Tensor("n", (1, 3, 4, 5), Format("int32"), 2)
@@ -132,5 +132,5 @@ def test_only_operands_of_equal_shape_type_and_rows_are_overwritten() -> None:
 
 def emitted(layer: Layer, phase: Phase, slab: np.ndarray) -> list[Any]:
     return list(
-        OPERATORS[layer.op_type].kernel(layer)(phase, [slab, None], [slab], CountingScratch())
+        OPERATORS[layer.op_type].kernel(layer)(Work(phase, [slab, None], [slab], CountingScratch()))
     )

@@ -13,7 +13,7 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows, Window, slabs
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import AliasKind, CountingScratch, Mode, phases
+from csdfgen.ops.base import AliasKind, CountingScratch, Mode, Work, phases
 from csdfgen.ops.reducing import sum_of_squares, sum_over
 from csdfgen.ops.windows import output_length, read_rows, resolve_pads, taps
 from tests.op_harness import Arg, Sample, run_in_place
@@ -245,5 +245,5 @@ def test_a_huge_window_over_few_channels_takes_little_workspace() -> None:
     scratch = CountingScratch()
     (phase,) = phases(OPERATORS["LRN"], layer, 2)
     array = np.ones((2, 2, 1, 3), np.float32)
-    list(OPERATORS["LRN"].kernel(layer)(phase, [array], [array.copy()], scratch))
+    list(OPERATORS["LRN"].kernel(layer)(Work(phase, [array], [array.copy()], scratch)))
     assert scratch.end < 4096

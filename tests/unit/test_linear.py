@@ -15,7 +15,7 @@ from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
-from csdfgen.ops.base import CountingScratch, Mode, phases
+from csdfgen.ops.base import CountingScratch, Mode, Work, phases
 from csdfgen.ops.linear import flattened_gemm
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples.linear import const
@@ -70,7 +70,7 @@ def run(layer: Layer, x: np.ndarray, height: int, *, strided: bool = False) -> n
         assert rows is not None
         slabs = [stored[rows.start : rows.stop], *(None,) * (len(layer.inputs) - 1)]
         for function, arguments in emit(
-            phase, slabs, [out[phase.out.start : phase.out.stop]], CountingScratch()
+            Work(phase, slabs, [out[phase.out.start : phase.out.stop]], CountingScratch())
         ):
             function(*arguments)
     return layer.output.to_onnx(out)
@@ -114,7 +114,9 @@ def test_slabs_of_a_flattened_gemm_are_multiplied_where_they_lie() -> None:
     slab, out = np.zeros((2, 4, 1, 3), np.float32), np.zeros(layer.output.storage_shape, np.float32)
     scratch = CountingScratch()
     first, *_ = phases(operator_of(layer), layer, 2)
-    (product, bias) = operator_of(layer).kernel(layer)(first, [slab, None, None], [out], scratch)
+    (product, bias) = operator_of(layer).kernel(layer)(
+        Work(first, [slab, None, None], [out], scratch)
+    )
     assert (product[0], bias[0], scratch.end) == (np.matmul, np.add, 0)
     left, _, result = product[1]
     assert np.shares_memory(left, slab) and np.shares_memory(result, out)
@@ -129,7 +131,7 @@ def test_rows_of_tokens_are_multiplied_without_a_copy() -> None:
         np.zeros((3, 4, 1), np.float32),
         CountingScratch(),
     )
-    calls = list(operator_of(layer).kernel(layer)(phase, [slab, None], [out], scratch))
+    calls = list(operator_of(layer).kernel(layer)(Work(phase, [slab, None], [out], scratch)))
     assert [function for function, _ in calls] == [np.matmul]
     assert scratch.end == 0
 

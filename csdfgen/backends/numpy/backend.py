@@ -31,6 +31,7 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Takes,
+    Work,
     presented,
 )
 from csdfgen.ops.spread import Piece, Spread, Stack
@@ -172,7 +173,7 @@ class NumpyKernels:
         shaped = results
         if phase.images > 1:
             shaped = [array.reshape(phase.images, -1, *array.shape[1:]) for array in results]
-        calls.extend(_kernel(layer)(phase, slabs, shaped, scratch))
+        calls.extend(_kernel(layer)(Work(phase, slabs, shaped, scratch)))
         scratch.rewind(mark)
         if not accumulates or phase.last:
             outputs = results
@@ -195,7 +196,7 @@ class NumpyKernels:
     ) -> Iterable[Call]:
         ins = operator_of(after).input_rows(after, out)
         slabs = [None if rows is None else result for rows in ins]
-        return _kernel(after)(Phase(out, ins), slabs, [result], scratch)
+        return _kernel(after)(Work(Phase(out, ins), slabs, [result], scratch))
 
 
 NUMPY = NumpyKernels()
