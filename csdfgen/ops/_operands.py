@@ -1,5 +1,4 @@
-"""What do axes, sizes and shapes given to a node mean? Checked once, for the families that move
-elements.
+"""Axes, sizes, shapes and operands of a node: they are checked here, and made a layer.
 
 Source: https://onnx.ai/onnx/operators/ (negative axes count from the back; what was an attribute in
 early opsets became a constant input later).
@@ -7,7 +6,8 @@ early opsets became a constant input later).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -24,12 +24,14 @@ __all__ = [
     "checked_shape",
     "first_only",
     "integers",
+    "node_layer",
     "normal_axes",
     "normal_axis",
     "one_input_layer",
     "output_elements",
     "source_of",
     "storage_axis",
+    "with_attributes",
 ]
 
 
@@ -99,19 +101,39 @@ def storage_axis(tensor: Tensor, axis: int) -> int:
     return axis + 1 if tensor.row_axis is None else tensor.order.index(axis)
 
 
-def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: Any) -> Layer:
-    """A layer that reads one activation along its own row axis; all other operands are settled into
-    attributes.
+def node_layer(
+    node: Node,
+    operands: Sequence[Tensor | np.ndarray | None],
+    outputs: Iterable[Tensor],
+    attributes: Mapping[str, Any],
+    axes: Sequence[int | None] | None = None,
+) -> Layer:
+    """The layer of a node. Operands that are computed become its inputs, arrays its constants.
+
+    axes: the axis along which each operand is read; None: each one's own row axis.
     """
-    rest = (None,) * (len(node.inputs) - 1)
+    inputs = tuple(x if isinstance(x, Tensor) else None for x in operands)
     return Layer(
         node.name,
         node.op_type,
-        (source, *rest),
-        (output,),
-        MappingProxyType(attributes),
-        input_axes=(source.row_axis, *rest),
+        inputs,
+        tuple(outputs),
+        MappingProxyType(dict(attributes)),
+        MappingProxyType({k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}),
+        tuple(None if t is None else t.row_axis for t in inputs) if axes is None else tuple(axes),
     )
+
+
+def one_input_layer(node: Node, source: Tensor, output: Tensor, **attributes: Any) -> Layer:
+    """A layer that reads one activation along its own row axis; all other operands have become
+    attributes.
+    """
+    return node_layer(node, (source, *[None] * (len(node.inputs) - 1)), (output,), attributes)
+
+
+def with_attributes(layer: Layer, **more: Any) -> Layer:
+    """The layer with more attributes, or other values of those that it has."""
+    return replace(layer, attributes=MappingProxyType({**layer.attributes, **more}))
 
 
 def output_elements(layer: Layer, out: Rows) -> int:

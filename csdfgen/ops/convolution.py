@@ -27,6 +27,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tiled
 from csdfgen.ops._im2col import Axis, Into, Job
+from csdfgen.ops._operands import node_layer, source_of
 from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops.base import (
     Call,
@@ -107,17 +108,7 @@ def _layer(
     if bias is not None and bias.shape != (channels,):
         raise ModelError(f"bias of shape {bias.shape} for {channels} output channels")
     output = Tensor(node.outputs[0], (x.shape[0], channels, *sizes), stored or x.format, ROW_AXIS)
-    constants = {1: weights} if bias is None else {1: weights, 2: bias}
-    return Layer(
-        name=node.name,
-        op_type=node.op_type,
-        inputs=(x, None, None),
-        outputs=(output,),
-        attributes=MappingProxyType(dict(attributes)),
-        constants=MappingProxyType(constants),
-        input_axes=(ROW_AXIS, None, None),
-        onnx_nodes=(node.name,),
-    )
+    return node_layer(node, (x, weights, bias), (output,), attributes, (ROW_AXIS, None, None))
 
 
 # --- Conv ---------------------------------------------------------------------------------------
@@ -175,7 +166,7 @@ def window(layer: Layer) -> Window:
 
 
 def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    rows = read_rows(window(layer), out, _input(layer).shape[ROW_AXIS])
+    rows = read_rows(window(layer), out, source_of(layer).shape[ROW_AXIS])
     return (rows, *(None,) * (len(layer.inputs) - 1))
 
 
@@ -259,7 +250,9 @@ class _Arithmetic:
 
     @classmethod
     def of(cls, layer: Layer, dtype: str) -> _Arithmetic:
-        depthwise = 1 < layer.attributes["group"] == _input(layer).shape[1] == layer.output.shape[1]
+        depthwise = (
+            1 < layer.attributes["group"] == source_of(layer).shape[1] == layer.output.shape[1]
+        )
         return cls(
             depthwise,
             len(layer.output.shape) - 2,
@@ -287,12 +280,6 @@ class _Arithmetic:
     @property
     def products(self) -> Callable[[Iterable[Job], Scratch], list[Call]]:
         return depthwise_products if self.depthwise else matrix_products
-
-
-def _input(layer: Layer) -> Tensor:
-    x = layer.inputs[0]
-    assert x is not None
-    return x
 
 
 def _bias(layer: Layer) -> np.ndarray | None:
@@ -391,7 +378,7 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
 
     Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
     """
-    w, height = windows_of(layer.attributes)[0], _input(layer).shape[ROW_AXIS]
+    w, height = windows_of(layer.attributes)[0], source_of(layer).shape[ROW_AXIS]
     rest = (None,) * (len(layer.inputs) - 1)
     if not out:
         return (Rows(0, 0), *rest)

@@ -23,6 +23,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._blocks import in_blocks
+from csdfgen.ops._operands import node_layer
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -206,18 +207,8 @@ def _build(
     if normalise is not None:
         attributes = normalise(node, attributes)
     settings = (None,) * (len(node.inputs) - len(operands))
-    tensors = tuple(x if isinstance(x, Tensor) else None for x in operands)
-    return Layer(
-        node.name,
-        node.op_type,
-        inputs=(*tensors, *settings),
-        outputs=(Tensor(node.outputs[0], shape, Format(dtype), _row_axis(computed, shape)),),
-        attributes=MappingProxyType(dict(attributes)),
-        constants=MappingProxyType(
-            {k: x for k, x in enumerate(operands) if isinstance(x, np.ndarray)}
-        ),
-        input_axes=(*(t.row_axis if t is not None else None for t in tensors), *settings),
-    )
+    output = Tensor(node.outputs[0], shape, Format(dtype), _row_axis(computed, shape))
+    return node_layer(node, (*operands, *settings), (output,), attributes)
 
 
 def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:

@@ -21,6 +21,7 @@ from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
     first_only,
+    node_layer,
     normal_axes,
     normal_axis,
     one_input_layer,
@@ -75,17 +76,9 @@ def _build_concat(node: Node) -> Layer:
     sizes = tuple(operand.shape[axis] for operand in operands)
     shape = checked_shape((*first.shape[:axis], sum(sizes), *first.shape[axis + 1 :]))
     row_axis = next((tensor.row_axis for tensor in tensors if tensor.row_axis is not None), None)
-    return Layer(
-        node.name,
-        node.op_type,
-        tuple(operand if isinstance(operand, Tensor) else None for operand in operands),
-        (Tensor(node.outputs[0], shape, first.format, row_axis),),
-        MappingProxyType({"axis": axis, "sizes": sizes}),
-        MappingProxyType(
-            {k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}
-        ),
-        tuple(row_axis if isinstance(operand, Tensor) else None for operand in operands),
-    )
+    output = Tensor(node.outputs[0], shape, first.format, row_axis)
+    axes = [row_axis if isinstance(operand, Tensor) else None for operand in operands]
+    return node_layer(node, operands, (output,), {"axis": axis, "sizes": sizes}, axes)
 
 
 def _starts(sizes: Sequence[int]) -> tuple[int, ...]:

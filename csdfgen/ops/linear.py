@@ -25,6 +25,7 @@ from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._im2col import Into
+from csdfgen.ops._operands import node_layer
 from csdfgen.ops._vector_products import FEWEST, outputs_first, with_images
 from csdfgen.ops.base import (
     Call,
@@ -141,21 +142,11 @@ def product_layer(
     dtype = next(operand.dtype for operand in operands if isinstance(operand, Tensor))
     stored = stored or Format(str(dtype))
     output = Tensor(node.outputs[0], shape, stored, _row_axis(operands, axes, shape))
-    inputs = tuple(operand if isinstance(operand, Tensor) else None for operand in operands)
-    return Layer(
-        name=node.name,
-        op_type=node.op_type,
-        inputs=inputs,
-        outputs=(output,),
-        attributes=MappingProxyType(dict(attributes)),
-        constants=MappingProxyType(
-            {k: operand for k, operand in enumerate(operands) if isinstance(operand, np.ndarray)}
-        ),
-        input_axes=tuple(
-            None if x is None else _read_along(x, axes[k], output) for k, x in enumerate(inputs)
-        ),
-        onnx_nodes=(node.name,),
-    )
+    along = [
+        _read_along(x, becomes, output) if isinstance(x, Tensor) else None
+        for x, becomes in zip(operands, axes, strict=False)
+    ]
+    return node_layer(node, operands, (output,), attributes, along)
 
 
 def _product_shape(attributes: Mapping[str, Any], a: Shape, b: Shape) -> Shape:

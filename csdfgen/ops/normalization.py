@@ -25,7 +25,14 @@ from csdfgen.model.formats import FLOAT32, accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._blocks import in_blocks
-from csdfgen.ops._operands import normal_axes, normal_axis, output_elements, storage_axis
+from csdfgen.ops._operands import (
+    node_layer,
+    normal_axes,
+    normal_axis,
+    output_elements,
+    source_of,
+    storage_axis,
+)
 from csdfgen.ops.base import (
     REQUIRED,
     Alias,
@@ -65,12 +72,6 @@ _NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 # Layers -------------------------------------------------------------------------------------------
 
 
-def _input(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
 def _layer(
     node: Node, tensor: Tensor, axes: Sequence[int], row_axis: int | None, **attributes: Any
 ) -> Layer:
@@ -80,19 +81,9 @@ def _layer(
     axes: those that one normalised value depends on; row_axis: along which input 0 is read and the
         output written.
     """
-    rest = node.inputs[1:]
-    return Layer(
-        node.name,
-        node.op_type,
-        (tensor, *(operand if isinstance(operand, Tensor) else None for operand in rest)),
-        (Tensor(node.outputs[0], tensor.shape, tensor.format, row_axis),),
-        MappingProxyType({"axes": tuple(axes), **attributes}),
-        MappingProxyType(
-            {k: operand for k, operand in enumerate(rest, 1) if isinstance(operand, np.ndarray)}
-        ),
-        (row_axis, *(None for _ in rest)),
-        onnx_nodes=(node.name,),
-    )
+    output = Tensor(node.outputs[0], tensor.shape, tensor.format, row_axis)
+    along = (row_axis, *[None] * (len(node.inputs) - 1))
+    return node_layer(node, node.inputs, (output,), {"axes": tuple(axes), **attributes}, along)
 
 
 def _refuse_statistics(node: Node) -> None:
@@ -247,7 +238,9 @@ def _window(layer: Layer) -> Window:
 
 
 def _in_place(layer: Layer) -> tuple[Alias, ...]:
-    return (Alias(AliasKind.INPLACE, 0),) if _input(layer).row_axis == layer.output.row_axis else ()
+    return (
+        (Alias(AliasKind.INPLACE, 0),) if source_of(layer).row_axis == layer.output.row_axis else ()
+    )
 
 
 def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
@@ -335,7 +328,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
     Squares are stored with zeros between the pixels, so that the sums over windows are a few
     additions of one long vector to itself, shifted; the sums that straddle two pixels are not read.
     """
-    settings, channels = layer.attributes, _input(layer).shape[1]
+    settings, channels = layer.attributes, source_of(layer).shape[1]
     size, dtype = settings["size"], accumulator_of(layer.output.dtype)
     before, after = (
         min((size - 1) // 2, channels - 1),

@@ -24,6 +24,7 @@ from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._folds import MAXIMUM, SUM, Fold, FoldAxis, fold_axes, fold_images, fold_piece
+from csdfgen.ops._operands import node_layer, source_of
 from csdfgen.ops.base import (
     REQUIRED,
     Call,
@@ -153,31 +154,16 @@ _LP = _Pool(SUM, _power, _root)
 # Layers -------------------------------------------------------------------------------------------
 
 
-def _input(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
 def _lengths(layer: Layer) -> tuple[int, ...]:
     """Lengths of the spatial axes of the input, rows first."""
-    return _input(layer).shape[2:]
+    return source_of(layer).shape[2:]
 
 
 def _layer(
     node: Node, tensor: Tensor, attributes: Mapping[str, Any], spatial: Sequence[int]
 ) -> Layer:
     output = Tensor(node.outputs[0], (*tensor.shape[:2], *spatial), tensor.format, 2)
-    settled = MappingProxyType(dict(attributes))
-    return Layer(
-        node.name,
-        node.op_type,
-        (tensor,),
-        (output,),
-        settled,
-        input_axes=(2,),
-        onnx_nodes=(node.name,),
-    )
+    return node_layer(node, (tensor,), (output,), attributes, (2,))
 
 
 def _own_attributes(node: Node) -> dict[str, Any]:
@@ -267,7 +253,7 @@ def _mode(layer: Layer) -> Mode:
 def _cost(layer: Layer, out: Rows) -> int:
     """Output elements of a sliding pool; of one that accumulates the elements that it reads."""
     if _mode(layer) is Mode.ACCUMULATE:
-        return _input(layer).elements
+        return source_of(layer).elements
     return len(out) * layer.output.row_elements
 
 

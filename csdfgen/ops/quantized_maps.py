@@ -19,6 +19,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, remembered
 from csdfgen.ops._blocks import in_blocks
+from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Operator, Scratch
 from csdfgen.ops.elementwise import Task, elementwise, same
 from csdfgen.ops.integers import (
@@ -174,7 +175,7 @@ def _build_function(base: Operator) -> Callable[[Node], Layer]:
         x = byte_operand(node, 0, "the input", 1, 2)
         forms = {"x": x, "y": byte_output(node, 3, 4, x)}
         layer = base.build(replace(node, inputs=node.inputs[:1]))
-        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
+        return with_attributes(layer, **forms)
 
     return build
 
@@ -240,9 +241,7 @@ def _build_concat(node: Node) -> Layer:
     forms = tuple(byte_operand(node, k, f"input {k}", k + 1, k + 2) for k in places)
     layer = CONCAT.build(replace(node, inputs=tuple(node.operand(k) for k in places)))
     y = byte_output(node, 0, 1, forms[0])
-    return replace(
-        layer, attributes=MappingProxyType({**layer.attributes, "operands": forms, "y": y})
-    )
+    return with_attributes(layer, operands=forms, y=y)
 
 
 @remembered

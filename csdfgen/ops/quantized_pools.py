@@ -19,6 +19,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
+from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -65,7 +66,7 @@ def _build_pool(base: Callable[[Node, Sequence[str]], Layer]) -> Callable[[Node]
         x = byte_operand(node, 0, "the input", 1, 2)
         layer = base(replace(node, inputs=node.inputs[:1]), BYTES)
         forms = {"x": x, "y": byte_output(node, 3, 4, x)}
-        return replace(layer, attributes=MappingProxyType({**layer.attributes, **forms}))
+        return with_attributes(layer, **forms)
 
     return build
 

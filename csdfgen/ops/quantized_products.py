@@ -22,6 +22,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows
+from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -56,10 +57,6 @@ from csdfgen.ops.linear import (
 )
 
 __all__ = ["OPERATORS", "centred"]
-
-
-def _settled(layer: Layer, **more: Any) -> Layer:
-    return replace(layer, attributes=MappingProxyType({**layer.attributes, **more}))
 
 
 def _bias(node: Node, position: int) -> np.ndarray | None:
@@ -101,7 +98,7 @@ def _build_conv(node: Node) -> Layer:
         "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
     }
     layer = conv_layer(node, x, weights, _bias(node, 8), Format(forms["y"].dtype))
-    return _settled(layer, **forms)
+    return with_attributes(layer, **forms)
 
 
 def _output_type(node: Node, position: int) -> str:
@@ -125,7 +122,7 @@ def _build_conv_integer(node: Node) -> Layer:
     layer = conv_layer(node, x, weights, None, Format("int32"))
     if isinstance(zero, Tensor):
         layer = replace(layer, inputs=(x, None, zero), input_axes=(*layer.input_axes[:2], None))
-    return _settled(
+    return with_attributes(
         layer,
         x=Format(dtype, (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
         w=Format(
@@ -257,7 +254,7 @@ def _build_matmul(node: Node) -> Layer:
         "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
     }
     layer = product_layer(node, (a, b), {}, Format(forms["y"].dtype))
-    return _computable(_settled(layer, **forms))
+    return _computable(with_attributes(layer, **forms))
 
 
 def _build_matmul_integer(node: Node) -> Layer:
@@ -276,7 +273,7 @@ def _build_matmul_integer(node: Node) -> Layer:
     layer = product_layer(node, operands, {}, Format("int32"))
     along = len(b.shape) - 1 if zeros.size > 1 else None
     return _computable(
-        _settled(
+        with_attributes(
             layer,
             x=Format(types[0], (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
             w=Format(types[1], (1.0,), tuple(zeros.reshape(-1).tolist()), along),
@@ -308,7 +305,7 @@ def _build_gemm(node: Node) -> Layer:
         stored = Format(forms["y"].dtype)
     alpha = float(node.attributes.get("alpha", QGEMM["alpha"]))
     layer = product_layer(node, (a, b, _bias(node, 6)), settings, stored)
-    return _computable(_settled(layer, alpha=alpha, **forms))
+    return _computable(with_attributes(layer, alpha=alpha, **forms))
 
 
 QGEMM = {"alpha": 1.0, "transA": 0, "transB": 0}

@@ -20,7 +20,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import normal_axis, source_of
+from csdfgen.ops._operands import node_layer, normal_axis, source_of
 from csdfgen.ops.base import Call, Emit, Mode, Operator, Work, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
 from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
@@ -200,14 +200,7 @@ def _build_dynamic(node: Node) -> Layer:
     named = [(k, name) for k, name in enumerate(node.outputs) if name]
     # one row each: outputs of a layer have equally many
     outputs = tuple(Tensor(name, made[k][0], Format(made[k][1])) for k, name in named)
-    return Layer(
-        node.name,
-        node.op_type,
-        (tensor,),
-        outputs,
-        MappingProxyType({"made": tuple(k for k, _ in named)}),
-        input_axes=(tensor.row_axis,),
-    )
+    return node_layer(node, (tensor,), outputs, {"made": tuple(k for k, _ in named)})
 
 
 def _dynamic_kernel(layer: Layer) -> Emit:

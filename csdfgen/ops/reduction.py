@@ -28,6 +28,7 @@ from csdfgen.ops._operands import (
     normal_axis,
     one_input_layer,
     output_elements,
+    source_of,
 )
 from csdfgen.ops.base import (
     Call,
@@ -165,12 +166,6 @@ _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
 # Layers -------------------------------------------------------------------------------------------
 
 
-def _input(layer: Layer) -> Tensor:
-    tensor = layer.inputs[0]
-    assert tensor is not None
-    return tensor
-
-
 def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dtype: str) -> Tensor:
     """What is left: rows stay rows; where they are folded away, the axis behind them takes their
     place, if any.
@@ -243,7 +238,7 @@ def _build_cumulative(node: Node) -> Layer:
 
 def _within_rows(layer: Layer) -> bool:
     """Whether the layer's axes leave the row axis alone."""
-    row_axis = _input(layer).row_axis
+    row_axis = source_of(layer).row_axis
     return row_axis is None or row_axis not in layer.attributes["axes"]
 
 
@@ -258,11 +253,11 @@ def _mode_without_state(layer: Layer) -> Mode:
 
 
 def _window(layer: Layer) -> Window:
-    return Window(1) if _within_rows(layer) else Window(_input(layer).rows)
+    return Window(1) if _within_rows(layer) else Window(source_of(layer).rows)
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    rows = out if _within_rows(layer) else Rows(0, _input(layer).rows)
+    rows = out if _within_rows(layer) else Rows(0, source_of(layer).rows)
     return (rows, *(None for _ in layer.inputs[1:]))
 
 
@@ -270,7 +265,7 @@ def _cost(layer: Layer, out: Rows) -> int:
     """Elements that are read."""
     rows = _input_rows(layer, out)[0]
     assert rows is not None
-    return len(rows) * _input(layer).row_elements
+    return len(rows) * source_of(layer).row_elements
 
 
 def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
@@ -278,7 +273,7 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
     array = layer.output.to_onnx(result)
     if not layer.attributes["keepdims"]:
         array = np.expand_dims(array, layer.attributes["axes"])
-    return _input(layer).to_storage(array)
+    return source_of(layer).to_storage(array)
 
 
 # Kernels ------------------------------------------------------------------------------------------
@@ -287,8 +282,8 @@ def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
 def _kernel(layer: Layer) -> Emit:
     reduction = _REDUCTIONS[layer.op_type]
     axes = layer.attributes["axes"]
-    dims = slab_dims(_input(layer), axes)
-    count = prod(_input(layer).shape[axis] for axis in axes)
+    dims = slab_dims(source_of(layer), axes)
+    count = prod(source_of(layer).shape[axis] for axis in axes)
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
     def emit(work: Work) -> list[Call]:
@@ -318,7 +313,7 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
     """
 
     def kernel(layer: Layer) -> Emit:
-        (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
+        (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
         last = layer.attributes["select_last_index"]
 
         def emit(work: Work) -> list[Call]:
@@ -346,7 +341,7 @@ def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
 
 
 def _cumulative_kernel(layer: Layer) -> Emit:
-    (dim,) = slab_dims(_input(layer), layer.attributes["axes"])
+    (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
 
     def emit(work: Work) -> list[Call]:
         slab = work.slab

@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 from onnx import helper
 
+from csdfgen.ops.folded_weights import batch_factors
 from csdfgen.precision.products import Products, number
 from csdfgen.reading.onnx_file import opset_of
 
@@ -64,11 +65,8 @@ def _normalised(work: Products, node: onnx.NodeProto) -> bool:
         return False
     if any(name not in work.constants for name in node.input[1:]):
         return False
-    gamma, beta, mean, variance = (
-        work.constants[name].astype(np.float64) for name in node.input[1:5]
-    )
-    factor = gamma / np.sqrt(variance + number(node, "epsilon", 1e-5))
-    _take_in(work, maker, node, factor, beta - mean * factor)
+    parameters = [work.constants[name] for name in node.input[1:5]]
+    _take_in(work, maker, node, *batch_factors(parameters, number(node, "epsilon", 1e-5)))
     return True
 
 

@@ -13,6 +13,8 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from csdfgen.ops.folded_weights import by_channel, for_inputs, for_outputs, scaled
+
 __all__ = ["KINDS", "Products", "number"]
 
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
@@ -85,15 +87,10 @@ class Products:
         """A constant beside what a product makes or reads, one number for each of its `count` channels;
         None where it is anything else.
         """
+        # channels are axis 1 of a convolution's tensors, and of the matrices of a product
         convolution = node.op_type in ("Conv", "ConvTranspose")
         rank = self.constants[node.input[1]].ndim if convolution else 2
-        if value.size == 1 and value.ndim <= rank:
-            return np.full(count, value.reshape(-1)[0])
-        # channels stand on axis 1 of a convolution's tensors, on the last one of a matrix product's
-        at = -(rank - 1) if convolution else -1
-        if not -at <= value.ndim <= rank or value.size != count or value.shape[at] != count:
-            return None
-        return value.reshape(-1)
+        return by_channel(value, rank, 1, count)
 
     def grouped_weights(self, node: onnx.NodeProto) -> np.ndarray:
         """The weights of a product that is no ConvTranspose, float64 (groups, outputs of a group, channels that
@@ -112,16 +109,11 @@ class Products:
         bias: its offset is to be zero.
         """
         name = maker.output[0]
-        weights = self.constants[maker.input[1]].astype(np.float64)
-        if maker.op_type == "Conv":
-            scaled = weights * _beside(factor[:, None], weights.ndim)
-        elif maker.op_type == "ConvTranspose":  # (inputs in groups, outputs of a group, ...)
-            scaled = weights * _beside(_for_each(factor, weights, _groups(maker)), weights.ndim)
-        else:
-            scaled = weights * (factor[:, None] if number(maker, "transB", 0) else factor)
+        weights = self.constants[maker.input[1]]
         if maker.op_type != "MatMul":
             self._rebias(maker, self._bias(maker) * factor + offset)
-        maker.input[1] = self.constant(f"{name}_weights", scaled)
+        factors = for_outputs(factor, maker.op_type, weights.shape, *_settings(maker))
+        maker.input[1] = self.constant(f"{name}_weights", scaled(weights, factors))
 
     def scaled_input(self, reader: onnx.NodeProto, name: str, value: np.ndarray) -> Change | None:
         """How a product's weights take in a factor of the tensor that it reads; None where they cannot."""
@@ -131,12 +123,9 @@ class Products:
             return None
 
         def change() -> None:
-            scaled = weights.astype(np.float64)
-            if reader.op_type == "Conv":  # (outputs in groups, inputs of a group, ...)
-                scaled *= _beside(_for_each(values, weights, _groups(reader)), weights.ndim)
-            else:
-                scaled *= values if number(reader, "transB", 0) else values[:, None]
-            reader.input[1] = self.constant(f"{reader.output[0]}_weights", scaled)
+            factors = for_inputs(values, reader.op_type, weights.shape, *_settings(reader))
+            name = f"{reader.output[0]}_weights"
+            reader.input[1] = self.constant(name, scaled(weights, factors))
 
         return change
 
@@ -151,7 +140,7 @@ class Products:
 
         def change() -> None:
             sums = weights.astype(np.float64).sum(axis=tuple(range(2, weights.ndim)))
-            added = (sums * _for_each(values, weights, _groups(reader))).sum(1)
+            added = (sums * for_inputs(values, "Conv", sums.shape, _groups(reader))).sum(1)
             self._rebias(reader, self._bias(reader) + added)
 
         return change
@@ -226,15 +215,9 @@ def _groups(node: onnx.NodeProto) -> int:
     return int(number(node, "group", 1))
 
 
-def _for_each(values: np.ndarray, weights: np.ndarray, groups: int) -> np.ndarray:
-    """Values of all channels as the first two axes of grouped weights, (outer, inner of a group), have them."""
-    outer = len(weights)
-    return values.reshape(groups, 1, -1).repeat(outer // groups, 1).reshape(outer, -1)
-
-
-def _beside(factors: np.ndarray, rank: int) -> np.ndarray:
-    """Factors of the first axes of weights of a rank."""
-    return factors.reshape(*factors.shape, *(1,) * (rank - factors.ndim))
+def _settings(node: onnx.NodeProto) -> tuple[int, bool]:
+    """Groups of a convolution, and whether the right operand of a Gemm is transposed."""
+    return _groups(node), bool(number(node, "transB", 0))
 
 
 def _padded(node: onnx.NodeProto) -> bool:

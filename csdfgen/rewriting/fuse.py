@@ -26,6 +26,7 @@ from csdfgen.model.formats import FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind, Mode
+from csdfgen.ops.folded_weights import batch_factors, by_channel, for_outputs, scaled
 from csdfgen.ops.linear import flattened_gemm
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
@@ -34,11 +35,8 @@ __all__ = ["FUSE_LEVELS", "fuse"]
 
 PairRule = Callable[[Layer, Layer], "Layer | None"]
 
-WEIGHTED = {"Conv": 0, "ConvTranspose": 1}
-"""Convolutions, and the axis of their weight that counts output channels (within a group for
-ConvTranspose).
-"""
-
+WEIGHTED = frozenset({"Conv", "ConvTranspose"})
+"""Operators whose weights and bias take in a factor and an offset."""
 
 PASSED_ON = frozenset({"Identity", "Dropout"})
 """Operators that hand their input on as it is."""
@@ -54,21 +52,6 @@ def _joined(producer: Layer, layer: Layer, **changes: Any) -> Layer:
 # Channel-wise affine arithmetic: y = scale * x + shift ------------------------------------------
 
 
-def _per_channel(constant: np.ndarray, rank: int, channels: int) -> np.ndarray | None:
-    """A broadcast constant as one value per channel (axis 1), or None if it varies along another
-    axis.
-    """
-    if constant.ndim > rank or constant.dtype.kind != "f":
-        return None
-    shape = (1,) * (rank - constant.ndim) + constant.shape
-    if any(size != 1 for axis, size in enumerate(shape) if axis != 1) or shape[1] not in (
-        1,
-        channels,
-    ):
-        return None
-    return np.broadcast_to(constant.reshape(shape[1]), (channels,)).astype(np.float64)
-
-
 def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
     """(scale, shift) per channel of a layer that computes scale * x + shift, else None; float64,
     shape (C,).
@@ -80,27 +63,26 @@ def _affine(layer: Layer) -> tuple[np.ndarray, np.ndarray] | None:
         return None
     channels = shape[1]
     if layer.op_type == "BatchNormalization":
-        scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in (1, 2, 3, 4))
-        gain = scale / np.sqrt(variance + layer.attributes["epsilon"])
-        return gain, bias - mean * gain
+        parameters = [layer.constants[k] for k in range(1, 5)]
+        return batch_factors(parameters, layer.attributes["epsilon"])
     if layer.op_type not in ("Add", "Sub", "Mul", "Div") or len(layer.constants) != 1:
         return None
     ((position, constant),) = layer.constants.items()
-    value = _per_channel(constant, len(shape), channels)
-    if value is None:
+    value = by_channel(constant, len(shape), 1, channels)
+    if value is None or constant.dtype.kind != "f":
         return None
     one, zero = np.ones(channels), np.zeros(channels)
-    table: dict[tuple[str, int], tuple[np.ndarray, np.ndarray]] = {
-        ("Add", 0): (one, value),
-        ("Add", 1): (one, value),
-        ("Sub", 0): (-one, value),
-        ("Sub", 1): (one, -value),
-        ("Mul", 0): (value, zero),
-        ("Mul", 1): (value, zero),
-    }
-    if layer.op_type == "Div" and position == 1 and bool(np.all(value)):
-        return 1.0 / value, zero
-    return table.get((layer.op_type, position))
+    match layer.op_type, position:
+        case "Add", _:
+            return one, value
+        case "Mul", _:
+            return value, zero
+        case "Sub", 0:
+            return -one, value
+        case "Sub", _:
+            return one, -value
+        case _:  # nothing is divided by a tensor, or by zero
+            return (1.0 / value, zero) if position == 1 and np.all(value) else None
 
 
 def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
@@ -117,33 +99,13 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     if affine is None:
         return None
     scale, shift = affine
-    weight = producer.constants[1]
-    axis = WEIGHTED[producer.op_type]
-    if axis == 0:
-        factor = scale.reshape(-1, *(1,) * (weight.ndim - 1))
-    else:
-        # ConvTranspose: weight (C_in, C_out / group, ...); channel o of group g meets input
-        # channels of that group.
-        group = producer.attributes["group"]
-        per_input = scale.reshape(group, 1, -1).repeat(weight.shape[0] // group, axis=1)
-        factor = per_input.reshape(weight.shape[0], weight.shape[1], *(1,) * (weight.ndim - 2))
-    bias = (
-        producer.constants[2].astype(np.float64)
-        if 2 in producer.constants
-        else np.zeros(len(scale))
-    )
-    if 2 not in producer.constants and len(producer.inputs) > 2 and producer.inputs[2] is not None:
-        return None
-    constants = dict(producer.constants)
-    # rounded once from float64, in numpy's own buffers instead of arrays of that type
-    folded = np.empty_like(weight)
-    np.multiply(weight, factor, out=folded, dtype=np.float64, casting="unsafe")
-    constants[1] = folded
-    constants[2] = (bias * scale + shift).astype(weight.dtype)
-    inputs, axes = (producer.inputs + (None,) * 3)[:3], (producer.input_axes + (None,) * 3)[:3]
-    return _joined(
-        producer, layer, constants=MappingProxyType(constants), inputs=inputs, input_axes=axes
-    )
+    weights, bias = producer.constants[1], producer.constants.get(2, np.zeros(len(scale)))
+    group = producer.attributes["group"]
+    constants = {
+        1: scaled(weights, for_outputs(scale, producer.op_type, weights.shape, group)),
+        2: (bias.astype(np.float64) * scale + shift).astype(weights.dtype),
+    }
+    return _joined(producer, layer, constants=MappingProxyType(constants))
 
 
 def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
@@ -155,9 +117,8 @@ def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer
         return None
     scale, shift = affine
     constants = dict(producer.constants)
-    dtype = constants[1].dtype
-    constants[2] = (constants[2].astype(np.float64) * scale + shift).astype(dtype)
-    constants[1] = (constants[1].astype(np.float64) * scale).astype(dtype)
+    bias = constants[2].astype(np.float64) * scale + shift
+    constants |= {1: scaled(constants[1], scale), 2: bias.astype(constants[1].dtype)}
     return _joined(producer, layer, constants=MappingProxyType(constants))
 
 
