@@ -1,4 +1,4 @@
-"""Where do rows lie in the arena, and when? Addresses from bottom to top, firings from left to right."""
+"""Where in the arena is each row, and when? Addresses from bottom to top, firings from left to right."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["arena_chart", "draw_arena"]
 
 _HEIGHT = 400.0
 _GRID = 5
-"""Steps of a pixel that are told apart: rectangles that are closer are drawn as one."""
+"""Steps of a pixel that are distinguished: rectangles that are closer are drawn as one."""
 
 _SEEN = 2.5
 """Pixels from which on, in both directions, a rectangle has a line around it, so that rows can be
-told apart.
+distinguished.
 """
 
 _TALL = 12.0
@@ -26,7 +26,7 @@ _FILLED = 0.7
 
 def arena_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    return chart_of(footprint, "the arena over a frame", draw_arena)
+    return chart_of(footprint, f"the arena over {footprint.span}", draw_arena)
 
 
 def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
@@ -42,7 +42,7 @@ def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -
         mine = shown & ~footprint.scratch & (footprint.layer == line)
         if mine.any():
             rows = int((footprint.end - footprint.row)[mine].sum())
-            title = f"{layer.name}: {rows:,} rows, {binary(int(size[mine].sum()))} over the frame"
+            title = f"{layer.name}: {rows:,} rows, {binary(int(size[mine].sum()))} over {footprint.span}"
             apart, close = _boxes(axes, footprint, mine)
             drawing.shape(close, colors[line], title, edge=colors[line], width=0.6)
             drawing.shape(apart, colors[line], title, edge=look.edge)
@@ -59,8 +59,8 @@ def draw_arena(drawing: Drawing, footprint: Footprint, look: Look, top: float) -
 
 
 def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> tuple[str, str]:
-    """Paths of the rectangles that are seen, and of the others; of those that only a microscope
-    would tell apart, one.
+    """Paths of the rectangles that are seen, and of the others, of which those closer than a step
+    of a pixel are one.
     """
     wide_x = (axes.right - axes.left) / max(1, footprint.firings) * _GRID
     wide_y = (axes.bottom - axes.top) / axes.most * _GRID
@@ -90,7 +90,7 @@ def _box(axes: Axes, x0: int, x1: int, y0: int, y1: int) -> str:
 
 
 def _name(axes: Axes, footprint: Footprint, owner: int, colors: tuple[str, ...]) -> None:
-    """The layer's name on its rows, where they are a block that has room for it."""
+    """The layer's name on its rows, where they are a block that is large enough for it."""
     mine = footprint.owner == owner
     low, high = int(footprint.low[mine].min()), int(footprint.high[mine].max())
     first, last = int(footprint.first[mine].min()), int(footprint.last[mine].max())

@@ -30,7 +30,7 @@ class Band:
 class Owner:
     """Whose bytes they are: of a tensor (or several that share rows), a layer's sums, its scratch.
 
-    layer: place in `Footprint.layers` of the one that writes. pool: the memory that they lie in.
+    layer: place in `Footprint.layers` of the one that writes. pool: the memory that holds them.
     """
 
     layer: int
@@ -46,7 +46,8 @@ class Footprint:
 
     order: the actor of each firing, as place in `layers`. needed: bytes of scratch without which the
     kernel of each firing cannot work. whole: (place in `layers`, bytes alive)
-    for each layer in turn where layers run whole. arena: bytes of the pool `arena_pool`.
+    for each layer in turn where layers run whole. arena: bytes of the pool `arena_pool`. images: that
+    the firings compute.
     """
 
     title: str
@@ -65,6 +66,12 @@ class Footprint:
     arena: int
     arena_pool: str
     figures: Mapping[str, int]
+    images: int = 1
+
+    @property
+    def span(self) -> str:
+        """What the firings compute."""
+        return "a frame" if self.images == 1 else f"{self.images:,} images"
 
     @property
     def firings(self) -> int:
@@ -82,7 +89,7 @@ class Footprint:
 
     @cached_property
     def in_arena(self) -> np.ndarray:
-        """Whether a rectangle lies in the arena."""
+        """Whether a rectangle is in the arena."""
         return np.array([owner.pool == self.arena_pool for owner in self.owners], bool)[self.owner]
 
     @cached_property
@@ -128,7 +135,7 @@ class Footprint:
         return sizes[np.minimum(at, len(sizes) - 1)]
 
     def joined(self) -> Footprint:
-        """Rows that follow each other, lie one behind the other and live equally long, as one."""
+        """Rows that follow each other, in the tensor and in memory, and live equally long, as one."""
         order = np.lexsort((self.low, self.row, self.last, self.first, self.owner))
         owner, row, end, low, high, first, last = (
             one[order]

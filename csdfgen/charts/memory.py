@@ -1,8 +1,9 @@
-"""Who holds the memory of a frame, firing by firing? Layers stacked on each other, beside whole layers.
+"""Which layers hold the memory of a frame, firing by firing? Layers are stacked on each other and
+compared with whole layers.
 
-Of scratch what the kernel needs is shown; more than that it gets where room is free in the arena.
-Where a firing is narrower than a pixel, a column shows the firing of it in which most is alive, as it
-is: peaks are never lost, and every column is a real moment.
+Of scratch the chart shows what the kernel needs; a kernel gets more where bytes of the arena are free.
+Where a firing is narrower than a pixel, a column shows the one of its firings in which most is alive:
+peaks are never lost, and every column is a real moment.
 """
 
 from __future__ import annotations
@@ -13,14 +14,15 @@ import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.plan_axes import (
-    LEFT,
     ON_PAPER,
-    RIGHT,
     Axes,
+    Box,
     Look,
+    Spot,
     chart_of,
     ending,
     label,
+    margins_of,
 )
 from csdfgen.charts.svg import TOP, Drawing, number, wide
 
@@ -29,9 +31,6 @@ __all__ = ["draw_memory", "memory_chart", "small_memory_chart"]
 _OVERVIEW, _HEIGHT = 96.0, 300.0
 _APART = 2.0
 """Whole layers that take so many times more are shown in a panel of their own."""
-
-_COLUMNS = 436
-"""Columns of two pixels; with few layers, of one."""
 
 _MOST_POINTS = 120_000
 _TALL = 12.0
@@ -48,7 +47,7 @@ class _Columns:
 
 def memory_chart(footprint: Footprint) -> bytes:
     """The chart as an SVG file."""
-    return chart_of(footprint, "memory over a frame", draw_memory, TOP + 4)
+    return chart_of(footprint, f"memory over {footprint.span}", draw_memory, TOP + 4)
 
 
 def small_memory_chart(footprint: Footprint, width: float = 480, height: float = 150) -> str:
@@ -56,11 +55,12 @@ def small_memory_chart(footprint: Footprint, width: float = 480, height: float =
     drawing = Drawing(width)
     columns = _columns(footprint, int(width))
     most = float(max(footprint.arena, columns.held.sum(axis=0).max(initial=0), 1))
-    axes = Axes(drawing, ON_PAPER, footprint.firings, most * 1.02, 4, height, 2, width - 2)
+    axes = Axes(drawing, ON_PAPER, footprint.firings, most * 1.02, 4, height, (2, 2))
     drawing.box(0, 0, width, height, ON_PAPER.edge)
     _stack(axes, footprint, columns, names=False)
     drawing.line(2, height, width - 2, height, ON_PAPER.soft)
-    axes.level(footprint.arena, f"arena {binary(footprint.arena)}", above=False)
+    axes.line(footprint.arena)
+    axes.named(axes.right, axes.y(footprint.arena) + 12, f"arena {binary(footprint.arena)}", "end")
     return drawing.inline(
         f"{footprint.title}: bytes alive in each of {footprint.firings:,} firings",
         {"style": "max-width:100%;height:auto;color:#222222", "font-family": "sans-serif"},
@@ -73,31 +73,32 @@ def draw_memory(
     """Both panels, or one, below `top`; the axes of the stacked one. scale: bytes that it reaches up
     to, without whole layers; 0 as it needs.
     """
-    columns = _columns(footprint, _width_in_columns(footprint))
+    left, right = margins_of(drawing)
+    pixels = int(drawing.width - left - right)
+    # columns of two pixels; with few layers, of one
+    few = len(footprint.layers) * 2 * pixels <= _MOST_POINTS
+    columns = _columns(footprint, pixels if few else pixels // 2)
     whole = footprint.whole_alive()
     ours = float(max(columns.held.sum(axis=0).max(initial=0), footprint.arena, scale, 1))
     apart = bool(scale) or float(whole.max(initial=0)) >= _APART * max(1, footprint.most)
     if apart and not scale:
+        gain = f"at most {binary(whole.max())}; by rows (blue), in an arena of {binary(footprint.arena)}"
+        text = f"To scale: whole layers, {gain}"
+        top = drawing.wrapped(left, top + 9, text, 11, bold=True) - 7
         most = float(whole.max()) * 1.04
-        over = Axes(drawing, look, footprint.firings, most, top + 16, top + 16 + _OVERVIEW)
-        _overview(over, footprint, columns, whole)
-        top = over.bottom + 40
-        drawing.text(LEFT, top - 8, "The same, enlarged: what is alive, by layer", 11, bold=True)
+        over = Axes(drawing, look, footprint.firings, most, top, top + _OVERVIEW)
+        _overview(over, columns, whole)
+        text = "The same, enlarged: what is alive, by layer"
+        top = drawing.wrapped(left, over.bottom + 32, text, 11, bold=True) - 6
     most = 1.06 * max(ours, 0.0 if apart else float(whole.max(initial=0)))
     axes = Axes(drawing, look, footprint.firings, most, top, top + _HEIGHT)
     axes.byte_axis()
     if not apart and footprint.whole:
         drawing.shape(_silhouette(axes, whole), look.whole, "whole layers, one after another")
     _stack(axes, footprint, columns, names=True)
-    _levels(axes, footprint, None if apart else int(whole.max(initial=0)))
-    _mark_peak(axes, footprint)
+    _labels(axes, footprint, 0 if apart else int(whole.max(initial=0)))
     axes.firing_axis("firings in their order")
     return axes
-
-
-def _width_in_columns(footprint: Footprint) -> int:
-    wide_enough = len(footprint.layers) * 2 * _COLUMNS <= _MOST_POINTS
-    return 2 * _COLUMNS if wide_enough else _COLUMNS
 
 
 def _columns(footprint: Footprint, most: int) -> _Columns:
@@ -116,7 +117,7 @@ def _columns(footprint: Footprint, most: int) -> _Columns:
     return _Columns(edges, held)
 
 
-def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.ndarray) -> None:
+def _overview(axes: Axes, columns: _Columns, whole: np.ndarray) -> None:
     """Whole layers and rows at one scale."""
     drawing, look = axes.drawing, axes.look
     axes.byte_axis(3)
@@ -124,9 +125,6 @@ def _overview(axes: Axes, footprint: Footprint, columns: _Columns, whole: np.nda
     total = columns.held.sum(axis=0).tolist()
     drawing.shape(axes.steps(columns.edges.tolist(), total), look.accent, "by rows, this plan")
     drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, look.soft)
-    most = binary(int(whole.max()))
-    gain = f"whole layers, at most {most}; by rows (blue), in an arena of {binary(footprint.arena)}"
-    drawing.text(axes.left, axes.top - 7, f"To scale: {gain}", 11, bold=True)
 
 
 def _silhouette(axes: Axes, alive: np.ndarray) -> str:
@@ -209,32 +207,37 @@ def _place_for(
     return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown
 
 
-def _levels(axes: Axes, footprint: Footprint, whole: int | None) -> None:
-    """Dashed lines at the arena, a bound, whole layers."""
-    axes.level(footprint.arena, f"arena {binary(footprint.arena)}")
-    bound = footprint.figures.get("lower_bound")
-    if bound:
-        near = axes.y(bound) - axes.y(footprint.arena) < 2 * _TALL
-        text = f"proven bound {binary(bound)}"
-        axes.level(bound, text, above=not near, color=axes.look.mark, at_left=True)
-    if whole and whole > footprint.arena:
-        near = axes.y(footprint.arena) - axes.y(whole) < 2 * _TALL
-        text = f"whole layers {binary(whole)}"
-        axes.level(whole, text, color=axes.look.soft, at_left=near)
+def _labels(axes: Axes, footprint: Footprint, whole: int) -> None:
+    """Dashed lines at the arena, a bound and whole layers (0: not shown), and a dot on the fullest
+    firing, each with its name and size.
+    """
+    look, bound = axes.look, footprint.figures.get("lower_bound", 0)
+    levels = [(footprint.arena, "arena", "", False), (bound, "proven bound", look.mark, True)]
+    if whole > footprint.arena:
+        levels.append((whole, "whole layers", look.soft, False))
+    levels = [level for level in levels if level[0]]
+    lines = [axes.y(size) for size, *_ in levels]
+    taken: list[Box] = []
+    for size, name, color, at_left in levels:
+        axes.line(size, color)
+        axes.label(f"{name} {binary(size)}", _around(axes, axes.y(size), at_left), lines, taken)
+    if footprint.firings:
+        x, y = axes.x(footprint.peak + 0.5), axes.y(footprint.most)
+        axes.drawing.dots([(x, y)], 6, look.mark)
+        taken.append((x - 4, y - 4, x + 4, y + 4))
+        text = f"{binary(footprint.most)} alive in firing {footprint.peak + 1:,}"
+        middle = min(max(x - wide(text, 11) / 2, axes.left), axes.right - wide(text, 11))
+        sides = ((x + 8, "start"), (x - 8, "end"), (middle, "start"))
+        spots = [(at, y + 4 + 13 * k, anchor) for k in range(6) for at, anchor in sides]
+        axes.label(text, spots, lines, taken)
 
 
-def _mark_peak(axes: Axes, footprint: Footprint) -> None:
-    """A dot on the fullest firing, and what it is."""
-    if not footprint.firings:
-        return
-    at = footprint.peak
-    size = footprint.most
-    x, y = axes.x(at + 0.5), axes.y(size)
-    axes.drawing.dots([(x, y)], 6, axes.look.mark)
-    text = f"{binary(size)} alive in firing {at + 1:,}"
-    room = wide(text, 11) + 10
-    levels = [footprint.arena, footprint.figures.get("lower_bound", 0)]
-    if any(abs(axes.y(level) - y) < _TALL for level in levels if level):
-        y += 1.4 * _TALL  # below the lines and their names
-    anchor = "end" if x + room > RIGHT else "start"
-    axes.named(x - 8 if anchor == "end" else x + 8, y + 4, text, anchor)
+def _around(axes: Axes, y: float, at_left: bool) -> list[Spot]:
+    """Above and below a line at y, at its ends, the nearest first."""
+    sides = ((axes.right, "end"), (axes.left + 4, "start"))
+    return [
+        (x, y - 4 - 13 * k if above else y + 12 + 13 * k, anchor)
+        for k in range(4)
+        for above in (True, False)
+        for x, anchor in (reversed(sides) if at_left else sides)
+    ]

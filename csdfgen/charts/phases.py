@@ -1,17 +1,19 @@
-"""Whose turn is it when? The phases of a plan as a Gantt chart: a line a layer, in the order of firings."""
+"""Which layer fires when? The phases of a plan as a Gantt chart: a line a layer, in the order of firings."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, ramp
-from csdfgen.charts.plan_axes import RIGHT, Axes, Look, chart_of, ending, joined_spans
+from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, margins_of
 from csdfgen.charts.svg import Drawing, labelled_every, wide
 
 __all__ = ["draw_phases", "phases_chart"]
 
 _TALLEST, _LOWEST, _HEIGHT = 16.0, 4.0, 760.0
-_WIDEST_NAME = 190.0
+_WIDEST_NAME = 0.2
+"""Of the picture's width."""
+
 _APART = 0.6
 """Pixels between firings that are seen as a pause."""
 
@@ -25,23 +27,22 @@ def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) 
     """The chart below `top`, and its axes, whose bytes are lines."""
     count = len(footprint.layers)
     height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, count)))
-    names = [ending(layer.name, _WIDEST_NAME) for layer in footprint.layers]
+    names = [ending(layer.name, _WIDEST_NAME * drawing.width) for layer in footprint.layers]
     left = 14 + max((wide(name, 10) for name in names), default=0.0)
     bottom = top + height * count
-    axes = Axes(drawing, look, footprint.firings, float(max(1, count)), top, bottom, left, RIGHT)
+    axes = Axes(
+        drawing, look, footprint.firings, max(1, count), top, bottom, (left, margins_of(drawing)[1])
+    )
     colors = ramp(count)
     every = labelled_every(height)
     for line, layer in enumerate(footprint.layers):
         middle = top + height * (line + 0.5)
         if line % every == 0:
             drawing.text(left - 6, middle + 3.5, names[line], 10, "end")
-            drawing.line(left, middle, RIGHT, middle, look.grid, 0.6)
+            drawing.line(left, middle, axes.right, middle, look.grid, 0.6)
         at = np.flatnonzero(footprint.order == line)
-        starts, stops = joined_spans(
-            axes.x(0) + (RIGHT - left) * at / max(1, footprint.firings),
-            axes.x(0) + (RIGHT - left) * (at + 1) / max(1, footprint.firings),
-            _APART,
-        )
+        step = (axes.right - left) / max(1, footprint.firings)
+        starts, stops = joined_spans(left + step * at, left + step * (at + 1), _APART)
         spans = [(a, max(b, a + 1.0)) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
         phases = "1 phase" if layer.phases == 1 else f"{layer.phases:,} phases"
         title = f"{layer.name}: {layer.function}, {phases}"

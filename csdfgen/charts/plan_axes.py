@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
 
 from csdfgen.charts.footprint import Footprint, binary
-from csdfgen.charts.svg import INK, PAPER, TOP, Drawing, number, ticks, wide
+from csdfgen.charts.svg import INK, PAPER, TOP, WIDTH, Drawing, number, ticks, wide
 from csdfgen.dataflow.dot import visible
 
 __all__ = [
     "IN_PAGE",
-    "LEFT",
     "ON_PAPER",
-    "RIGHT",
     "Axes",
+    "Box",
     "Look",
+    "Spot",
     "chart_of",
     "ending",
     "joined_spans",
     "label",
+    "margins_of",
 ]
 
-LEFT, RIGHT = 72.0, 944.0
-"""Edges of what is drawn, in pixels of a picture 960 wide."""
 
 _LABEL = 10.0
 _LONGEST_NAME, _FEWEST = 200, 3
@@ -49,10 +48,26 @@ ON_PAPER = Look("#555555", "#dddddd", "#9aa1a9", "#e4e7ea", PAPER, "#c0392b", "#
 IN_PAGE = Look(*(f"var(--{field.name})" for field in fields(Look)))
 
 
+def margins_of(drawing: Drawing) -> tuple[float, float]:
+    """Pixels left and right of a panel, by the width of the picture."""
+    return (72.0, 16.0) if drawing.width >= WIDTH else (54.0, 14.0)
+
+
+Spot = tuple[float, float, str]
+"""Where a text may stand: x and its base line, and whether it begins ("start") or ends ("end") there."""
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom."""
+
+
+def _overlap(a: Box, b: Box) -> bool:
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
 @dataclass(frozen=True, slots=True)
 class Axes:
     """A panel: firings 0 to `firings` between `left` and `right`, bytes 0 to `most` from `bottom` up
-    to `top`.
+    to `top`. margins: pixels left and right of it, by default as the width of the picture allows.
     """
 
     drawing: Drawing
@@ -61,8 +76,15 @@ class Axes:
     most: float
     top: float
     bottom: float
-    left: float = LEFT
-    right: float = RIGHT
+    margins: tuple[float, float] | None = None
+
+    @property
+    def left(self) -> float:
+        return (self.margins or margins_of(self.drawing))[0]
+
+    @property
+    def right(self) -> float:
+        return self.drawing.width - (self.margins or margins_of(self.drawing))[1]
 
     def x(self, firing: float) -> float:
         return self.left + (self.right - self.left) * firing / max(1, self.firings)
@@ -85,20 +107,34 @@ class Axes:
         """Round numbers of firings below the panel."""
         draw, y = self.drawing, self.bottom
         draw.line(self.left, y, self.right, y, self.look.soft)
-        for value in ticks(self.firings, 8):
+        for value in ticks(self.firings, max(2, min(8, int(self.right - self.left) // 70))):
             x = self.x(value)
             draw.line(x, y, x, y + 4, self.look.soft)
             draw.text(x, y + 16, f"{value:,.0f}", _LABEL, "middle")
         draw.text((self.left + self.right) / 2, y + 32, label, 11, "middle", color=self.look.soft)
 
-    def level(
-        self, size: float, text: str, *, above: bool = True, color: str = "", at_left: bool = False
-    ) -> None:
-        """A dashed line at a size, named at its right end or at its left."""
+    def line(self, size: float, color: str = "") -> None:
+        """A dashed line at a size."""
         y = self.y(size)
         self.drawing.line(self.left, y, self.right, y, color or INK_OF[self.look], 1, "5 3")
-        place, anchor = (self.left + 4, "start") if at_left else (self.right, "end")
-        self.named(place, y - 4 if above else y + 12, text, anchor)
+
+    def label(
+        self, text: str, spots: Iterable[Spot], lines: Sequence[float], taken: list[Box]
+    ) -> None:
+        """Write a text at the first spot where its box crosses none of the horizontal lines (at
+        these heights), overlaps no box that is taken, and is within the panel; its box is taken
+        then. Where there is no such spot, nothing is written.
+        """
+        width = wide(text, 11)
+        for x, y, anchor in spots:
+            left = x - width if anchor == "end" else x
+            box = (left, y - 10, left + width, y + 3)
+            inside = box[0] >= self.left and box[2] <= self.right + 1 and box[1] >= self.top - 10
+            crossed = any(box[1] < line < box[3] for line in lines)
+            if inside and not crossed and not any(_overlap(box, other) for other in taken):
+                taken.append(box)
+                return self.named(x, y, text, anchor)
+        return None
 
     def named(self, x: float, y: float, text: str, anchor: str = "start") -> None:
         """A text that is read on any ground: with a rim of the paper's colour."""

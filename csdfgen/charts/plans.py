@@ -67,6 +67,7 @@ def footprint(plan: Plan) -> Footprint:
         arena=plan.planned_bytes,
         arena_pool=ARENA,
         figures=plan.figures,
+        images=plan.conversion.frames,
     )
 
 

@@ -19,6 +19,7 @@ __all__ = [
     "INK",
     "LIGHT",
     "MARK",
+    "NARROW",
     "PAPER",
     "ROW_LABEL",
     "TOP",
@@ -34,8 +35,10 @@ __all__ = [
     "wide",
 ]
 
-WIDTH = 960
-"""Of every picture that does not ask for another; heights follow from what is shown."""
+WIDTH, NARROW = 960, 380
+"""Of every picture that does not ask for another, and of one for a telephone, in pixels; heights
+follow from what is shown.
+"""
 
 DARK, LIGHT, MARK = "#08306b", "#7fb3d9", "#e6862b"
 """Colours that differ in brightness too, so that they do in grey print."""
@@ -281,11 +284,18 @@ class Drawing:
 
     def notes(self, x: float, y: float, lines: Iterable[str], size: float = 10) -> None:
         """Sentences below a chart, each on lines of its own."""
-        fitting = int((self.width - x - 12) / (size * 0.55))
         for line in lines:
-            for row in textwrap.wrap(visible(line), fitting) or [""]:
-                self.text(x, y, row, size, color="#444444")
-                y += size + 3
+            y = self.wrapped(x, y, line, size, color="#444444")
+
+    def wrapped(
+        self, x: float, y: float, text: str, size: float, *, bold: bool = False, color: str = INK
+    ) -> float:
+        """A text on as many lines as it takes up to the right edge; where the next line would be."""
+        fitting = int((self.width - x - 12) / (size * (0.6 if bold else 0.55)))
+        for row in textwrap.wrap(visible(text), fitting) or [""]:
+            self.text(x, y, row, size, bold=bold, color=color)
+            y += size + 3
+        return y
 
     def time_axis(
         self, left: float, right: float, y: float, top: float, end: float, label: str

@@ -377,7 +377,7 @@ def _of_device(
     yield table("layer", "operator", *numbers, "origin", rows=rows)
     views = sum(not layer.phases for layer in found.layers)
     if views:
-        yield f"and {counted(views, 'layer')} without work of their own (views)"
+        yield f"and {counted(views, 'layer that computes', 'layers that compute')} nothing (views)"
     yield ""
     yield from _of_memory(plan, needs, height)
     yield from _of_times(profile, found)

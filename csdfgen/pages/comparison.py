@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from csdfgen.charts.footprint import Footprint, binary
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
-from csdfgen.charts.svg import Drawing
-from csdfgen.pages.html import Markup, document, element, table
+from csdfgen.pages.html import Markup, chart, document, element, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import FIGURES, Plan
 
@@ -216,19 +216,16 @@ def _charts(found: Comparison) -> Iterator[Markup]:
     """Both memories at one scale."""
     sides = (found.a, found.b)
     most = max(float(max(side.shown.arena, side.shown.alive.max(initial=0))) for side in sides)
+    text = "The bytes that are alive in each firing, by layer; both plans have the same scale."
     for side in sides:
-        drawing = Drawing()
-        draw_memory(drawing, side.shown, IN_PAGE, 12, most)
-        picture = Markup(drawing.inline(f"{side.name}: memory over the frame", {}))
         yield element(
             "section",
             element("h2", side.name),
-            element(
-                "p",
-                "What is alive in each firing, by layer; both plans to one scale.",
-                class_="soft",
+            element("p", text, class_="soft"),
+            chart(
+                f"{side.name}: memory over {side.shown.span}",
+                partial(draw_memory, footprint=side.shown, look=IN_PAGE, top=12, scale=most),
             ),
-            element("div", picture, class_="chart", tabindex="0"),
             class_="figure",
         )
 

@@ -6,13 +6,15 @@ A `Markup` is HTML already; any other string is text. Nothing else makes HTML.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from html import escape
 from importlib.resources import files
 
+from csdfgen.charts.plan_axes import Axes
+from csdfgen.charts.svg import NARROW, WIDTH, Drawing, number
 from csdfgen.dataflow.dot import visible
 
-__all__ = ["Markup", "data", "document", "element", "join", "table"]
+__all__ = ["Markup", "chart", "data", "document", "element", "join", "table"]
 
 _LONGEST_TEXT = 2000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -67,6 +69,23 @@ def table(
     ]
     made = element("table", element("thead", cells), element("tbody", *body), class_=name or None)
     return element("div", made, class_="wide", tabindex="0")
+
+
+def chart(title: str, draw: Callable[[Drawing], Axes], kind: str = "") -> Markup:
+    """A chart twice, of which a browser shows the one for its width; print shows the broad one.
+    kind: what the page's script shows under the pointer.
+    """
+    pictures = []
+    for name, width in (("broad", WIDTH), ("narrow", NARROW)):
+        drawing = Drawing(width)
+        axes = draw(drawing)
+        looks: dict[str, object] = {"class": name}
+        if kind:
+            edges = (axes.left, axes.right, axes.top, axes.bottom)
+            panel = " ".join(map(number, edges))
+            looks |= {"data-kind": kind, "data-panel": panel, "data-most": axes.most}
+        pictures.append(Markup(drawing.inline(title, looks)))
+    return element("div", *pictures, class_="chart", tabindex="0")
 
 
 def data(name: str, value: object) -> Markup:

@@ -7,8 +7,9 @@ from anywhere.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -16,12 +17,11 @@ from csdfgen.charts.arena import draw_arena
 from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.phases import draw_phases
-from csdfgen.charts.plan_axes import IN_PAGE, Axes
+from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
-from csdfgen.charts.svg import Drawing, number
 from csdfgen.devices.model import Estimate
 from csdfgen.pages.beside import Beside
-from csdfgen.pages.html import Markup, data, document, element, join, table
+from csdfgen.pages.html import Markup, chart, data, document, element, join, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
@@ -161,50 +161,46 @@ def _tile(title: str, value: str, more: str, bad: bool = False) -> Markup:
 
 
 def _charts(shown: Footprint) -> Markup:
-    memory, arena, phases = Drawing(), Drawing(), Drawing()
-    charts = (
-        (memory, draw_memory(memory, shown, IN_PAGE, 12), "memory"),
-        (arena, draw_arena(arena, shown, IN_PAGE, 24), "arena"),
-        (phases, draw_phases(phases, shown, IN_PAGE, 10), "phases"),
-    )
-    titles = {
-        "memory": (
-            "Memory over the frame",
-            "What is alive in each firing, by the layer that wrote it, first layer at the bottom; grey on "
-            "top is the workspace that the firing needs. A column shows the fullest of its firings.",
-        ),
-        "arena": (
-            "The arena",
-            "Every row at its address for as long as it is alive; grey is workspace, which gets "
-            "more than it needs where room is free; blank is free. Outputs that lie here grow from "
-            "the bottom, and others lie where their rows come later.",
-        ),
-        "phases": (
-            "Phases",
-            "A line a layer, a mark a firing: its next phase. Firings follow each other from left to right.",
-        ),
-    }
-    found = []
-    for drawing, axes, kind in charts:
-        title, text = titles[kind]
-        picture = Markup(drawing.inline(f"{shown.title}: {title.lower()}", _geometry(axes, kind)))
-        found.append(
-            element(
-                "section",
-                element("h2", title),
-                element("p", text, class_="soft"),
-                _legend() if kind == "memory" else "",
-                element("div", picture, class_="chart", tabindex="0"),
-                class_=f"figure {kind}",
-            )
+    return join(
+        element(
+            "section",
+            element("h2", title),
+            element("p", text, class_="soft"),
+            _legend() if kind == "memory" else "",
+            chart(
+                f"{shown.title}: {title.lower()}",
+                partial(draw, footprint=shown, look=IN_PAGE, top=top),
+                kind,
+            ),
+            class_=f"figure {kind}",
         )
-    return join(found)
-
-
-def _geometry(axes: Axes, kind: str) -> Mapping[str, object]:
-    """Where the panel lies in its picture, for the script."""
-    edges = (axes.left, axes.right, axes.top, axes.bottom)
-    return {"data-kind": kind, "data-panel": " ".join(map(number, edges)), "data-most": axes.most}
+        for kind, draw, top, title, text in (
+            (
+                "memory",
+                draw_memory,
+                12,
+                f"Memory over {shown.span}",
+                "The bytes that are alive in each firing, by the layer that wrote them, the first layer at the bottom; "
+                "grey on top is the workspace that the firing needs. A column shows the firing of it in which most is alive.",
+            ),
+            (
+                "arena",
+                draw_arena,
+                24,
+                "The arena",
+                "Every row at its address for as long as it is alive. Grey is workspace, which may be larger than a kernel "
+                "needs where the arena has free bytes; blank is free. Outputs that are stored in the arena grow from the "
+                "bottom; other rows may reuse the bytes of output rows that come later.",
+            ),
+            (
+                "phases",
+                draw_phases,
+                10,
+                "Phases",
+                "A line for each layer, a mark for each firing, which is its next phase. Time runs from left to right.",
+            ),
+        )
+    )
 
 
 def _legend() -> Markup:

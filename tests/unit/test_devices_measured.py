@@ -345,6 +345,8 @@ def test_analyze_prints_memory_times_and_notes(call: Any) -> None:
     ):
         assert said in out
     assert "peak_live" in call("analyze", "net.onnx")[1]
+    out = call("analyze", "zoo:ds_cnn", "--device", "cortex-m7")[1]
+    assert "\nand 1 layer that computes nothing (views)\n" in out
 
 
 def test_analyze_says_what_would_fit(call: Any) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from importlib.resources import files
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,23 @@ def test_a_report_says_what_the_plan_says(planned: Plan) -> None:
         scratch = max(planned.workspace(work.name, k)[1] for k in range(len(work.phases)))
         assert row[7] == (f"{scratch:,}" if scratch else "")
     assert page.row("together")[2] == f"{planned.figures['peak_live']:,}"
+
+
+def test_every_chart_is_there_for_a_screen_and_for_a_telephone(planned: Plan) -> None:
+    """A browser scales both to its width; the style hides one of them by the width of the window."""
+    page = Page(report_page(planned, Told("net")))
+    charts = [attributes for tag, attributes in page.tags if tag == "svg"]
+    widths = [(one["class"], one["viewbox"].split()[2], one["data-kind"]) for one in charts]  # type: ignore[union-attr]
+    kinds = ("memory", "arena", "phases")
+    assert widths == [
+        (name, width, kind)
+        for kind in kinds
+        for name, width in (("broad", "960"), ("narrow", "380"))
+    ]
+    style = files("csdfgen.pages").joinpath("page.css").read_text()
+    assert ".chart svg { display: block; width: 100%; height: auto; }" in style
+    narrow = style[style.index("@media screen and (max-width: 760px)") :]
+    assert narrow.index(".broad { display: none; }") < narrow.index(".narrow { display: block; }")
 
 
 def test_a_report_says_number_formats() -> None:

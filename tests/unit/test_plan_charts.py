@@ -6,7 +6,7 @@ import itertools
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import onnx
@@ -14,11 +14,13 @@ import pytest
 from onnx import helper
 
 import csdfgen
-from csdfgen.charts.arena import arena_chart
+from csdfgen.charts.arena import arena_chart, draw_arena
 from csdfgen.charts.footprint import Footprint, binary, ramp
-from csdfgen.charts.memory import memory_chart
-from csdfgen.charts.phases import phases_chart
+from csdfgen.charts.memory import draw_memory, memory_chart
+from csdfgen.charts.phases import draw_phases, phases_chart
+from csdfgen.charts.plan_axes import ON_PAPER, Axes
 from csdfgen.charts.plans import footprint
+from csdfgen.charts.svg import NARROW, WIDTH, Drawing, wide
 from csdfgen.planning.plan import FIGURES, Plan
 from tests.native_steps import compiler_missing
 from tests.small_models import model, residual_classifier, squeeze_and_excite, weight
@@ -134,6 +136,80 @@ def test_the_memory_chart_tells_peak_and_arena(plan: Plan) -> None:
     assert f"arena {binary(plan.planned_bytes)}" in texts
     peak = found.most
     assert f"{binary(peak)} alive in firing {found.peak + 1:,}" in texts
+
+
+@dataclass(frozen=True)
+class Written:
+    """A text of a picture and the box that it takes."""
+
+    text: str
+    size: float
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+
+def written(root: ET.Element) -> list[Written]:
+    found = []
+    for text in root.iter(f"{SVG}text"):
+        size, x, y = (float(text.get(name, 0)) for name in ("font-size", "x", "y"))
+        shown = text.text or ""
+        left = x - wide(shown, size) * {"middle": 0.5, "end": 1.0}.get(
+            text.get("text-anchor", ""), 0.0
+        )
+        box = left, left + wide(shown, size), y - 0.8 * size, y + 0.2 * size
+        found.append(Written(shown, size, *box))
+    return found
+
+
+def picture(found: Footprint, width: float, draw: Callable[..., Axes] = draw_memory) -> ET.Element:
+    drawing = Drawing(width)
+    draw(drawing, found, ON_PAPER, 20)
+    return ET.fromstring(drawing.to_bytes("picture"))
+
+
+@pytest.mark.parametrize("width", [WIDTH, NARROW])
+@pytest.mark.parametrize("arena", [0.8, 0.93, 0.965, 0.99])
+@pytest.mark.parametrize("bound", [0.6, 0.9, 0.97])
+def test_names_of_lines_cross_no_line_and_no_other_name(
+    width: float, arena: float, bound: float
+) -> None:
+    """The lines of the arena, a bound and whole layers may be as close as they like."""
+    found = footprint(PLANS["whole"]())
+    whole = int(found.whole_alive().max())
+    size = int(arena * whole)
+    figures = {**found.figures, "lower_bound": int(bound * size)}
+    root = picture(replace(found, arena=size, figures=figures), width)
+    lines = [
+        float(line.get("y1", 0)) for line in root.iter(f"{SVG}line") if line.get("stroke-dasharray")
+    ]
+    words = ("arena ", "proven bound ", "whole layers ", "alive in firing")
+    names = [one for one in written(root) if any(word in one.text for word in words)]
+    assert len(lines) == 3 and len(names) == 4
+    for name in names:
+        assert not any(name.top < y < name.bottom for y in lines), name
+    for a, b in itertools.combinations(names, 2):
+        apart = a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
+        assert apart, (a, b)
+
+
+@pytest.mark.parametrize("draw", [draw_memory, draw_arena, draw_phases])
+@pytest.mark.parametrize("width", [WIDTH, NARROW])
+def test_all_words_of_a_picture_are_inside_it_and_large_enough(
+    plan: Plan, width: float, draw: Callable[..., Axes]
+) -> None:
+    root = picture(footprint(plan), width, draw)
+    for one in written(root):
+        assert one.left >= 0 and one.right <= width + 1, one
+        assert one.size >= 10, one
+
+
+def test_titles_say_how_many_images_the_firings_compute() -> None:
+    for name, span in (("frames", "2 images"), ("lenet5", "a frame")):
+        found = footprint(PLANS[name]())
+        for made in (memory_chart, arena_chart):
+            assert f"over {span}<" in made(found).decode()
 
 
 def test_every_phase_has_its_mark() -> None:

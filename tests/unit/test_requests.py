@@ -242,11 +242,17 @@ def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
 
 def test_a_time_that_nobody_keeps_says_the_least(network: Network) -> None:
     wish = {"requests": 4, "device": "numpy-core", "backend": "numpy"}
-    with pytest.raises(PlanError, match="images are predicted to take") as caught:
+    with pytest.raises(PlanError, match=r"the prediction for .* images is") as caught:
         csdfgen.plan(network, latency="10us", **wish)  # type: ignore[arg-type]
     least = re.search(r"ask for latency='([\d.]+ms)' or more", caught.value.message)
     assert least is not None
     csdfgen.plan(network, latency=least[1], **wish)  # type: ignore[arg-type]
+
+
+def test_one_image_is_said_to_be_one(network: Network) -> None:
+    with pytest.raises(PlanError, match=r" on 1 image: the least that was found is ") as caught:
+        csdfgen.plan(network, requests=1, memory=4, backend="numpy")
+    assert "1 images" not in caught.value.message
 
 
 def test_networks_of_several_images_take_no_requests() -> None:

@@ -424,10 +424,15 @@ class Chooser:
                 f"{said}, which finds no plan in any memory; take {option('batching', _JOINT)}"
             )
         return PlanError(
-            f"{said} on {self.options.frames} images: the least that was found is {least:,} bytes; ask for "
+            f"{said} on {self._images}: the least that was found is {least:,} bytes; ask for "
             f"{option('memory', shown_size(least))} or more",
             least=least,
         )
+
+    @property
+    def _images(self) -> str:
+        count = self.options.frames
+        return "1 image" if count == 1 else f"{count:,} images"
 
     def _least(self, allowed: int) -> int | None:
         """Bytes of the smallest plan that was made, or can be by ever more memory."""
@@ -461,14 +466,14 @@ class Chooser:
             else (f"{cost.name} of {cost.most:g}", f"{least:.4g} {cost.unit}")
         )
         return PlanError(
-            f"{said} {cost.unit} is not kept{within}: all {self.options.frames} images are predicted to take "
+            f"{said} {cost.unit} is not kept{within}: the prediction for {self._images} is "
             f"{least:.4g} {cost.unit} at least on {self.profile.name}; allow {more} or more, or ask for fewer images"
         )
 
     def _too_late(self, quick: Entry, memory: int, latency: float) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""
         return PlanError(
-            f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: all {self.options.frames} images are "
-            f"predicted to take {1e3 * quick.seconds:.4g} ms at least on {self.profile.name}; ask for "
+            f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: the prediction for "
+            f"{self._images} is {1e3 * quick.seconds:.4g} ms at least on {self.profile.name}; ask for "
             f"{option('latency', shown_time(quick.seconds))} or more, or for fewer images"
         )

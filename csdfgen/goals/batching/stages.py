@@ -100,7 +100,8 @@ class StagedRequest:
         for stage, groups in zip(self.stages, self.groups, strict=True):
             runs = [(size, len(list(same))) for size, same in groupby(groups)]
             text = "+".join(f"{count}x{size}" if count > 1 else str(size) for size, count in runs)
-            each.append(f"{text} images from '{plain(layers[stage.start].name)}' on")
+            images = "image" if text == "1" else "images"
+            each.append(f"{text} {images} from '{plain(layers[stage.start].name)}' on")
         return ", ".join(each)
 
     @property
