@@ -16,6 +16,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -50,6 +51,7 @@ __all__ = [
     "aligned_rows",
     "aligned_size",
     "broadcast_view",
+    "each_phase",
     "height_along",
     "held_in",
     "in_the_accumulator",
@@ -259,6 +261,11 @@ class Work:
 
 Emit = Callable[[Work], Iterable[Call]]
 """What a phase has to work with -> the calls that compute it."""
+
+
+def each_phase(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
+    """The kernel of an operator that prepares nothing once for a layer: (layer, work) -> calls."""
+    return lambda layer: partial(make, layer)
 
 
 class Takes(enum.Enum):

@@ -45,7 +45,9 @@ from csdfgen.ops.base import (
     Takes,
     Work,
     broadcast_view,
+    each_phase,
 )
+from csdfgen.ops.folded_weights import batch_factors
 from csdfgen.ops.primitives import maximum
 from csdfgen.ops.reducing import (
     constant,
@@ -65,8 +67,6 @@ EPSILON = 9.999999747378752e-06
 
 _STATISTICS = ("mean", "inverse deviation")
 """The outputs of LayerNormalization behind the first."""
-
-_NOTHING: Mapping[str, np.ndarray] = MappingProxyType({})
 
 
 # Layers -------------------------------------------------------------------------------------------
@@ -250,15 +250,13 @@ def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
 # Kernels ------------------------------------------------------------------------------------------
 
 
-def _parameter(
-    layer: Layer, position: int, slabs: Sequence[np.ndarray | None]
-) -> np.ndarray | None:
+def _parameter(layer: Layer, position: int, work: Work) -> np.ndarray | None:
     """An operand in ONNX axis order: a constant in the type that the kernel works in, or a view of
     its slab.
     """
     if position in layer.constants:
         return layer.constants[position].astype(accumulator_of(layer.output.dtype))
-    slab = slabs[position] if position < len(slabs) else None
+    slab = work.slabs[position] if position < len(work.slabs) else None
     return None if slab is None else slab[0, ...]
 
 
@@ -282,24 +280,17 @@ def _batch_kernel(layer: Layer) -> Emit:
     """y = gain * x + shift; constant statistics are folded into gain and shift in float64."""
     dtype = accumulator_of(layer.output.dtype)
     epsilon = layer.attributes["epsilon"]
-    folded: tuple[np.ndarray, np.ndarray] | None = None
+    folded: list[np.ndarray] = []
     if len(layer.constants) == 4:
-        scale, bias, mean, variance = (layer.constants[k].astype(np.float64) for k in range(1, 5))
-        factor = scale / np.sqrt(variance + epsilon)
-        folded = factor.astype(dtype), (bias - mean * factor).astype(dtype)
+        parameters = [layer.constants[k] for k in range(1, 5)]
+        folded = [array.astype(dtype) for array in batch_factors(parameters, epsilon)]
 
     def emit(work: Work) -> list[Call]:
-        x, y = work.slab, work.result
-        calls: list[Call] = []
-        if folded is not None:
-            gain, shift = folded
-        else:
-            scale, bias, mean, variance = (_parameter(layer, k, work.slabs) for k in range(1, 5))
-            assert variance is not None
-            gain, shift = (
-                work.scratch.take(variance.shape, dtype),
-                work.scratch.take(variance.shape, dtype),
-            )
+        y, calls, factors = work.result, list[Call](), folded
+        if not folded:
+            scale, bias, mean, variance = (_parameter(layer, k, work) for k in range(1, 5))
+            assert mean is not None
+            gain, shift = factors = [work.scratch.take(mean.shape, dtype) for _ in range(2)]
             calls += [
                 (np.add, (variance, constant(epsilon, dtype), gain)),
                 (np.sqrt, (gain, gain)),
@@ -307,14 +298,14 @@ def _batch_kernel(layer: Layer) -> Emit:
                 (np.multiply, (mean, gain, shift)),
                 (np.subtract, (bias, shift, shift)),
             ]
-        factors = [_per_channel(values, layer, work.phase.out) for values in (gain, shift)]
-        for piece in Spread.of(x).pieces:
+        factors = [_per_channel(values, layer, work.phase.out) for values in factors]
+        for piece in Spread.of(work.slab).pieces:
             part = slice(piece.low, piece.high)
             own = (f if f.shape[-1] == 1 else f[..., part] for f in factors)
             calls += _affine(piece.arrays[0], y[..., part], *own)
         return calls
 
-    return in_float32(emit)
+    return emit
 
 
 def _batch_takes(layer: Layer, position: int) -> Takes:
@@ -330,10 +321,7 @@ def _local_response_kernel(layer: Layer) -> Emit:
     """
     settings, channels = layer.attributes, source_of(layer).shape[1]
     size, dtype = settings["size"], accumulator_of(layer.output.dtype)
-    before, after = (
-        min((size - 1) // 2, channels - 1),
-        min(size - 1 - (size - 1) // 2, channels - 1),
-    )
+    before, after = (min(side // 2, channels - 1) for side in (size - 1, size))
     alpha, bias, beta, zero = (
         constant(v, dtype)
         for v in (settings["alpha"] / size, settings["bias"], settings["beta"], 0)
@@ -375,46 +363,43 @@ def _local_response_kernel(layer: Layer) -> Emit:
             calls.append((np.power, (total, beta, total)))
         return [*calls, (np.divide, (x, sums, y))]
 
-    return in_float32(emit)
+    return emit
 
 
 def _split(array: np.ndarray, dim: int, groups: int) -> np.ndarray:
     """View of an array with a dimension of C cut into (groups, C / groups)."""
-    size = array.shape[dim] // groups
-    shape = (*array.shape[:dim], groups, size, *array.shape[dim + 1 :])
-    strides = (
-        *array.strides[:dim],
-        size * array.strides[dim],
-        array.strides[dim],
-        *array.strides[dim + 1 :],
-    )
-    return as_strided(array, shape, strides)
+    shape = (*array.shape[:dim], groups, array.shape[dim] // groups, *array.shape[dim + 1 :])
+    return array.reshape(shape)  # which only splits a dimension, so that it copies nothing
 
 
 def _folded_shape(array: np.ndarray, dims: Sequence[int]) -> tuple[int, ...]:
     return tuple(1 if i in dims else size for i, size in enumerate(array.shape))
 
 
-def _standardize(
-    x: np.ndarray,
-    y: np.ndarray,
-    dims: tuple[int, ...],
-    epsilon: float,
-    scratch: Scratch,
-    *,
-    scale: np.ndarray | None = None,
-    bias: np.ndarray | None = None,
-    centre: bool = True,
-    statistics: Mapping[str, np.ndarray] = _NOTHING,
-) -> Iterator[Call]:
-    """y = scale * (x - mean) / sqrt(variance + epsilon) + bias, with mean and variance over `dims`;
-    y may be x.
-
-    Without `centre` the mean counts as 0 (root mean square). statistics: where to put those of
-    `_STATISTICS`.
+def _standardized(layer: Layer, work: Work, *, centre: bool) -> Iterator[Call]:
+    """The four operators that divide by a deviation: of a map, of a group of maps, or over axes, the
+    root mean square where values are not centred.
     """
-    moment = scratch.take(_folded_shape(x, dims), x.dtype)
-    count, least = constant(prod(x.shape[d] for d in dims), x.dtype), constant(epsilon, x.dtype)
+    axes, out = layer.attributes["axes"], work.phase.out
+    groups = layer.attributes.get("num_groups")
+    arrays: list[np.ndarray | None] = [work.slab, work.result]
+    for position in (1, 2):
+        values = _parameter(layer, position, work)
+        if values is not None and layer.op_type in _OF_MAPS:
+            values = _per_channel(values, layer, out)
+        elif values is not None:
+            values = broadcast_view(values, layer.output, out)
+        arrays.append(values)
+    dims = slab_dims(layer.output, axes)
+    if groups is not None:
+        channel = storage_axis(layer.output, 1)
+        arrays = [None if a is None else _split(a, channel, groups) for a in arrays]
+        dims = tuple(d + (d >= channel) for d in dims)
+    x, y, scale, bias = arrays
+    assert x is not None and y is not None
+    moment = work.scratch.take(_folded_shape(x, dims), x.dtype)
+    count = constant(prod(x.shape[d] for d in dims), x.dtype)
+    statistics = dict(zip(layer.attributes.get("statistics", ()), work.results[1:], strict=True))
     if centre:
         yield sum_over(x, dims, moment)
         yield np.divide, (moment, count, moment)
@@ -424,13 +409,13 @@ def _standardize(
         x = y
     yield sum_of_squares(x, dims, moment)
     yield np.divide, (moment, count, moment)
-    yield np.add, (moment, least, moment)
+    yield np.add, (moment, constant(layer.attributes["epsilon"], x.dtype), moment)
     yield np.sqrt, (moment, moment)
     if "inverse deviation" in statistics:
         yield np.reciprocal, (moment, statistics["inverse deviation"])
     if scale is not None and all(scale.shape[d] == 1 for d in dims):
         # One factor for all that share a deviation: one pass over the values instead of two.
-        factor = scratch.take(np.broadcast_shapes(scale.shape, moment.shape), x.dtype)
+        factor = work.scratch.take(np.broadcast_shapes(scale.shape, moment.shape), x.dtype)
         yield np.divide, (scale, moment, factor)
         yield from _affine(x, y, factor, bias)
     else:
@@ -438,132 +423,38 @@ def _standardize(
         yield from _affine(y, y, scale, bias)
 
 
-def _instance_kernel(layer: Layer) -> Emit:
-    dims = slab_dims(layer.output, layer.attributes["axes"])
-
-    def emit(work: Work) -> list[Call]:
-        x, scale, bias = (
-            work.slab,
-            _parameter(layer, 1, work.slabs),
-            _parameter(layer, 2, work.slabs),
-        )
-        assert x is not None and scale is not None and bias is not None
-        scale, bias = (_per_channel(values, layer, work.phase.out) for values in (scale, bias))
-        return list(
-            _standardize(
-                x,
-                work.result,
-                dims,
-                layer.attributes["epsilon"],
-                work.scratch,
-                scale=scale,
-                bias=bias,
-            )
-        )
-
-    return in_float32(emit)
+_OF_MAPS = ("InstanceNormalization", "GroupNormalization")
+"""Operators with a factor and an offset for each channel, or group of channels."""
 
 
-def _group_kernel(layer: Layer) -> Emit:
-    groups = layer.attributes["num_groups"]
-    channel = storage_axis(layer.output, 1)
-    spatial = slab_dims(layer.output, layer.attributes["axes"][1:])
-    dims = tuple(sorted([channel + 1, *(d + (d > channel) for d in spatial)]))
-
-    def emit(work: Work) -> list[Call]:
-        x, scale, bias = (
-            work.slab,
-            _parameter(layer, 1, work.slabs),
-            _parameter(layer, 2, work.slabs),
-        )
-        assert x is not None and scale is not None and bias is not None
-        spread = (_per_channel(values, layer, work.phase.out) for values in (scale, bias))
-        source, target, scale, bias = (
-            _split(array, channel, groups) for array in (x, work.result, *spread)
-        )
-        return list(
-            _standardize(
-                source,
-                target,
-                dims,
-                layer.attributes["epsilon"],
-                work.scratch,
-                scale=scale,
-                bias=bias,
-            )
-        )
-
-    return in_float32(emit)
-
-
-def _layer_kernel(layer: Layer, *, centre: bool) -> Emit:
-    """LayerNormalization, RMSNormalization and MeanVarianceNormalization."""
-    dims = slab_dims(layer.output, layer.attributes["axes"])
-
-    def emit(work: Work) -> list[Call]:
-        x = work.slab
-        operands = [_parameter(layer, position, work.slabs) for position in (1, 2)]
-        scale, bias = (
-            None if p is None else broadcast_view(p, layer.output, work.phase.out) for p in operands
-        )
-        statistics = dict(
-            zip(layer.attributes.get("statistics", ()), work.results[1:], strict=True)
-        )
-        epsilon = layer.attributes["epsilon"]
-        return list(
-            _standardize(
-                x,
-                work.result,
-                dims,
-                epsilon,
-                work.scratch,
-                scale=scale,
-                bias=bias,
-                centre=centre,
-                statistics=statistics,
-            )
-        )
-
-    return in_float32(emit)
-
-
-def _lp_kernel(layer: Layer) -> Emit:
+def _lp(layer: Layer, work: Work) -> list[Call]:
     """x / norm; where the norm is 0, x is 0 and stays so."""
-    dims = slab_dims(layer.output, layer.attributes["axes"])
-
-    def emit(work: Work) -> list[Call]:
-        x = work.slab
-        norm = work.scratch.take(_folded_shape(x, dims), x.dtype)
-        calls: list[Call]
-        if layer.attributes["p"] == 2:
-            calls = [sum_of_squares(x, dims, norm), (np.sqrt, (norm, norm))]
-        else:
-            absolute = work.scratch.take(x.shape, x.dtype)
-            calls = [(np.absolute, (x, absolute)), sum_over(absolute, dims, norm)]
-        smallest = constant(np.finfo(x.dtype).tiny, x.dtype)
-        return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, work.result))]
-
-    return in_float32(emit)
+    x, dims = work.slab, slab_dims(layer.output, layer.attributes["axes"])
+    norm = work.scratch.take(_folded_shape(x, dims), x.dtype)
+    calls: list[Call]
+    if layer.attributes["p"] == 2:
+        calls = [sum_of_squares(x, dims, norm), (np.sqrt, (norm, norm))]
+    else:
+        absolute = work.scratch.take(x.shape, x.dtype)
+        calls = [(np.absolute, (x, absolute)), sum_over(absolute, dims, norm)]
+    smallest = constant(np.finfo(x.dtype).tiny, x.dtype)
+    return [*calls, (maximum, (norm, smallest, norm)), (np.divide, (x, norm, work.result))]
 
 
-def _softmax_kernel(layer: Layer, *, logarithm: bool) -> Emit:
-    dims = slab_dims(layer.output, layer.attributes["axes"])
-
-    def emit(work: Work) -> list[Call]:
-        x, y = work.slab, work.result
-        folded = work.scratch.take(_folded_shape(x, dims), x.dtype)
-        powers = work.scratch.take(x.shape, x.dtype) if logarithm else y
-        calls: list[Call] = [
-            (np.maximum.reduce, (x, dims, None, folded, True)),
-            (np.subtract, (x, folded, y)),
-            (np.exp, (y, powers)),
-            sum_over(powers, dims, folded),
-        ]
-        if logarithm:
-            return [*calls, (np.log, (folded, folded)), (np.subtract, (y, folded, y))]
-        return [*calls, (np.divide, (y, folded, y))]
-
-    return in_float32(emit)
+def _softmax(layer: Layer, work: Work) -> list[Call]:
+    x, y, dims = work.slab, work.result, slab_dims(layer.output, layer.attributes["axes"])
+    logarithm = layer.op_type == "LogSoftmax"
+    folded = work.scratch.take(_folded_shape(x, dims), x.dtype)
+    powers = work.scratch.take(x.shape, x.dtype) if logarithm else y
+    calls: list[Call] = [
+        (np.maximum.reduce, (x, dims, None, folded, True)),
+        (np.subtract, (x, folded, y)),
+        (np.exp, (y, powers)),
+        sum_over(powers, dims, folded),
+    ]
+    if logarithm:
+        return [*calls, (np.log, (folded, folded)), (np.subtract, (y, folded, y))]
+    return [*calls, (np.divide, (y, folded, y))]
 
 
 # Table --------------------------------------------------------------------------------------------
@@ -577,10 +468,6 @@ _LRN: Mapping[str, Any] = {
 _MEAN_VARIANCE_AXES = (0, 2, 3)
 
 
-def _even(layer: Layer, position: int) -> Takes:
-    return Takes.EVEN
-
-
 def _operator(
     op_type: str,
     build: Callable[[Node], Layer],
@@ -589,8 +476,7 @@ def _operator(
     *,
     rowwise: bool,
     structure: str,
-    since: int = 7,
-    notes: str = "",
+    **more: Any,
 ) -> Operator:
     """A record of this family. rowwise operators may join their producer's slab, the others run in
     place when whole.
@@ -599,20 +485,19 @@ def _operator(
         op_type,
         build=build,
         input_rows=_input_rows,
-        kernel=kernel,
+        kernel=lambda layer: in_float32(kernel(layer)),
         cost=output_elements,
-        since=since,
         mode=_mode,
         aliases=_in_place_by_rows if rowwise else _in_place,
         window=_window,
         rowwise=rowwise,
-        takes=_batch_takes if op_type == "BatchNormalization" else _even,
+        **more,
         attributes=MappingProxyType(dict(attributes)),
         structure=structure,
-        notes=notes,
     )
 
 
+_STANDARDIZED = each_phase(partial(_standardized, centre=True))
 _BY_AXES = "row-phased; whole when an axis is the row axis"
 
 OPERATORS: tuple[Operator, ...] = (
@@ -623,6 +508,7 @@ OPERATORS: tuple[Operator, ...] = (
         {"epsilon": EPSILON, "momentum": 0.9, "spatial": 1, "training_mode": 0},
         rowwise=True,
         structure="row-phased",
+        takes=_batch_takes,
         notes="For inference: training_mode=1, statistics as outputs and statistics per pixel (spatial=0) are refused.",
     ),
     _operator(
@@ -636,7 +522,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "InstanceNormalization",
         _build_instance,
-        _instance_kernel,
+        _STANDARDIZED,
         {"epsilon": EPSILON},
         rowwise=False,
         structure="whole",
@@ -645,7 +531,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "GroupNormalization",
         _build_group,
-        _group_kernel,
+        _STANDARDIZED,
         {"epsilon": EPSILON, "num_groups": REQUIRED, "stash_type": 1},
         rowwise=False,
         structure="whole",
@@ -655,7 +541,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "LayerNormalization",
         _build_layer,
-        partial(_layer_kernel, centre=True),
+        _STANDARDIZED,
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
         rowwise=True,
         structure=_BY_AXES,
@@ -665,7 +551,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "RMSNormalization",
         _build_layer,
-        partial(_layer_kernel, centre=False),
+        each_phase(partial(_standardized, centre=False)),
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
         rowwise=True,
         structure=_BY_AXES,
@@ -674,7 +560,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "MeanVarianceNormalization",
         _build_mean_variance,
-        partial(_layer_kernel, centre=True),
+        _STANDARDIZED,
         {"axes": _MEAN_VARIANCE_AXES},
         rowwise=True,
         structure=_BY_AXES,
@@ -683,7 +569,7 @@ OPERATORS: tuple[Operator, ...] = (
     _operator(
         "LpNormalization",
         _build_lp,
-        _lp_kernel,
+        each_phase(_lp),
         {"axis": -1, "p": 2},
         rowwise=True,
         structure=_BY_AXES,
@@ -692,12 +578,12 @@ OPERATORS: tuple[Operator, ...] = (
         _operator(
             op_type,
             _build_softmax,
-            partial(_softmax_kernel, logarithm=logarithm),
+            each_phase(_softmax),
             {"axis": None},
             rowwise=True,
             structure=_BY_AXES,
             notes="Before opset 13 all axes from `axis` on are normalised together.",
         )
-        for op_type, logarithm in (("Softmax", False), ("LogSoftmax", True))
+        for op_type in ("Softmax", "LogSoftmax")
     ),
 )
