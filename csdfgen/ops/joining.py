@@ -40,6 +40,7 @@ from csdfgen.ops.base import (
     Scratch,
     Takes,
     Work,
+    each_phase,
     require_constant,
     require_tensor,
 )
@@ -144,15 +145,11 @@ def concat_kernel(layer: Layer, copied: Copied = _as_it_is) -> Emit:
     def emit(work: Work) -> list[Call]:
         calls: list[Call] = []
         for position, rows in enumerate(_operand_rows(layer, work.phase.out)):
-            start = (
-                starts[position] + rows.start - work.phase.out.start
-                if along_rows
-                else starts[position]
-            )
-            size = len(rows) if along_rows else sizes[position]
-            slab = work.slabs[position]
             if not rows:
                 continue
+            start, size, slab = starts[position], sizes[position], work.slabs[position]
+            if along_rows:
+                start, size = start + rows.start - work.phase.out.start, len(rows)
             target = cut(work.result, place, slice(start, start + size))
             if slab is None:
                 calls.append((np.copyto, (target, constants[position][rows.start : rows.stop])))
@@ -238,35 +235,29 @@ def _split_aliases(layer: Layer) -> tuple[Alias, ...]:
     )
 
 
-def _split_kernel(layer: Layer) -> Emit:
-    source, axis, starts = source_of(layer), layer.attributes["axis"], layer.attributes["starts"]
-    place = storage_axis(source, axis)
-
-    def emit(work: Work) -> list[Call]:
-        slab, rows = work.slab, work.held
-        calls: list[Call] = []
-        for result, output, start in zip(work.results, layer.outputs, starts, strict=True):
-            size = output.shape[axis]
-            if not _splits_rows(layer):
-                calls.append((np.copyto, (result, cut(slab, place, slice(start, start + size)))))
-                continue
-            held = Rows(
-                max(rows.start, start), max(rows.start, start, min(rows.stop, start + size))
-            )
-            if held:
-                whole = replace(output, row_axis=axis).to_storage(output.to_onnx(result))
-                part = slab[held.start - rows.start : held.stop - rows.start]
-                calls.append((np.copyto, (whole[held.start - start : held.stop - start], part)))
-        return calls
-
-    return emit
+def _split(layer: Layer, work: Work) -> list[Call]:
+    source, axis = source_of(layer), layer.attributes["axis"]
+    place, slab, rows = storage_axis(source, axis), work.slab, work.held
+    calls: list[Call] = []
+    pairs = zip(work.results, layer.outputs, layer.attributes["starts"], strict=True)
+    for result, output, start in pairs:
+        stop = start + output.shape[axis]
+        if not _splits_rows(layer):
+            calls.append((np.copyto, (result, cut(slab, place, slice(start, stop)))))
+            continue
+        held = Rows(max(rows.start, start), max(rows.start, start, min(rows.stop, stop)))
+        if held:
+            whole = replace(output, row_axis=axis).to_storage(output.to_onnx(result))
+            part = slab[held.start - rows.start : held.stop - rows.start]
+            calls.append((np.copyto, (whole[held.start - start : held.stop - start], part)))
+    return calls
 
 
 SPLIT = Operator(
     "Split",
     _build_split,
     _split_rows,
-    _split_kernel,
+    each_phase(_split),
     output_elements,
     mode=lambda layer: Mode.ACCUMULATE if _splits_rows(layer) else Mode.ROWS,
     aliases=_split_aliases,
@@ -335,15 +326,9 @@ def _slice_aliases(layer: Layer) -> tuple[Alias, ...]:
         return ()
     if not cut:
         return (Alias(AliasKind.VIEW, 0),)
-    return (
-        Alias(
-            AliasKind.VIEW,
-            0,
-            0,
-            storage_axis(source, cut[0]) - 1,
-            layer.attributes["starts"][cut[0]],
-        ),
-    )
+    (axis,) = cut
+    start = layer.attributes["starts"][axis]
+    return (Alias(AliasKind.VIEW, 0, 0, storage_axis(source, axis) - 1, start),)
 
 
 def _slice_kernel(layer: Layer) -> Emit:
@@ -395,12 +380,7 @@ def _build_gather(node: Node) -> Layer:
 def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
     source = require_tensor(node, 0)
     length = source.shape[axis]
-    if (
-        given.dtype.kind not in "iu"
-        or given.size == 0
-        or given.min() < -length
-        or given.max() >= length
-    ):
+    if not _within(given, length):
         raise ModelError(
             f"indices must be at least one integer in [-{length}, {length}); found {given.reshape(-1)[:8]}"
         )
@@ -411,10 +391,14 @@ def _gathered(node: Node, axis: int, given: np.ndarray) -> Layer:
         k += indices.ndim - 1
     elif k == axis and indices.ndim != 1:
         k = None
-    layer = one_input_layer(
-        node, source, Tensor(node.outputs[0], shape, source.format, k), axis=axis
-    )
-    return replace(layer, attributes=MappingProxyType({"axis": axis, "indices": indices}))
+    output = Tensor(node.outputs[0], shape, source.format, k)
+    return one_input_layer(node, source, output, axis=axis, indices=indices)
+
+
+def _within(given: np.ndarray, lengths: int | np.ndarray) -> bool:
+    """Whether there are indices, and all are integers in [-length, length)."""
+    inside = given.dtype.kind in "iu" and given.size > 0
+    return inside and bool(np.all((given >= -lengths) & (given < lengths)))
 
 
 def _gathers_rows(layer: Layer) -> bool:
@@ -507,12 +491,7 @@ def _build_gather_nd(node: Node) -> Layer:
             f"indices of shape {given.shape} with batch_dims={batch} do not fit a tensor of shape {shape}"
         )
     lengths = np.array(shape[batch:stop])
-    if (
-        given.dtype.kind not in "iu"
-        or given.size == 0
-        or np.any(given < -lengths)
-        or np.any(given >= lengths)
-    ):
+    if not _within(given, lengths):
         raise ModelError(
             f"indices must be at least one position within {shape[batch:stop]}; found {given.reshape(-1)[:8]}"
         )
@@ -524,33 +503,21 @@ def _build_gather_nd(node: Node) -> Layer:
     output = Tensor(
         node.outputs[0], checked_shape((*given.shape[:-1], *shape[stop:])), source.format
     )
-    layer = one_input_layer(node, source, output)
-    return replace(
-        layer,
-        attributes=MappingProxyType({"flat": flat.reshape(-1)}),
-        input_axes=(None, *layer.input_axes[1:]),
-    )
+    operands = (source, *[None] * (len(node.inputs) - 1))
+    axes = [None] * len(operands)
+    return node_layer(node, operands, (output,), {"flat": flat.reshape(-1)}, axes)
 
 
 def _is_flat(layer: Layer) -> bool:
     return "flat" in layer.attributes
 
 
-def _flat_kernel(layer: Layer) -> Emit:
-    indices, rest = layer.attributes["flat"], layer.output.elements // len(layer.attributes["flat"])
-
-    def emit(work: Work) -> list[Call]:
-        calls: list[Call] = []
-        taken = take(
-            contiguous(work.slab, work.scratch, calls).reshape(-1, rest),
-            indices,
-            0,
-            work.scratch,
-            calls,
-        )
-        return [*calls, (np.copyto, (work.result, taken.reshape(work.result.shape)))]
-
-    return emit
+def _gather_flat(layer: Layer, work: Work) -> list[Call]:
+    indices, calls = layer.attributes["flat"], list[Call]()
+    rest = layer.output.elements // len(indices)
+    flat = contiguous(work.slab, work.scratch, calls).reshape(-1, rest)
+    taken = take(flat, indices, 0, work.scratch, calls)
+    return [*calls, (np.copyto, (work.result, taken.reshape(work.result.shape)))]
 
 
 GATHER_ND = replace(
@@ -560,7 +527,7 @@ GATHER_ND = replace(
     input_rows=lambda layer, out: (
         first_only(layer, Rows(0, 1)) if _is_flat(layer) else _gather_rows(layer, out)
     ),
-    kernel=lambda layer: (_flat_kernel if _is_flat(layer) else _gather_kernel)(layer),
+    kernel=lambda layer: (each_phase(_gather_flat) if _is_flat(layer) else _gather_kernel)(layer),
     mode=lambda layer: Mode.WHOLE if _is_flat(layer) else _gather_mode(layer),
     since=11,
     attributes=MappingProxyType({"batch_dims": 0}),

@@ -21,7 +21,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import node_layer, normal_axis, source_of
-from csdfgen.ops.base import Call, Emit, Mode, Operator, Work, require_constant
+from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant
 from csdfgen.ops.elementwise import Task, elementwise
 from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops.primitives import maximum, minimum, negative
@@ -203,43 +203,37 @@ def _build_dynamic(node: Node) -> Layer:
     return node_layer(node, (tensor,), outputs, {"made": tuple(k for k, _ in named)})
 
 
-def _dynamic_kernel(layer: Layer) -> Emit:
-    made, tensor = layer.attributes["made"], source_of(layer)
+def _dynamic(layer: Layer, work: Work) -> list[Call]:
     one, none, top = (constant(value, "float32") for value in (1, 0, 255))
-
-    def emit(work: Work) -> list[Call]:
-        x = work.slab
-        x = tensor.to_onnx(x)[None]
-        dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
-        low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
-        flat = work.scratch.take(ones, "bool")
-        values = work.scratch.take(x.shape, "float32")
-        calls: list[Call] = [
-            (np.minimum.reduce, (x, dims, None, low, True)),
-            (np.maximum.reduce, (x, dims, None, high, True)),
-            (minimum, (low, none, low)),
-            (maximum, (high, none, high)),
-            (np.subtract, (high, low, scale)),
-            (np.divide, (scale, top, scale)),
-            (np.equal, (scale, none, flat)),
-            (np.copyto, (scale, one, "same_kind", flat)),
-            (negative, (low, zero)),
-            (np.divide, (zero, scale, zero)),
-            *rounded(zero, 0, *limits("uint8")),
+    x = source_of(layer).to_onnx(work.slab)[None]
+    dims, ones = tuple(range(x.ndim)), (1,) * x.ndim
+    low, high, scale, zero = (work.scratch.take(ones, "float32") for _ in range(4))
+    flat = work.scratch.take(ones, "bool")
+    values = work.scratch.take(x.shape, "float32")
+    calls: list[Call] = [
+        (np.minimum.reduce, (x, dims, None, low, True)),
+        (np.maximum.reduce, (x, dims, None, high, True)),
+        (minimum, (low, none, low)),
+        (maximum, (high, none, high)),
+        (np.subtract, (high, low, scale)),
+        (np.divide, (scale, top, scale)),
+        (np.equal, (scale, none, flat)),
+        (np.copyto, (scale, one, "same_kind", flat)),
+        (negative, (low, zero)),
+        (np.divide, (zero, scale, zero)),
+        *rounded(zero, 0, *limits("uint8")),
+    ]
+    found = dict(zip(layer.attributes["made"], work.results, strict=True))
+    if 0 in found:
+        calls += [
+            (np.divide, (x, scale, values)),
+            *rounded(values, zero, *limits("uint8")),
+            (np.copyto, (found[0], values, "unsafe")),
         ]
-        found = dict(zip(made, work.results, strict=True))
-        if 0 in found:
-            calls += [
-                (np.divide, (x, scale, values)),
-                *rounded(values, zero, *limits("uint8")),
-                (np.copyto, (found[0], values, "unsafe")),
-            ]
-        for k, array in ((1, scale), (2, zero)):
-            if k in found:
-                calls.append((np.copyto, (found[k], array.reshape(found[k].shape), "unsafe")))
-        return calls
-
-    return emit
+    for k, array in ((1, scale), (2, zero)):
+        if k in found:
+            calls.append((np.copyto, (found[k], array.reshape(found[k].shape), "unsafe")))
+    return calls
 
 
 def _dynamic_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -253,7 +247,7 @@ OPERATORS: tuple[Operator, ...] = (
         "DynamicQuantizeLinear",
         build=_build_dynamic,
         input_rows=_dynamic_rows,
-        kernel=_dynamic_kernel,
+        kernel=each_phase(_dynamic),
         cost=lambda layer, out: source_of(layer).elements,
         since=11,
         mode=lambda layer: Mode.WHOLE,

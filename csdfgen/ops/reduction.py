@@ -9,8 +9,9 @@ slab into the state, whose sums are of the accumulator's type (float32 for float
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -23,6 +24,7 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._operands import (
     attribute_or_input,
+    first_only,
     integers,
     normal_axes,
     normal_axis,
@@ -40,6 +42,7 @@ from csdfgen.ops.base import (
     in_the_accumulator,
     require_constant,
 )
+from csdfgen.ops.copies import contiguous
 from csdfgen.ops.primitives import maximum, minimum
 from csdfgen.ops.reducing import (
     FLOATS,
@@ -170,16 +173,15 @@ def _output(node: Node, tensor: Tensor, axes: Sequence[int], keepdims: bool, dty
     """What is left: rows stay rows; where they are folded away, the axis behind them takes their
     place, if any.
     """
+    rows = tensor.row_axis
     if keepdims:
         shape = tuple(1 if axis in axes else size for axis, size in enumerate(tensor.shape))
-        return Tensor(node.outputs[0], shape, Format(dtype), tensor.row_axis)
-    shape = tuple(size for axis, size in enumerate(tensor.shape) if axis not in axes)
-    if tensor.row_axis is None:
-        return Tensor(node.outputs[0], shape, Format(dtype), None)
-    moved = tensor.row_axis - sum(axis < tensor.row_axis for axis in axes)
-    if tensor.row_axis in axes and (len(shape) < 3 or moved >= len(shape)):
-        return Tensor(node.outputs[0], shape, Format(dtype), None)
-    return Tensor(node.outputs[0], shape, Format(dtype), moved)
+    else:
+        shape = tuple(size for axis, size in enumerate(tensor.shape) if axis not in axes)
+        moved = None if rows is None else rows - sum(axis < rows for axis in axes)
+        none_left = moved is None or len(shape) < 3 or moved >= len(shape)
+        rows = None if rows in axes and none_left else moved
+    return Tensor(node.outputs[0], shape, Format(dtype), rows)
 
 
 def _axes(node: Node, rank: int, since: int) -> tuple[int, ...]:
@@ -243,9 +245,7 @@ def _within_rows(layer: Layer) -> bool:
 
 
 def _mode(layer: Layer) -> Mode:
-    if _within_rows(layer):
-        return Mode.ROWS
-    return Mode.ACCUMULATE
+    return Mode.ROWS if _within_rows(layer) else Mode.ACCUMULATE
 
 
 def _mode_without_state(layer: Layer) -> Mode:
@@ -258,7 +258,7 @@ def _window(layer: Layer) -> Window:
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     rows = out if _within_rows(layer) else Rows(0, source_of(layer).rows)
-    return (rows, *(None for _ in layer.inputs[1:]))
+    return first_only(layer, rows)
 
 
 def _cost(layer: Layer, out: Rows) -> int:
@@ -287,77 +287,59 @@ def _kernel(layer: Layer) -> Emit:
     accumulates = _mode(layer) is Mode.ACCUMULATE
 
     def emit(work: Work) -> list[Call]:
-        slab = work.slab
         target = _like_slab(layer, work.result)
-        if not accumulates or work.phase.first:
-            calls = reduction.fold(slab, dims, target, work.scratch)
-        else:
-            part = work.scratch.take(target.shape, target.dtype)
-            calls = [
-                *reduction.fold(slab, dims, part, work.scratch),
-                (reduction.combine, (target, part, target)),
-            ]
-        return (
-            [*calls, *reduction.finish(target, count, work.scratch)]
-            if not accumulates or work.phase.last
-            else calls
-        )
+        goes_on = accumulates and not work.phase.first
+        part = work.scratch.take(target.shape, target.dtype) if goes_on else target
+        calls = reduction.fold(work.slab, dims, part, work.scratch)
+        if goes_on:
+            calls.append((reduction.combine, (target, part, target)))
+        if accumulates and not work.phase.last:
+            return calls
+        return calls + reduction.finish(target, count, work.scratch)
 
     # numpy sums into a wider type by itself: only what is prepared in an array is widened before
     return emit if accumulates and reduction.fold is _sum else in_float32(emit)
 
 
-def _arg_kernel(search: Callable[..., Any]) -> Callable[[Layer], Emit]:
-    """Kernel of ArgMax or ArgMin: numpy's own search wants its axis last and the array contiguous,
-    else it copies.
+_SEARCHES: Mapping[str, Callable[..., Any]] = {"ArgMax": np.argmax, "ArgMin": np.argmin}
+
+
+def _search(layer: Layer, work: Work) -> list[Call]:
+    """ArgMax or ArgMin: numpy's own search copies an array whose axis is not the last, or that is not
+    contiguous.
     """
-
-    def kernel(layer: Layer) -> Emit:
-        (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
-        last = layer.attributes["select_last_index"]
-
-        def emit(work: Work) -> list[Call]:
-            slab = work.slab
-            source = np.moveaxis(slab, dim, -1)
-            source = source[..., ::-1] if last else source
-            calls: list[Call] = []
-            if not source.flags.c_contiguous:
-                copy = work.scratch.take(source.shape, source.dtype)
-                calls.append((np.copyto, (copy, source)))
-                source = copy
-            found = work.scratch.take(source.shape[:-1], "int64")
-            target = np.moveaxis(_like_slab(layer, work.result), dim, -1)[..., 0]
-            calls.append((search, (source, -1, found)))
-            if last:
-                return [
-                    *calls,
-                    (np.subtract, (constant(source.shape[-1] - 1, "int64"), found, target)),
-                ]
-            return [*calls, (np.copyto, (target, found))]
-
-        return in_float32(emit)
-
-    return kernel
-
-
-def _cumulative_kernel(layer: Layer) -> Emit:
     (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
+    last = layer.attributes["select_last_index"]
+    source = np.moveaxis(work.slab, dim, -1)
+    calls: list[Call] = []
+    source = contiguous(source[..., ::-1] if last else source, work.scratch, calls)
+    found = work.scratch.take(source.shape[:-1], "int64")
+    target = np.moveaxis(_like_slab(layer, work.result), dim, -1)[..., 0]
+    calls.append((_SEARCHES[layer.op_type], (source, -1, found)))
+    if last:
+        highest = constant(source.shape[-1] - 1, "int64")
+        return [*calls, (np.subtract, (highest, found, target))]
+    return [*calls, (np.copyto, (target, found))]
 
-    def emit(work: Work) -> list[Call]:
-        slab = work.slab
-        source, target = np.moveaxis(slab, dim, 0), np.moveaxis(work.result, dim, 0)
-        if layer.attributes["reverse"]:
-            source, target = source[::-1], target[::-1]
-        if not layer.attributes["exclusive"]:
-            return [(np.add.accumulate, (source, 0, None, target))]
-        first: Call = (np.copyto, (target[:1], constant(0, target.dtype)))
-        return (
-            [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))]
-            if len(source) > 1
-            else [first]
-        )
 
-    return in_float32(emit)
+def _cumulative(layer: Layer, work: Work) -> list[Call]:
+    (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
+    source, target = np.moveaxis(work.slab, dim, 0), np.moveaxis(work.result, dim, 0)
+    if layer.attributes["reverse"]:
+        source, target = source[::-1], target[::-1]
+    if not layer.attributes["exclusive"]:
+        return [(np.add.accumulate, (source, 0, None, target))]
+    first: Call = (np.copyto, (target[:1], constant(0, target.dtype)))
+    if len(source) == 1:
+        return [first]
+    return [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))]
+
+
+def _in_float32(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
+    return lambda layer: in_float32(partial(make, layer))
+
+
+# The records --------------------------------------------------------------------------------------
 
 
 def _reduction(op_type: str) -> Operator:
@@ -377,38 +359,36 @@ def _reduction(op_type: str) -> Operator:
     )
 
 
-def _arg(op_type: str, search: Callable[..., Any]) -> Operator:
-    return Operator(
-        op_type,
-        build=_build_arg,
-        input_rows=_input_rows,
-        kernel=_arg_kernel(search),
-        cost=_cost,
-        mode=_mode_without_state,
-        window=_window,
-        shift_invariant=True,
-        attributes=MappingProxyType({"axis": 0, "keepdims": 1, "select_last_index": 0}),
-        structure="row-phased; whole along the row axis",
-        notes="The result is the index alone, so that there is no room for the value that an accumulating search would keep.",
-    )
-
+_WITHOUT_STATE: Mapping[str, Any] = {
+    "input_rows": _input_rows,
+    "mode": _mode_without_state,
+    "window": _window,
+    "shift_invariant": True,
+    "structure": "row-phased; whole along the row axis",
+}
 
 OPERATORS: tuple[Operator, ...] = (
     *(_reduction(op_type) for op_type in _REDUCTIONS),
-    _arg("ArgMax", np.argmax),
-    _arg("ArgMin", np.argmin),
+    *(
+        Operator(
+            op_type,
+            build=_build_arg,
+            kernel=_in_float32(_search),
+            cost=_cost,
+            attributes=MappingProxyType({"axis": 0, "keepdims": 1, "select_last_index": 0}),
+            notes="The result is the index alone, so that there is no room for the value that an accumulating search would keep.",
+            **_WITHOUT_STATE,
+        )
+        for op_type in _SEARCHES
+    ),
     Operator(
         "CumSum",
         build=_build_cumulative,
-        input_rows=_input_rows,
-        kernel=_cumulative_kernel,
+        kernel=_in_float32(_cumulative),
         cost=output_elements,
         since=11,
-        mode=_mode_without_state,
-        window=_window,
-        shift_invariant=True,
         constant_inputs=frozenset({1}),
         attributes=MappingProxyType({"exclusive": 0, "reverse": 0}),
-        structure="row-phased; whole along the row axis",
+        **_WITHOUT_STATE,
     ),
 )

@@ -48,6 +48,7 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
+    each_phase,
     require_constant,
     require_tensor,
 )
@@ -550,24 +551,17 @@ def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return first_only(layer, Rows(out.start // size, -(-out.stop // size)))
 
 
-def _depth_to_space_kernel(layer: Layer) -> Emit:
-    size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
-
-    def emit(work: Work) -> list[Call]:
-        slab, held = work.slab, work.held
-        blocks = _blocks(slab, size, mode)
-        calls: list[Call] = []
-        for rows, deep, inside in _block_runs(work.phase.out, size):
-            source = blocks[
-                deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
-            ]
-            target = work.result[
-                rows.start - work.phase.out.start : rows.stop - work.phase.out.start
-            ]
-            calls.append((np.copyto, (target.reshape(source.shape), source)))
-        return calls
-
-    return emit
+def _depth_to_space(layer: Layer, work: Work) -> list[Call]:
+    size, held, out = layer.attributes["blocksize"], work.held, work.phase.out
+    blocks = _blocks(work.slab, size, layer.attributes["mode"])
+    calls: list[Call] = []
+    for rows, deep, inside in _block_runs(out, size):
+        source = blocks[
+            deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
+        ]
+        target = work.result[rows.start - out.start : rows.stop - out.start]
+        calls.append((np.copyto, (target.reshape(source.shape), source)))
+    return calls
 
 
 def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
@@ -575,21 +569,16 @@ def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return first_only(layer, Rows(out.start * size, out.stop * size))
 
 
-def _space_to_depth_kernel(layer: Layer) -> Emit:
-    size, mode = layer.attributes["blocksize"], layer.attributes["mode"]
-
-    def emit(work: Work) -> list[Call]:
-        target = _blocks(work.result, size, mode)
-        return [(np.copyto, (target, work.slab.reshape(target.shape)))]
-
-    return emit
+def _space_to_depth(layer: Layer, work: Work) -> list[Call]:
+    target = _blocks(work.result, layer.attributes["blocksize"], layer.attributes["mode"])
+    return [(np.copyto, (target, work.slab.reshape(target.shape)))]
 
 
 DEPTH_TO_SPACE = Operator(
     "DepthToSpace",
     _build_depth_to_space,
     _depth_to_space_rows,
-    _depth_to_space_kernel,
+    each_phase(_depth_to_space),
     output_elements,
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
 )
@@ -597,7 +586,7 @@ SPACE_TO_DEPTH = Operator(
     "SpaceToDepth",
     _build_space_to_depth,
     _space_to_depth_rows,
-    _space_to_depth_kernel,
+    each_phase(_space_to_depth),
     output_elements,
     shift_invariant=True,
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),

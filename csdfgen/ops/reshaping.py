@@ -35,11 +35,11 @@ from csdfgen.ops.base import (
     Alias,
     AliasKind,
     Call,
-    Emit,
     Mode,
     Operator,
     Work,
     aligned_rows,
+    each_phase,
     operand_view,
     require_constant,
     require_tensor,
@@ -155,19 +155,14 @@ def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return first_only(layer, Rows(0, source_of(layer).rows) if _loses_rows(layer) else out)
 
 
-def _reshape_kernel(layer: Layer) -> Emit:
-    source = source_of(layer)
-
-    def emit(work: Work) -> list[Call]:
-        slab, rows = work.slab, work.held
-        if not _loses_rows(layer):
-            return reshaped_copy(work.result, slab, work.scratch)
-        view = reshaped_view(work.result[0, ...], source.shape)
-        if view is None:
-            return _scattered(source, rows, slab, work.result[0])
-        return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
-
-    return emit
+def _reshape(layer: Layer, work: Work) -> list[Call]:
+    source, slab, rows = source_of(layer), work.slab, work.held
+    if not _loses_rows(layer):
+        return reshaped_copy(work.result, slab, work.scratch)
+    view = reshaped_view(work.result[0, ...], source.shape)
+    if view is None:
+        return _scattered(source, rows, slab, work.result[0])
+    return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
 
 
 def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray) -> list[Call]:
@@ -198,7 +193,7 @@ def _reshape_operator(
         op_type,
         build,
         _reshape_rows,
-        _reshape_kernel,
+        each_phase(_reshape),
         output_elements,
         mode=lambda layer: Mode.ACCUMULATE if _loses_rows(layer) else Mode.ROWS,
         aliases=lambda layer: () if _loses_rows(layer) else _WHOLE_ROW,
@@ -247,22 +242,16 @@ def _transpose_aliases(layer: Layer) -> tuple[Alias, ...]:
     return _WHOLE_ROW if before == after else ()
 
 
-def _transpose_kernel(layer: Layer) -> Emit:
-    source, output, perm = source_of(layer), layer.output, layer.attributes["perm"]
-
-    def emit(work: Work) -> list[Call]:
-        return strided_copy(
-            work.result, output.to_storage(source.to_onnx(work.slab).transpose(perm))
-        )
-
-    return emit
+def _transpose(layer: Layer, work: Work) -> list[Call]:
+    array = source_of(layer).to_onnx(work.slab).transpose(layer.attributes["perm"])
+    return strided_copy(work.result, layer.output.to_storage(array))
 
 
 TRANSPOSE = Operator(
     "Transpose",
     _build_transpose,
     first_only,
-    _transpose_kernel,
+    each_phase(_transpose),
     output_elements,
     aliases=_transpose_aliases,
     rowwise=True,
@@ -289,18 +278,10 @@ def _build_expand(node: Node) -> Layer:
     return one_input_layer(node, source, Tensor(node.outputs[0], shape, source.format, row_axis))
 
 
-def _expand_kernel(layer: Layer) -> Emit:
+def _expand(layer: Layer, work: Work) -> list[Call]:
     source, axis, output = source_of(layer), layer.input_axes[0], layer.output
-
-    def emit(work: Work) -> list[Call]:
-        return [
-            (
-                np.copyto,
-                (work.result, operand_view(work.slab, source, axis, output, work.phase.out)),
-            )
-        ]
-
-    return emit
+    view = operand_view(work.slab, source, axis, output, work.phase.out)
+    return [(np.copyto, (work.result, view))]
 
 
 def _same_elements(layer: Layer) -> tuple[Alias, ...]:
@@ -311,7 +292,7 @@ EXPAND = Operator(
     "Expand",
     _build_expand,
     aligned_rows,
-    _expand_kernel,
+    each_phase(_expand),
     output_elements,
     since=8,
     aliases=_same_elements,
@@ -343,32 +324,23 @@ def _tile_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return first_only(layer, Rows(0, source_of(layer).rows) if _tiles_rows(layer) else out)
 
 
-def _tile_kernel(layer: Layer) -> Emit:
-    source = source_of(layer)
+def _tile(layer: Layer, work: Work) -> list[Call]:
+    source, slab = source_of(layer), work.slab
     stored = {
         storage_axis(source, axis): repeat
         for axis, repeat in enumerate(layer.attributes["repeats"])
     }
-    repeats = [stored.get(place, 1) for place in range(len(source.storage_shape))]
-
-    def emit(work: Work) -> list[Call]:
-        slab = work.slab
-        split = tuple(size for pair in zip(repeats, slab.shape, strict=True) for size in pair)
-        return [
-            (
-                np.copyto,
-                (work.result.reshape(split), np.expand_dims(slab, tuple(range(0, len(split), 2)))),
-            )
-        ]
-
-    return emit
+    repeats = (stored.get(place, 1) for place in range(slab.ndim))
+    split = tuple(size for pair in zip(repeats, slab.shape, strict=True) for size in pair)
+    source_view = np.expand_dims(slab, tuple(range(0, len(split), 2)))
+    return [(np.copyto, (work.result.reshape(split), source_view))]
 
 
 TILE = Operator(
     "Tile",
     _build_tile,
     _tile_rows,
-    _tile_kernel,
+    each_phase(_tile),
     output_elements,
     mode=lambda layer: Mode.WHOLE if _tiles_rows(layer) else Mode.ROWS,
     aliases=_same_elements,
