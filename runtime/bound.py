@@ -21,6 +21,7 @@ from csdfgen.model.formats import Format
 from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import without_collections
 from csdfgen.program.steps import Backend, Storage, View
 
 __all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded"]
@@ -69,7 +70,10 @@ class BoundProgram:
         watchers: Mapping[str, Watcher] | None = None,
         memory: Storage | None = None,
     ) -> None:
-        self._plan, self._kernels, self.program = plan, kernels, lower(plan, kernels)
+        with without_collections():
+            self._plan, self._kernels, self.program = plan, kernels, lower(plan, kernels)
+            self._constants = kernels.upload(self.program.constants)
+            self._bind(memory or kernels.allocate(guarded(self.program.pools)))
         self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
         self.frames, self.firings = self.program.frames, len(self.program.code)
         self._results = {
@@ -82,8 +86,6 @@ class BoundProgram:
             (port.name, port.image, port.output): number
             for number, port in enumerate(self.program.ports)
         }
-        self._constants = kernels.upload(self.program.constants)
-        self._bind(memory or kernels.allocate(guarded(self.program.pools)))
 
     @property
     def packed_bytes(self) -> int | None:

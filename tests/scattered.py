@@ -18,7 +18,7 @@ import numpy as np
 
 from csdfgen.backends.numpy.arrays import copies
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.lowering.templates import blocks_of
+from csdfgen.lowering.program import blocks_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Shape, Tensor
 from csdfgen.ops import operator_of

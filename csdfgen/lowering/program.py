@@ -1,31 +1,37 @@
-"""What is run for a plan, whatever runs it? Pools of memory, and steps in the order of the firings.
+"""What is run for a plan, whatever runs it? Pools of memory, and instructions in the order of the firings.
 
-A program says everything by numbers: which rows of an input go to which bytes, which layer works on
-which rows at which bytes with which scratch, and which rows of outputs each firing completes: they
-are handed on before the next firing, which may use their bytes again (or lie in the arena until the
-frame has ended, if the plan has them there). A backend binds the steps to
-memory of its own (`csdfgen.program.steps.Backend`), or writes them as source; nothing in them is a
-live array, and nothing depends on the images.
+A program consists of numbers: which rows of an input go to which bytes, which kernel computes which rows at which bytes
+with which scratch, and which rows of outputs each firing completes. These are handed on before the next firing, which may
+reuse their bytes, unless the plan keeps them in the arena until the frame has ended. A backend binds the instructions to
+memory of its own (`csdfgen.program.steps.Backend`), or they are written as source; no live array is part of them, and
+nothing depends on the images.
+
+Steps that are alike share their instructions. The rows of a step are in blocks of memory: rows whose bytes overlap, as
+those of layers that work in place, are in one block. Two steps of a layer that are alike (`structures`), and whose rows
+are alike within their blocks, differ by the distance of each block from that of the other step, and so do the places in
+their instructions: those of the first step are made, those of the others are the same ones, moved.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
 
 from csdfgen.errors import PlanError
-from csdfgen.lowering.templates import Templates
-from csdfgen.model.network import Tensor
+from csdfgen.model.network import Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Addresses, Plan
-from csdfgen.planning.planner import without_collections
-from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
 
-__all__ = ["Delivery", "Feed", "Firings", "Program", "firings_of", "lower"]
+__all__ = ["Blocks", "Delivery", "Feed", "Program", "blocks_of", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,13 +62,15 @@ class Delivery:
 
 
 @dataclass(frozen=True, eq=False)
-class Firings:
-    """What a plan does, before any backend has seen it.
+class Program:
+    """What a plan does, in instructions of a backend, each stored once.
 
     pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
     there is nothing to do (outputs, and layers that are views). deliveries: for every firing what is
     handed on when it has ended. frames: images that one run takes. results: outputs that are in the
     arena when a run has ended, all rows of all its images. ports: inputs, then outputs, of each image.
+    constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
+    instructions; stores: the numbers of those that store the rows of outputs that it completes.
     """
 
     pools: Mapping[str, int]
@@ -71,135 +79,120 @@ class Firings:
     frames: int
     results: Mapping[str, View]
     ports: tuple[Port, ...]
-
-
-@dataclass(frozen=True, eq=False)
-class Program(Firings):
-    """The same as instructions of a backend, each once. constants: the pools that they refer to and only read. code: for
-    every firing the numbers of its instructions; stores: of those that store the rows of outputs that it completes.
-    """
-
     instructions: tuple[Instruction, ...]
     constants: Constants
     code: tuple[tuple[int, ...], ...]
     stores: tuple[tuple[int, ...], ...]
 
 
-def _taken(work: ActorWork) -> tuple[Tensor, tuple[slice, ...]]:
-    """The network input that an actor takes rows of, and what it takes of each."""
-    tensor = work.writes[0].tensor
-    if work.taken is None:
-        return tensor, ()
-    source = work.taken.inputs[0]
-    assert source is not None
-    starts = work.taken.attributes["starts"]
-    order = source.order[1:]
-    return source, tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in order)
-
-
-def firings_of(plan: Plan, kernels: Backend) -> Firings:
-    """The steps of a plan.
-
-    Raises what the checker raises for a plan that is not sound, PlanError for a layer that the
-    backend cannot compute, named with the reason.
-    """
-    checked(plan)
-    addresses, conversion = plan.addresses, plan.conversion
-    for layer in plan.network.layers:
-        for one in (layer, *layer.epilogue):
-            why = kernels.refusal(one)
-            if why is not None and layer.name not in plan.sharing.silent:
-                raise PlanError(f"layer '{layer.name}': backend '{kernels.name}': {why}")
-    firings: list[Step | Feed | None] = []
-    for number, (name, phase) in enumerate(plan.order):
-        work = conversion.actor[name]
-        if work.kind == "input":
-            tensor, slab = work.writes[0].tensor, work.phases[phase]
-            view = addresses.view(tensor, slab.slab(slab.out).span(tensor.rows))
-            source, part = _taken(work)
-            firings.append(Feed(number, source, slab.image, slab.out, view, part))
-        elif work.layer is None or name in plan.sharing.silent:
-            firings.append(None)
-        else:
-            pad = Scratchpad(ARENA, *plan.workspace(name, phase))
-            firings.append(addresses.step(work, phase, number, pad))
-    outputs: dict[str, list[str]] = {name: [] for name in plan.network.output_tensors}
-    for output in plan.network.outputs:
-        if output.tensor is not None:
-            outputs[output.tensor.name].append(output.name)
-    deliveries = tuple(
-        tuple(_deliveries(number, conversion.actor[name], phase, outputs, addresses))
-        for number, (name, phase) in enumerate(plan.order)
-    )
-    results = {
-        output.name: addresses.view(output.tensor, Rows(0, output.tensor.rows * conversion.frames))
-        for output in plan.network.outputs
-        if output.tensor is not None and plan.options.result == "arena"
-    }
-    ports = [(tensor.name, tensor, False) for tensor in plan.network.inputs]
-    ports += [
-        (one.name, one.tensor, True) for one in plan.network.outputs if one.tensor is not None
-    ]
-    return Firings(
-        plan.pools,
-        tuple(firings),
-        deliveries,
-        conversion.frames,
-        results,
-        tuple(
-            Port(
-                name, image, tensor.dtype, None if tensor.row_axis is None else tensor.order, output
-            )
-            for name, tensor, output in ports
-            for image in range(conversion.frames)
-        ),
-    )
+_KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDictionary()
+"""Programs of plans that exist: a plan that is compiled again, once a thread for example, shares its program."""
 
 
 def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> Program:
     """The program of a plan. constants: to which those of the program are added, where several share them.
 
-    Raises what `firings_of` raises; PlanError for a step that the backend cannot compute in its workspace.
+    Raises what the checker raises for a plan that is not sound; PlanError for a layer that the backend cannot compute,
+    named with the reason, and for a step that it cannot compute in its workspace.
     """
-    with without_collections():
-        return _lowered(firings_of(plan, kernels), kernels, constants)
+    checked(plan)
+    if constants is not None:
+        return _lowered(plan, kernels, constants)
+    known = _KNOWN.setdefault(plan, WeakKeyDictionary())
+    if kernels not in known:
+        known[kernels] = _lowered(plan, kernels, Constants(plan.pools))
+    return known[kernels]
 
 
-def _lowered(work: Firings, kernels: Backend, constants: Constants | None) -> Program:
-    """The program of these firings."""
-    constants = constants or Constants(work.pools)
-    known: dict[Instruction, int] = {}
-    templates = Templates(kernels, constants)
+def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+    for layer in plan.network.layers:
+        for part in (layer, *layer.epilogue):
+            why = kernels.refusal(part)
+            if why is not None and layer.name not in plan.sharing.silent:
+                raise PlanError(f"layer '{layer.name}': backend '{kernels.name}': {why}")
+    addresses, conversion = plan.addresses, plan.conversion
+    ports = _ports(plan)
+    number_of = {(port.name, port.image, port.output): k for k, port in enumerate(ports)}
+    outputs: dict[str, list[str]] = {name: [] for name in plan.network.output_tensors}
+    for output in plan.network.outputs:
+        if output.tensor is not None:
+            outputs[output.tensor.name].append(output.name)
+    instructions: dict[Instruction, int] = {}
+    templates = _Templates(kernels, constants)
 
     def numbered(made: Iterable[Instruction]) -> tuple[int, ...]:
-        return tuple(known.setdefault(one, len(known)) for one in made)
+        return tuple([instructions.setdefault(one, len(instructions)) for one in made])
 
-    ports = {(port.name, port.image, port.output): k for k, port in enumerate(work.ports)}
+    firings: list[Step | Feed | None] = []
+    deliveries: list[tuple[Delivery, ...]] = []
     code: list[tuple[int, ...]] = []
     stores: list[tuple[int, ...]] = []
-    for firing, deliveries in zip(work.firings, work.deliveries, strict=True):
-        if isinstance(firing, Feed):
-            taken = [part.start for part in firing.part] or [0] * len(firing.target.shape)
-            port = ports[firing.tensor.name, firing.image, False]
-            move = Move(port, (firing.rows.start, *taken), firing.target, False)
+    for number, (name, phase) in enumerate(plan.order):
+        work = conversion.actor[name]
+        if work.kind == "input":
+            feed = _feed(number, work, phase, addresses)
+            firings.append(feed)
+            starts = [part.start for part in feed.part] or [0] * len(feed.target.shape)
+            port = number_of[feed.tensor.name, feed.image, False]
+            move = Move(port, (feed.rows.start, *starts), feed.target, False)
             code.append(numbered(kernels.lower(move, constants)))
-        elif isinstance(firing, Step):
-            code.append(numbered(templates.lower(firing)))
-        else:
+        elif work.layer is None or name in plan.sharing.silent:
+            firings.append(None)
             code.append(())
-        given: tuple[int, ...] = ()
-        for one in deliveries:
-            starts = one.rows.start, *(0,) * len(one.source.shape)
-            move = Move(ports[one.output, one.image, True], starts, one.source, True)
-            given += numbered(kernels.lower(move, constants))
-        stores.append(given)
+        else:
+            pad = Scratchpad(ARENA, *plan.workspace(name, phase))
+            step = addresses.step(work, phase, number, pad)
+            firings.append(step)
+            code.append(numbered(templates.lower(step)))
+        given = tuple(_deliveries(number, work, phase, outputs, addresses))
+        deliveries.append(given)
+        stored: tuple[int, ...] = ()
+        for one in given:
+            begin = one.rows.start, *(0,) * len(one.source.shape)
+            move = Move(number_of[one.output, one.image, True], begin, one.source, True)
+            stored += numbered(kernels.lower(move, constants))
+        stores.append(stored)
+    results = {
+        output.name: addresses.view(output.tensor, Rows(0, output.tensor.rows * conversion.frames))
+        for output in plan.network.outputs
+        if output.tensor is not None and plan.options.result == "arena"
+    }
     return Program(
-        **{name: getattr(work, name) for name in Firings.__dataclass_fields__},
-        instructions=tuple(known),
-        constants=constants,
-        code=tuple(code),
-        stores=tuple(stores),
+        plan.pools,
+        tuple(firings),
+        tuple(deliveries),
+        conversion.frames,
+        results,
+        ports,
+        tuple(instructions),
+        constants,
+        tuple(code),
+        tuple(stores),
     )
+
+
+def _ports(plan: Plan) -> tuple[Port, ...]:
+    """Inputs, then outputs that layers compute, of each image of a run."""
+    ends = [(tensor.name, tensor, False) for tensor in plan.network.inputs]
+    ends += [(one.name, one.tensor, True) for one in plan.network.outputs if one.tensor is not None]
+    return tuple(
+        Port(name, image, tensor.dtype, None if tensor.row_axis is None else tensor.order, output)
+        for name, tensor, output in ends
+        for image in range(plan.conversion.frames)
+    )
+
+
+def _feed(firing: int, work: ActorWork, phase: int, addresses: Addresses) -> Feed:
+    """The rows of a network input that a phase takes."""
+    tensor, slab = work.writes[0].tensor, work.phases[phase]
+    view = addresses.view(tensor, slab.slab(slab.out).span(tensor.rows))
+    if work.taken is None:
+        return Feed(firing, tensor, slab.image, slab.out, view)
+    source = work.taken.inputs[0]
+    assert source is not None
+    starts = work.taken.attributes["starts"]
+    part = tuple(slice(starts[a], starts[a] + tensor.shape[a]) for a in source.order[1:])
+    return Feed(firing, source, slab.image, slab.out, view, part)
 
 
 def _deliveries(
@@ -222,3 +215,100 @@ def _deliveries(
             for name in names:
                 yield Delivery(firing, name, write.tensor, image, rows, view)
             at += len(rows)
+
+
+# Steps that are alike -----------------------------------------------------------------------------
+
+
+class Blocks(NamedTuple):
+    """The blocks of a step. alike: equal for steps whose blocks look alike. starts: the pool and first byte of each block,
+    in the order in which the step names them.
+    """
+
+    alike: Hashable
+    starts: tuple[tuple[str, int], ...]
+
+
+@lru_cache(maxsize=4096)
+def _reach(shape: Shape, strides: tuple[int, ...], itemsize: int) -> int:
+    """Bytes from the first byte of a row to the one behind its last."""
+    return sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + itemsize
+
+
+def blocks_of(step: Step) -> Blocks:
+    """The blocks of the rows and the workspace of a step."""
+    # pool, first byte, and offsets of rows
+    parts: list[tuple[str, int, tuple[int, ...]]] = []
+    spans: list[tuple[str, int, int]] = []
+    for view in (*step.inputs, *step.outputs, *step.states):
+        for one in () if view is None else view.pieces or (view,):
+            rows = one.rows
+            if rows:
+                low, reach = min(rows), _reach(one.shape, one.strides, one.format.itemsize)
+                parts.append((one.pool, low, rows))
+                spans.append((one.pool, low, max(rows) + reach))
+    pad = step.workspace
+    if pad.size:
+        parts.append((pad.pool, pad.offset, (pad.offset,)))
+        spans.append((pad.pool, pad.offset, pad.offset + pad.size))
+    # (pool, first byte of a span) -> first byte of its block
+    block: dict[tuple[str, int], int] = {}
+    before, first, end = "", 0, 0
+    for pool, low, high in sorted(spans):
+        if pool != before or low >= end:
+            before, first, end = pool, low, high
+        block[pool, low] = first
+        end = max(end, high)
+    numbers: dict[tuple[str, int], int] = {}
+    alike: list[object] = []
+    for pool, low, rows in parts:
+        start = block[pool, low]
+        alike.append(numbers.setdefault((pool, start), len(numbers)))
+        alike.append(tuple([row - start for row in rows]))
+    (kind,) = structures(step.layer, (step.phase,))
+    return Blocks((step.actor, kind, step.phase.images, pad.size, tuple(alike)), tuple(numbers))
+
+
+class _Templates:
+    """Instructions of steps that were lowered so far."""
+
+    def __init__(self, kernels: Backend, constants: Constants) -> None:
+        self._kernels, self._constants = kernels, constants
+        self._first: dict[Hashable, tuple[Blocks, Sequence[Instruction]]] = {}
+        self._known: dict[Blocks, Sequence[Instruction]] = {}
+
+    def lower(self, step: Step) -> Sequence[Instruction]:
+        """The instructions of a step. Raises PlanError."""
+        blocks = blocks_of(step)
+        made = self._known.get(blocks)
+        if made is None:
+            first = self._first.get(blocks.alike)
+            if first is not None:
+                made = self._moved(*first, blocks)
+            else:
+                made = self._kernels.lower(step, self._constants)
+                if self._kernels.moves(made):
+                    self._first[blocks.alike] = blocks, made
+            self._known[blocks] = made
+        return made
+
+    def _moved(
+        self, before: Blocks, made: Sequence[Instruction], blocks: Blocks
+    ) -> Sequence[Instruction]:
+        """Instructions on other blocks."""
+        shifts = sorted(
+            (pool, start, there - start)
+            for (pool, start), (_, there) in zip(before.starts, blocks.starts, strict=True)
+        )
+
+        def moved(place: Ref) -> Ref:
+            at = bisect_right(shifts, (place.pool, place.offset, 1 << 62)) - 1
+            pool, _, shift = shifts[at]
+            assert pool == place.pool
+            return Ref(pool, place.offset + shift)
+
+        of = self._constants.moved
+        return [
+            Instruction(one.kernel, one.fields, tuple([of(ref, moved) for ref in one.refs]))
+            for one in made
+        ]

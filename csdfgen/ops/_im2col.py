@@ -65,11 +65,13 @@ class Axis:
 
     def part(self, start: int, stop: int) -> Axis:
         """Output pixels [start, stop) of this axis."""
-        return replace(self, count=stop - start, first=self.first + start * self.stride)
+        first = self.first + start * self.stride
+        return Axis(stop - start, first, self.stride, self.taps, self.dilation)
 
     def through(self, start: int, stop: int) -> Axis:
         """The same pixels through taps [start, stop) only."""
-        return replace(self, taps=stop - start, first=self.first + start * self.dilation)
+        first = self.first + start * self.dilation
+        return Axis(self.count, first, self.stride, stop - start, self.dilation)
 
     def moved(self, by: int) -> Axis:
         """The same axis over an image whose index 0 was index `by`."""
@@ -404,20 +406,21 @@ def _copied(
     target: np.ndarray,
 ) -> Call:
     """The copy of one region along every axis."""
-    run = regions[0].run
-    firsts = [
-        axis.first + region.pixels[0] * axis.stride + region.taps[0] * axis.dilation
-        for axis, region in zip(axes, regions, strict=True)
-    ]
+    run, n = regions[0].run, len(regions)
+    pixels, taps = [slice(*one.pixels) for one in regions], [slice(*one.taps) for one in regions]
+    both = list(zip(axes, pixels, taps, strict=True))
+    firsts = [a.first + p.start * a.stride + t.start * a.dilation for a, p, t in both]
     firsts[0] -= piece.runs[run][0]
-    corner = (*(slice(at, None) for at in firsts), channels)
-    base = piece.arrays[run][corner]
-    own = [
-        replace(axis, count=r.pixels[1] - r.pixels[0], taps=r.taps[1] - r.taps[0])
-        for axis, r in zip(axes, regions, strict=True)
-    ]
-    index = (*(slice(*r.pixels) for r in regions), *(slice(*r.taps) for r in regions))
-    return np.copyto, (target[index], windows(base, own))
+    corner = [*(slice(at, None) for at in firsts), channels]
+    base = piece.arrays[run][tuple(corner)]
+    steps = base.strides
+    strides = (
+        *[a.stride * step for a, step in zip(axes, steps, strict=False)],
+        *[a.dilation * step for a, step in zip(axes, steps, strict=False)],
+        *steps[n:],
+    )
+    into = target[tuple(pixels + taps)]
+    return np.copyto, (into, as_strided(base, into.shape, strides))
 
 
 def merged(array: np.ndarray) -> np.ndarray | None:

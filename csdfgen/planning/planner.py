@@ -213,11 +213,16 @@ def _searched(phased: Phased) -> LeastPeak:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """Planning and lowering make many small values and no garbage: looking for some takes a fifth of the time."""
+    """No search for garbage: planning and compiling make many small values and no garbage, and each search takes
+    part of their time. What was made counts as old afterwards, so that the next search passes over it.
+    """
     was_on = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if was_on:
+            if not gc.get_freeze_count():
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()

@@ -89,6 +89,7 @@ class Constants:
         self._size = 0
         self._tables: dict[tuple[str, tuple[Any, ...]], Ref] = {}
         self._lengths: dict[Ref, int] = {}
+        self._still: set[Ref] = set()
         self._owners: dict[int, int] = {}
         self._arrays: dict[int, tuple[np.ndarray, Ref]] = {}
 
@@ -125,7 +126,7 @@ class Constants:
 
     def moved(self, ref: Ref | None, move: Callable[[Ref], Ref]) -> Ref | None:
         """A place where those of programs' memory are moved; a table that has such is another table."""
-        if ref is None or ref.pool == WEIGHTS:
+        if ref is None or ref.pool == WEIGHTS or ref in self._still:
             return ref
         if ref.pool in self.memory:
             return move(ref)
@@ -135,13 +136,17 @@ class Constants:
         if pool is not None:
             first = next((at for at in rows if at != PADDING), None)
             if pool not in self.memory or first is None:
+                self._still.add(ref)
                 return ref
             shift = move(Ref(pool, first)).offset - first
             return self.rows(pool, [at if at == PADDING else at + shift for at in rows])
-        if not (rows and isinstance(rows[0], tuple)):
+        inner = [v for row in rows if isinstance(row, tuple) for v in row if type(v) is Ref]
+        places = {one: self.moved(one, move) for one in inner}
+        if all(one.pool == WEIGHTS or one in self._still for one in inner):
+            self._still.add(ref)
             return ref
         found = [
-            type(row)(*(self.moved(v, move) if type(v) is Ref else v for v in row)) for row in rows
+            row._make([places.get(v, v) if type(v) is Ref else v for v in row]) for row in rows
         ]
         return self.table(ref.pool, found)
 
@@ -163,12 +168,11 @@ class Constants:
         given = owner = values
         while isinstance(owner.base, np.ndarray):
             owner = owner.base
-        flat = _in_order(owner)
-        if flat is None:  # between its elements are others, or nothing
-            owner = values = np.array(values, order="C")
-            flat = values
         start = self._owners.get(id(owner))
         if start is None:
+            flat = _in_order(owner)
+            if flat is None:  # between its elements are others, or nothing
+                owner = values = flat = np.array(values, order="C")
             start = self._owners[id(owner)] = self._size
             self.blocks.append(Block(start, flat.reshape(-1).view(np.uint8)))
             self._size += -(-max(1, owner.nbytes) // _LINE) * _LINE
@@ -185,7 +189,9 @@ class Constants:
 
     def place(self, values: np.ndarray) -> Ref:
         """Where the first element of an array is: in memory that nobody touches, or a constant."""
-        at = address_of(values)
+        return self._placed(address_of(values), values)
+
+    def _placed(self, at: int, values: np.ndarray) -> Ref:
         for low, high, name in self._spans:
             if low <= at < high:
                 return Ref(name, at - low)
@@ -201,7 +207,9 @@ class Constants:
 
     def placed(self, values: np.ndarray) -> tuple[Array, Ref]:
         """An array without its memory."""
-        return Array(values.shape, values.strides, values.dtype.str), self.place(values)
+        known = values.__array_interface__  # made once: it has all of them
+        form = Array(known["shape"], known["strides"] or values.strides, known["typestr"])
+        return form, self._placed(known["data"][0], values)
 
 
 def row_pool(ref: Ref) -> str | None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Shape
+from csdfgen.model.network import Layer, Shape, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
@@ -369,16 +369,21 @@ def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     Phases of layers that are shifted copies of each other have one structure, those that read a
     border of the map, and those of layers whose rows have values of their own, each their own.
     """
-    operator = operator_of(layer)
-    repeats = operator.mode(layer) is Mode.ROWS and all(
-        operator_of(one).repeats(one) for one in (layer, *layer.epilogue)
-    )
+    operator, repeats = operator_of(layer), _repeats(layer)
     found: list[tuple[Any, ...]] = []
     for phase in phases:
         alike = _reads(layer, phase, operator) if repeats else None
         exact = phase.out, phase.ins, phase.first, phase.last
         found.append((len(phase.out), alike) if alike is not None else exact)
     return found
+
+
+@remembered
+def _repeats(layer: Layer) -> bool:
+    """Whether rows of a layer are computed alike, and those of what follows it."""
+    return operator_of(layer).mode(layer) is Mode.ROWS and all(
+        operator_of(one).repeats(one) for one in (layer, *layer.epilogue)
+    )
 
 
 def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:

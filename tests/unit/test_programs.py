@@ -15,6 +15,7 @@ from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
 from csdfgen.lowering.program_file import Frame, read_program, write_program
+from csdfgen.program.instructions import Constants
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
@@ -79,7 +80,8 @@ def test_programs_of_a_plan_are_equal(tmp_path: Path, backend: str) -> None:
     """Instructions and tables are plain values, equal and hashable; reading gives what was written."""
     kernels = kernels_of(backend)
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8"), backend=backend)
-    one, two = lower(plan, kernels), lower(plan, kernels)
+    one, two = lower(plan, kernels), lower(plan, kernels, Constants(plan.pools))
+    assert lower(plan, kernels) is one  # of a plan that exists
     assert one.instructions == two.instructions and one.code == two.code
     assert len(set(one.instructions)) == len(one.instructions)
     assert one.constants.tables == two.constants.tables

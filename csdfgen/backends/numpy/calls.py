@@ -42,17 +42,17 @@ def written_down(call: Call, constants: Constants) -> Instruction:
     none of the vocabulary.
     """
     function, arguments = call
-    owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
-    if isinstance(function, np.ufunc):
-        kernel = name
-    elif isinstance(owner, np.ufunc):
-        kernel = f"{owner.__name__}.{name}"
-    elif isinstance(owner, np.ndarray) and name == "fill":
-        kernel, arguments = "fill", (owner, *arguments)
-    else:
-        kernel = _NAMES.get(function, "")
+    kernel = _NAMES.get(function, "")
     if not kernel:
-        raise PlanError(f"a prepared call of {name or function} has no kernel")
+        owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
+        if isinstance(function, np.ufunc):
+            kernel = name
+        elif isinstance(owner, np.ufunc):
+            kernel = f"{owner.__name__}.{name}"
+        elif isinstance(owner, np.ndarray) and name == "fill":
+            kernel, arguments = "fill", (owner, *arguments)
+        else:
+            raise PlanError(f"a prepared call of {name or function} has no kernel")
     fields: list[Any] = []
     refs: list[Ref | None] = []
     for one in arguments:
