@@ -25,7 +25,7 @@ from csdfgen.errors import InputError
 from csdfgen.files import read_bytes, write_bytes
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Tensor
-from csdfgen.ops.widened import quantized
+from csdfgen.ops.stored import quantized
 
 __all__ = [
     "ImageOptions",

@@ -20,7 +20,7 @@ import numpy as np
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
 from csdfgen.ops.integers import limits
-from csdfgen.ops.stored_products import integer_twin
+from csdfgen.ops.stored import integer_twin
 
 __all__ = ["StepDifference", "StepSize", "counted", "saturating", "steps_of"]
 

@@ -1,4 +1,4 @@
-"""The table of operators: one record per ONNX operator, by name."""
+"""The table of operators: one record for each ONNX operator, by name."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ from csdfgen.ops import (
     reshaping,
 )
 from csdfgen.ops.base import Operator
-from csdfgen.ops.stored_functions import by_table
-from csdfgen.ops.stored_products import summed
-from csdfgen.ops.widened import widened
+from csdfgen.ops.stored import on_integers
 
 __all__ = ["OPERATORS", "operator_of"]
 
@@ -55,17 +53,12 @@ OPERATORS: Mapping[str, Operator] = MappingProxyType(
 )
 
 
-_WIDENED: Mapping[str, Operator] = MappingProxyType(
-    {
-        name: by_table(summed(widened(operator, OPERATORS)), OPERATORS)
-        for name, operator in OPERATORS.items()
-    }
+_ON_INTEGERS: Mapping[str, Operator] = MappingProxyType(
+    {name: on_integers(operator, OPERATORS) for name, operator in OPERATORS.items()}
 )
-"""The same on integers: sums of them where they are products, tables where they are functions of one
-byte, else widened and narrowed in the slab.
-"""
+"""The same operators for layers that store integers."""
 
 
 def operator_of(layer: Layer) -> Operator:
     """The record of a layer's operator, as the layer stores what it reads and writes."""
-    return (OPERATORS if layer.stored is None else _WIDENED)[layer.op_type]
+    return (OPERATORS if layer.stored is None else _ON_INTEGERS)[layer.op_type]

@@ -22,7 +22,7 @@ from onnx import numpy_helper
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.ops.integers import limits
-from csdfgen.ops.widened import quantized, values_of
+from csdfgen.ops.stored import quantized, values_of
 
 __all__ = ["METADATA", "Ends", "ends_of", "integers_throughout", "with_integer_ends"]
 

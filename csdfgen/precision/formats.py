@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from csdfgen.model.formats import Format
-from csdfgen.ops.widened import quantized, values_of
+from csdfgen.ops.stored import quantized, values_of
 from csdfgen.precision.ranges import Range
 
 __all__ = ["binned", "format_of", "step_of"]

@@ -16,7 +16,7 @@ from onnx import numpy_helper
 
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.ops.widened import values_of
+from csdfgen.ops.stored import values_of
 from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.products import KINDS, number

@@ -19,7 +19,7 @@ from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
-from csdfgen.ops.widened import quantized, values_of
+from csdfgen.ops.stored import quantized, values_of
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.lifting import lifted
 from csdfgen.reading.microsoft_schema import microsoft_signature

@@ -18,7 +18,7 @@ from csdfgen.backends.registry import settled
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.ops.widened import values_of
+from csdfgen.ops.stored import values_of
 from csdfgen.planning.buffers import workspace_name
 from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse

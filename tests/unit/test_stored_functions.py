@@ -18,8 +18,8 @@ import runtime
 from csdfgen.backends.native.families import family_of
 from csdfgen.backends.registry import settled
 from csdfgen.model.network import Layer, Network
-from csdfgen.ops import OPERATORS, operator_of, stored_functions
-from csdfgen.ops.stored_functions import byte_position, byte_table
+from csdfgen.ops import OPERATORS, operator_of, stored
+from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.rewriting.fuse import fuse
 from tests.emitted import Program, differences
 from tests.native_steps import compiler_missing
@@ -132,7 +132,7 @@ def computed(network: Network, backend: str, rows: Any) -> tuple[np.ndarray, dic
 def without_tables(monkeypatch: pytest.MonkeyPatch, network: Network) -> np.ndarray:
     """What slabs of float32 give."""
     with monkeypatch.context() as patch:
-        patch.setattr(stored_functions, "byte_position", lambda layer, operators: None)
+        patch.setattr(stored, "byte_position", lambda layer, operators: None)
         return computed(network, "numpy", 3)[0]
 
 

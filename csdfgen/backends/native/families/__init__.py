@@ -24,8 +24,7 @@ from csdfgen.model.network import Layer, remembered
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.ops.integers import BYTES
-from csdfgen.ops.stored_products import integer_twin
-from csdfgen.ops.widened import float_twin
+from csdfgen.ops.stored import float_twin, integer_twin
 
 __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
 

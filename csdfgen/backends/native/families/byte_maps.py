@@ -20,7 +20,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.integers import BYTES, factor_of, limits, zero_of
 from csdfgen.ops.quantized_maps import Addends, function_table
-from csdfgen.ops.stored_functions import byte_position, byte_table
+from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step
 

@@ -19,7 +19,7 @@ from csdfgen.backends.numpy.parts import halves
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer
 from csdfgen.ops.base import PREFERRED, aligned_size
-from csdfgen.ops.widened import narrowing, widening
+from csdfgen.ops.stored import narrowing, widening
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Memory, Scratchpad, Step, View
 
