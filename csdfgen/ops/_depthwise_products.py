@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import string
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -32,13 +32,16 @@ from csdfgen.ops._window_products import (
     CALL,
     FINISHING,
     SLOWEST,
+    bytes_of,
+    cheapest,
     halves,
     handed_over,
     in_groups,
+    stores,
     together,
-    without_taps,
+    with_taps,
 )
-from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
+from csdfgen.ops.base import Call, Scratch
 from csdfgen.ops.primitives import einsum
 
 __all__ = ["depthwise_products", "tiled"]
@@ -115,7 +118,7 @@ class _Apart:
         held = points * width if self.held[not whole] else 0
         if self.finished:
             cost += FINISHING * (number * len(parts) * CALL + number * points * self.channels)
-        return _Depthwise(cost, points, width, copied * width, held)
+        return _Depthwise(cost, points, width, (copied * width, held))
 
     def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
         """Pixels of the copy of a box: where its windows read beside what lies together, and where
@@ -135,44 +138,31 @@ class _Apart:
 @dataclass(frozen=True, slots=True, order=True)
 class _Depthwise:
     """How a depthwise job is cut: at what cost, most pixels and channels in a box, and the elements
-    of the two arrays that this takes.
+    that this takes of two arrays: copies and totals.
     """
 
     cost: float
     pixels: int
     channels: int
-    copies: int
-    totals: int
-
-    def bytes(self, itemsize: int) -> int:
-        """What the arrays take one after the other."""
-        copies = self.copies * itemsize
-        return aligned_size(copies) + self.totals * itemsize if self.totals else copies
+    arrays: tuple[int, int]
 
 
 @lru_cache(maxsize=1 << 12)
-def _depthwise_ways(shape: _Apart) -> tuple[tuple[_Depthwise, ...], float]:
-    """Ways to cut a depthwise job, cheapest first, and what it costs pixel by pixel."""
+def _depthwise_ways(shape: _Apart) -> tuple[tuple[tuple[float, int, _Depthwise], ...], float]:
+    """The ways to cut a depthwise job, cheapest first (see `cheapest`), and a bound of their costs: what
+    it costs pixel by pixel, with all channels.
+    """
     points = prod(axis.count for axis in shape.axes)
     widths = halves(shape.channels, min(FEWEST_CHANNELS, shape.channels))
     found = {shape.blocks(pixels, channels) for pixels in halves(points, 1) for channels in widths}
-    return tuple(sorted(found)), shape.blocks(1, shape.channels).cost
+    ways = ((one.cost, bytes_of(one.arrays, shape.itemsize), one) for one in sorted(found))
+    return tuple(ways), shape.blocks(1, shape.channels).cost
 
 
-def _depthwise_blocks(shape: _Apart, scratch: Scratch, room: int) -> _Depthwise:
-    """The cheapest blocks that fit into the room. While a plan is made: none that cost more than
-    pixels one by one, with all their channels, or where all is copied anyway than `SLOWEST` allows,
-    unless the least is asked for.
-    """
+def _depthwise_blocks(job: Job, scratch: Scratch, room: int) -> _Depthwise:
+    shape = _apart_shape(job)
     ways, bound = _depthwise_ways(shape)
-    if shape.finished:
-        near = (way.cost for way in ways if way.bytes(shape.itemsize) <= PREFERRED)
-        bound = min(bound, SLOWEST * next(near, ways[0].cost))
-    if not scratch.bounded:
-        bound = float("inf")
-    allowed = [way for way in ways if way.cost <= bound]
-    fitting = (way for way in allowed if way.bytes(shape.itemsize) <= room)
-    return next(fitting, None) or min(allowed, key=lambda way: way.bytes(shape.itemsize))
+    return cheapest(ways, scratch, room, bound, SLOWEST if shape.finished else inf)
 
 
 def _apart_shape(job: Job) -> _Apart:
@@ -200,41 +190,21 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     them.
     """
     calls: list[Call] = []
-    whole: list[Job] = []
-    for job in jobs:
-        if prod(job.taps):
-            whole.append(job)
-        else:
-            calls += without_taps(job)
+    whole = with_taps(jobs, calls)
     if not whole:
         return calls
     dtype = whole[0].weights.dtype
-    chosen = _depthwise_together(
-        [_apart_shape(job) for job in whole], [job.touched for job in whole], scratch
+    chosen = together(
+        whole, lambda job, room: _depthwise_blocks(job, scratch, room), dtype.itemsize, scratch
     )
-    copies = Store(scratch, (blocks.copies for blocks in chosen), dtype)
-    totals = Store(scratch, (blocks.totals for blocks in chosen), dtype)
+    copies, totals = stores(scratch, (blocks for _, blocks in chosen), dtype)
     if scratch.declares:
         return []
-    for job, blocks in zip(whole, chosen, strict=True):
+    for job, blocks in chosen:
         for box in split(job, blocks.pixels):
             for part in in_groups(box, box.channels, blocks.channels):
                 calls += _depthwise_part(part, copies, totals, part is box)
     return calls
-
-
-def _depthwise_together(
-    shapes: Sequence[_Apart], touched: Sequence[int], scratch: Scratch
-) -> list[_Depthwise]:
-    def needed(found: Sequence[_Depthwise]) -> int:
-        shared = replace(
-            found[0],
-            copies=max(one.copies for one in found),
-            totals=max(one.totals for one in found),
-        )
-        return shared.bytes(shapes[0].itemsize)
-
-    return together(_depthwise_blocks, needed, shapes, touched, scratch)
 
 
 def _held(job: Job, whole: bool) -> bool:

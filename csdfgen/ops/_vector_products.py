@@ -12,14 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import product
-from math import inf, prod
+from math import prod
 from typing import Any, cast
 
 import numpy as np
 
-from csdfgen.ops._im2col import Into, Store
-from csdfgen.ops._window_products import CALL, SLOWEST, halves
-from csdfgen.ops.base import PREFERRED, Call, Emit, Scratch, Work, aligned_size
+from csdfgen.ops._im2col import Into
+from csdfgen.ops._window_products import CALL, bytes_of, cheapest, halves, stores
+from csdfgen.ops.base import Call, Emit, Scratch, Work
 from csdfgen.ops.spread import Spread, Stack
 
 __all__ = ["FEWEST", "outputs_first", "with_images"]
@@ -55,16 +55,11 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Blocks:
-    """Most inputs and outputs at a time, and elements of the two arrays that this takes."""
+    """Most inputs and outputs at a time, and elements that this takes of two arrays: panel and sums."""
 
     inputs: int
     outputs: int
-    panel: int
-    sums: int
-
-    def bytes(self, itemsize: int) -> int:
-        """What the arrays take one after the other."""
-        return aligned_size(self.panel * itemsize) + self.sums * itemsize
+    arrays: tuple[int, int]
 
 
 @lru_cache(maxsize=1 << 10)
@@ -74,31 +69,15 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
     for inputs, outputs in product(*(halves(n, LEAST) for n in (shape.inputs, shape.outputs))):
         parts = -(-shape.inputs // inputs)
         sums = shape.turned or parts > 1
-        one = _Blocks(
-            inputs,
-            outputs,
-            shape.images * inputs if shape.copied else 0,
-            shape.images * outputs if sums else 0,
-        )
+        panel = shape.images * inputs if shape.copied else 0
+        one = _Blocks(inputs, outputs, (panel, shape.images * outputs if sums else 0))
         cost = READ * shape.inputs * shape.outputs
         cost += parts * -(-shape.outputs // outputs) * (PRODUCT + (2 * CALL if sums else 0))
         cost += 2 * shape.images * shape.outputs * (parts if sums else 0)
         if shape.copied:
             cost += shape.images * (parts * CALL + shape.inputs)
-        found.append((cost, one.bytes(shape.itemsize), one))
+        found.append((cost, bytes_of(one.arrays, shape.itemsize), one))
     return tuple(sorted(found, key=lambda way: way[:2]))
-
-
-def _blocks(shape: _Shape, scratch: Scratch) -> _Blocks:
-    """The cheapest blocks that fit into the workspace. While a plan is made: no slower ones than `SLOWEST`
-    allows, unless the least is asked for.
-    """
-    ways = _ways(shape)
-    cheapest = next((cost for cost, size, _ in ways if size <= PREFERRED), ways[0][0])
-    bound = SLOWEST * cheapest if scratch.bounded else inf
-    allowed = [way for way in ways if way[0] <= bound]
-    fitting = (blocks for _, size, blocks in allowed if size <= scratch.room)
-    return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]
 
 
 # Kernels -----------------------------------------------------------------------------------------
@@ -157,11 +136,10 @@ def _vector_products(
     whole = _side_by_side(vectors) if vectors.dtype == out.dtype else None
     assert whole is None or not zero, "integers, which are copied"
     shape = _Shape(images, inputs, outputs, out.itemsize, whole is None, turned)
-    blocks = _blocks(shape, scratch)
+    blocks = cheapest(_ways(shape), scratch, scratch.room)
     # half of the images take as long as all
     scratch.indivisible = not scratch.at_any_price
-    panel = Store(scratch, (blocks.panel,), out.dtype)
-    sums = Store(scratch, (blocks.sums,), out.dtype)
+    panel, sums = stores(scratch, [blocks], out.dtype)
     if scratch.declares:
         return []
     calls: list[Call] = []
@@ -178,7 +156,7 @@ def _vector_products(
         for a in range(0, outputs, blocks.outputs):
             b = min(outputs, a + blocks.outputs)
             target, right = out[:, a:b], weights[start:stop, a:b]
-            if not blocks.sums:
+            if not sums.size:
                 calls.append((np.matmul, (left, right, target)))
                 continue
             made = sums.view((b - a, images) if turned else (images, b - a))

@@ -9,11 +9,11 @@ least cost that it allows. Layers whose channels stay apart are `_depthwise_prod
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise, product
 from math import inf, prod
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -34,13 +34,15 @@ from csdfgen.ops.spread import Stack
 __all__ = [
     "CALL",
     "FINISHING",
-    "SLOWEST",
+    "bytes_of",
+    "cheapest",
     "halves",
     "handed_over",
     "in_groups",
     "matrix_products",
+    "stores",
     "together",
-    "without_taps",
+    "with_taps",
 ]
 
 DIRECT = 16
@@ -64,8 +66,15 @@ SLOWEST = 1.25
 least.
 """
 
-_Work = TypeVar("_Work")
-_Chosen = TypeVar("_Chosen")
+
+class _Cut(Protocol):
+    """How a job is cut, and how many elements that takes of each array."""
+
+    @property
+    def arrays(self) -> tuple[int, ...]: ...
+
+
+_Chosen = TypeVar("_Chosen", bound=_Cut)
 
 
 # Matrix products ---------------------------------------------------------------------------------
@@ -96,24 +105,14 @@ class _Shape:
 @dataclass(frozen=True, slots=True)
 class _Blocks:
     """How a job is cut: most groups and pixels in a box, rows of the weights at a time, columns of a
-    result apart; and the elements of the three arrays that this takes.
+    result apart; and the elements that this takes of three arrays: panel, sums and totals.
     """
 
     groups: int
     pixels: int
     depth: int
     columns: int
-    panel: int
-    sums: int
-    totals: int
-
-    def bytes(self, itemsize: int) -> int:
-        """What the arrays take one after the other."""
-        end = 0
-        for size in (self.panel, self.sums, self.totals):
-            if size:
-                end = aligned_size(end) + size * itemsize
-        return end
+    arrays: tuple[int, int, int]
 
 
 def halves(size: int, least: int, last: int | None = None) -> list[int]:
@@ -167,9 +166,11 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
                 pixels,
                 depth,
                 columns,
-                groups * pixels * depth if shape.copied else 0,
-                groups * pixels * columns * (3 if wide else 1) if held else 0,
-                groups * pixels * shape.columns * (2 if wide else 1) if shape.rounded else 0,
+                (
+                    groups * pixels * depth if shape.copied else 0,
+                    groups * pixels * columns * (3 if wide else 1) if held else 0,
+                    groups * pixels * shape.columns * (2 if wide else 1) if shape.rounded else 0,
+                ),
             )
             copies = 6 if shape.copied else 0
             each = -(-shape.columns // columns) * (2 if sums else 1)
@@ -182,60 +183,55 @@ def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
             if shape.finished:
                 cost += cuts * tall * FINISHING * CALL
                 cost += FINISHING * everything * shape.columns * shape.groups
-            found[one] = (cost, one.bytes(shape.itemsize), one)
+            found[one] = (cost, bytes_of(one.arrays, shape.itemsize), one)
     return tuple(sorted(found.values(), key=lambda way: way[:2]))
 
 
-def together(
-    choose: Callable[[_Work, Scratch, int], _Chosen],
-    needed: Callable[[Sequence[_Chosen]], int],
-    jobs: Sequence[_Work],
-    touched: Sequence[int],
+def bytes_of(arrays: Iterable[int], itemsize: int) -> int:
+    """What arrays of so many elements take one after the other."""
+    end = 0
+    for size in arrays:
+        if size:
+            end = aligned_size(end) + size * itemsize
+    return end
+
+
+def cheapest(
+    ways: Sequence[tuple[float, int, _Chosen]],
     scratch: Scratch,
-) -> list[_Chosen]:
-    """Blocks for jobs that share their arrays: each array is as large as the largest that a job wants.
+    room: int,
+    bound: float = inf,
+    slowest: float = SLOWEST,
+) -> _Chosen:
+    """Of the variants (cost, bytes, blocks), cheapest first, the first one that fits into so many bytes,
+    or the smallest where none does. While a plan is made, and unless it asks for the least: of those that
+    cost no more than the bound, and `slowest` times what the cheapest in `PREFERRED` bytes costs.
+    """
+    near = next((cost for cost, size, _ in ways if size <= PREFERRED), ways[0][0])
+    bound = min(bound, slowest * near) if scratch.bounded else inf
+    allowed = [way for way in ways if way[0] <= bound]
+    fitting = (blocks for _, size, blocks in allowed if size <= room)
+    return next(fitting, None) or min(allowed, key=lambda way: way[1])[2]
+
+
+def together(
+    jobs: Sequence[Job],
+    choose: Callable[[Job, int], _Chosen],
+    itemsize: int,
+    scratch: Scratch,
+) -> list[tuple[Job, _Chosen]]:
+    """Blocks for jobs that share their arrays: each array is as large as the largest that a job needs.
     Where that is more than there is, jobs are given less until it fits. choose: the blocks of a job
-    in so many bytes; needed: bytes of the shared arrays; touched: bytes that each job reads and
-    writes.
+    in so many bytes.
     """
     room = scratch.room
     while True:
-        found = [
-            choose(job, scratch, max(room, scratch.little(bytes_)))
-            for job, bytes_ in zip(jobs, touched, strict=True)
-        ]
-        over = needed(found) - scratch.room
+        found = [choose(job, max(room, scratch.little(job.touched))) for job in jobs]
+        largest = map(max, zip(*(one.arrays for one in found), strict=True))
+        over = bytes_of(largest, itemsize) - scratch.room
         if scratch.asks or over <= 0 or room == 0:
-            return found
+            return list(zip(jobs, found, strict=True))
         room = max(0, room - over)
-
-
-def _together(shapes: Sequence[_Shape], touched: Sequence[int], scratch: Scratch) -> list[_Blocks]:
-    itemsize = max(shape.itemsize for shape in shapes)
-
-    def needed(found: Sequence[_Blocks]) -> int:
-        shared = replace(
-            found[0],
-            panel=max(one.panel for one in found),
-            sums=max(one.sums for one in found),
-            totals=max(one.totals for one in found),
-        )
-        return shared.bytes(itemsize)
-
-    return together(_blocks, needed, shapes, touched, scratch)
-
-
-def _blocks(shape: _Shape, scratch: Scratch, room: int) -> _Blocks:
-    """The cheapest blocks that fit into the room. While a plan is made: no slower ones than
-    `SLOWEST` allows, unless the least is asked for.
-    """
-    ways = _ways(shape)
-    cheapest, _, _ = next((way for way in ways if way[1] <= PREFERRED), ways[0])
-    bound = SLOWEST * cheapest if scratch.bounded else float("inf")
-    for cost, size, blocks in ways:
-        if size <= room and cost <= bound:
-            return blocks
-    return min((w for w in ways if w[0] <= max(bound, ways[0][0])), key=lambda way: way[1])[2]
 
 
 def _shape(job: Job) -> _Shape:
@@ -257,36 +253,51 @@ def _shape(job: Job) -> _Shape:
     )
 
 
+def with_taps(jobs: Iterable[Job], calls: list[Call]) -> list[Job]:
+    """The jobs whose windows reach the image; calls for the others are added."""
+    found: list[Job] = []
+    for job in jobs:
+        if prod(job.taps):
+            found.append(job)
+        elif not job.add:  # rows between the strides of a transposed convolution, or cropped away
+            filled = (job.out.fill, (0,)) if job.bias is None else (np.copyto, (job.out, job.bias))
+            calls.append(filled)
+    return found
+
+
 def matrix_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
     """Calls for dense and grouped windows. Weights: (groups, taps..., C / groups, channels out /
     groups).
     """
     calls: list[Call] = []
-    direct: list[Job] = []
-    for job in jobs:
-        if prod(job.taps):
-            direct += _direct(job, scratch)
-        else:
-            calls += without_taps(job)
+    direct = [part for job in with_taps(jobs, calls) for part in _direct(job, scratch)]
     if not direct:
         return calls
-    blocks_ = _together([_shape(job) for job in direct], [job.touched for job in direct], scratch)
-    chosen = zip(direct, blocks_, strict=True)
+    dtype = direct[0].weights.dtype
+    chosen = together(
+        direct,
+        lambda job, room: cheapest(_ways(_shape(job)), scratch, room),
+        dtype.itemsize,
+        scratch,
+    )
     parts = [
         (part, blocks)
         for job, blocks in chosen
         for box in split(job, blocks.pixels)
         for part in in_groups(box, len(box.weights), blocks.groups)
     ]
-    dtype = parts[0][0].weights.dtype
-    panel = Store(scratch, (blocks.panel for _, blocks in parts), dtype)
-    sums = Store(scratch, (blocks.sums for _, blocks in parts), dtype)
-    totals = Store(scratch, (blocks.totals for _, blocks in parts), dtype)
+    panel, sums, totals = stores(scratch, (blocks for _, blocks in parts), dtype)
     if scratch.declares:
         return []
     for part, blocks in parts:
         calls += _matrix_part(part, blocks, panel, sums, totals)
     return calls
+
+
+def stores(scratch: Scratch, blocks: Iterable[Any], dtype: np.dtype[Any]) -> Iterator[Store]:
+    """The arrays that all parts of jobs use in turn."""
+    arrays = zip(*(one.arrays for one in blocks), strict=True)
+    return (Store(scratch, sizes, dtype) for sizes in arrays)
 
 
 def _direct(job: Job, scratch: Scratch) -> list[Job]:
@@ -331,15 +342,6 @@ def _least_cost(shape: _Shape, scratch: Scratch) -> float:
     return next((cost for cost, size, _ in _ways(shape) if size <= scratch.room), inf)
 
 
-def without_taps(job: Job) -> list[Call]:
-    """No window reaches the image: rows between the strides of a transposed convolution, or a slab
-    that is cropped away.
-    """
-    if job.add:
-        return []
-    return [(job.out.fill, (0,))] if job.bias is None else [(np.copyto, (job.out, job.bias))]
-
-
 def in_groups(job: Job, groups: int, most: int) -> list[Job]:
     """The job in ranges of at most so many of its groups."""
     if groups <= most:
@@ -355,12 +357,12 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
     """One box: for every group of rows of the weights its windows, and their products for every
     group of columns, summed in the output.
     """
-    if blocks.totals and job.deepest:
+    if blocks.arrays[2] and job.deepest:
         return _matrix_part_in_float64(job, blocks, panel, sums, totals)
     groups, total = len(job.weights), job.target
-    if blocks.totals:
+    if blocks.arrays[2]:
         total = totals.view((job.pixels, groups * job.weights.shape[-1]))
-    overwrites = not job.add or blocks.totals > 0
+    overwrites = not job.add or blocks.arrays[2] > 0
     calls: list[Call] = []
     for prepare, first, left, right, part, width in _factors(job, blocks, panel):
         calls += prepare
@@ -381,7 +383,7 @@ def _matrix_part(job: Job, blocks: _Blocks, panel: Store, sums: Store, totals: S
         if job.bias is not None:
             calls.append((np.add, (result, job.bias[part], result)))
         calls.append((np.copyto, (out, result)))
-    if blocks.totals:
+    if blocks.arrays[2]:
         assert total is not None
         return calls + handed_over(job, total.reshape(job.out.shape))
     if job.bias is not None and total is not None:
@@ -450,7 +452,7 @@ def _windows(
     groups = len(job.weights)
     width = job.channels // groups
     n = len(job.axes)
-    if job.left is not None and not blocks.panel:
+    if job.left is not None and not blocks.arrays[0]:
         yield [], _by_group(job.left, groups), slice(None)
         return
     row = 0

@@ -22,7 +22,6 @@ from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._operands import node_layer
 from csdfgen.ops.base import (
     Alias,
@@ -38,7 +37,7 @@ from csdfgen.ops.base import (
     broadcast_view,
     operand_view,
 )
-from csdfgen.ops.reducing import FLOATS, INTEGERS
+from csdfgen.ops.reducing import FLOATS, INTEGERS, in_blocks
 from csdfgen.ops.spread import Spread, edges
 
 __all__ = [

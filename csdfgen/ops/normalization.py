@@ -24,7 +24,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import FLOAT32, accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows, Window
-from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._operands import (
     node_layer,
     normal_axes,
@@ -52,6 +51,7 @@ from csdfgen.ops.primitives import maximum
 from csdfgen.ops.reducing import (
     constant,
     data_input,
+    in_blocks,
     in_float32,
     rows_apart,
     slab_dims,

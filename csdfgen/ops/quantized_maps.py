@@ -18,7 +18,6 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, remembered
-from csdfgen.ops._blocks import in_blocks
 from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import MICROSOFT, Alias, Call, Emit, Operator, Scratch
 from csdfgen.ops.elementwise import Task, elementwise, same
@@ -35,6 +34,7 @@ from csdfgen.ops.integers import (
 )
 from csdfgen.ops.joining import CONCAT, concat_kernel
 from csdfgen.ops.primitives import looked_up
+from csdfgen.ops.reducing import in_blocks
 
 __all__ = ["OPERATORS", "Addends", "function_table", "looked_up_bytes", "translated"]
 

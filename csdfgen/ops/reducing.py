@@ -1,13 +1,13 @@
-"""What do pools, normalisations and reductions share? Axes of slabs, sums of squares, float16
-through float32.
+"""What kernels in numpy share: axes of slabs, sums, float16 by way of float32, and blocks of the
+elements where the workspace is too small for all of them.
 
 A slab has its rows first, then the axes behind the row axis, then those before it
-(`csdfgen.model.network`): `slab_dims` tells where ONNX axes lie in it.
+(`csdfgen.model.network`): `slab_dims` gives the dimensions of ONNX axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from math import prod
@@ -18,7 +18,7 @@ import numpy as np
 from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import storage_axis
-from csdfgen.ops.base import Call, Emit, Scratch, Work, require_tensor
+from csdfgen.ops.base import Call, CountingScratch, Emit, Scratch, Work, require_tensor
 from csdfgen.ops.primitives import einsum
 
 __all__ = [
@@ -26,6 +26,7 @@ __all__ = [
     "INTEGERS",
     "constant",
     "data_input",
+    "in_blocks",
     "in_float32",
     "rows_apart",
     "slab_dims",
@@ -151,3 +152,39 @@ def in_float32(emit: Emit) -> Emit:
 def constant(values: Any, dtype: str | np.dtype[Any]) -> np.ndarray:
     """An array of a type, 0-dimensional for a number: prepared calls then convert nothing."""
     return np.asarray(values, np.dtype(dtype))
+
+
+# Blocks -------------------------------------------------------------------------------------------
+
+SMALLEST = 256
+"""Elements of a block that is not cut further: below, calls cost far more than what they compute."""
+
+Make = Callable[[Sequence[np.ndarray], Scratch], Iterable[Call]]
+"""(arrays, scratch) -> calls."""
+
+
+def in_blocks(
+    make: Make, arrays: Sequence[np.ndarray], dims: Sequence[int], scratch: Scratch
+) -> list[Call]:
+    """The calls for arrays of equal rank, the first as large as the others together; for their
+    halves along the first of `dims` that can be cut where they would not have the room.
+    """
+    trial = CountingScratch(scratch.limit)
+    calls = list(make(arrays, trial))
+    if not trial.end:
+        return calls
+    whole = arrays[0]
+    if trial.end > scratch.room and whole.size > SMALLEST:
+        dim = next((d for d in dims if whole.shape[d] > 1), None)
+        if dim is not None:
+            half = whole.shape[dim] // 2
+            found: list[Call] = []
+            for part in (slice(None, half), slice(half, None)):
+                index = (slice(None),) * dim + (part,)
+                own = [a if a.shape[dim] == 1 else a[index] for a in arrays]
+                found += in_blocks(make, own, dims, scratch)
+            return found
+    mark = scratch.mark
+    calls = list(make(arrays, scratch))
+    scratch.rewind(mark)
+    return calls
