@@ -12,27 +12,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
+from importlib import import_module
 from types import MappingProxyType
 
-from zoo_models import (
-    alexnet,
-    densenet,
-    efficientnet,
-    googlenet,
-    inception,
-    mobilenet,
-    mobilenet_v3,
-    regnet,
-    resnet,
-    segmentation,
-    shufflenet,
-    small,
-    squeezenet,
-    tinyml,
-    vgg,
-    video,
-    yolo,
-)
 from zoo_models._builder import SizeError, ZooError
 from zoo_models._entry import Counts, Published, ZooEntry, count
 
@@ -49,30 +31,16 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    alexnet,
-    vgg,
-    resnet,
-    densenet,
-    googlenet,
-    inception,
-    squeezenet,
-    shufflenet,
-    mobilenet,
-    mobilenet_v3,
-    efficientnet,
-    regnet,
-    yolo,
-    segmentation,
-    small,
-    tinyml,
-    video,
+    "alexnet vgg resnet densenet googlenet inception squeezenet shufflenet mobilenet mobilenet_v3 "
+    "efficientnet regnet yolo segmentation small tinyml video"
 )
+"""Modules, in the order in which their networks are listed."""
 
 ZOO: Mapping[str, ZooEntry] = MappingProxyType(
     {
         name: entry
-        for family in _FAMILIES
-        for name, entry in vars(family).items()
+        for family in _FAMILIES.split()
+        for name, entry in vars(import_module(f"zoo_models.{family}")).items()
         if isinstance(entry, ZooEntry)
     }
 )

@@ -19,7 +19,7 @@ from onnx import TensorProto, numpy_helper
 
 from zoo_models._builder import Builder, SizeError, Value
 
-__all__ = ["Comparison", "Counts", "Origin", "Published", "ZooEntry", "count", "network"]
+__all__ = ["Comparison", "Counts", "Origin", "Published", "ZooEntry", "count", "derived", "network"]
 
 Origin = Literal["exact", "rounded", "derived", "recalled"]
 """Of a published number: printed in full; printed with few digits; printed nowhere, but counted
@@ -85,6 +85,10 @@ class Published:
             "definition": self.definition or self.source,
         }
         return {**values, "with_running_statistics": values.pop("statistics")}
+
+
+derived = partial(Published, parameters_are="derived", macs_are="derived")
+"""A `Published` whose parameters and multiply-accumulates are counted from published shapes."""
 
 
 @dataclass(frozen=True, slots=True)

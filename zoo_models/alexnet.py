@@ -9,7 +9,7 @@ weights.
 from __future__ import annotations
 
 from zoo_models._builder import ROUNDED_UP, Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 
 __all__ = ["alexnet", "caffenet", "zfnet512"]
 
@@ -58,13 +58,11 @@ def caffenet(b: Builder, x: Value) -> Value:
 
 @network(
     "AlexNet",
-    Published(
+    derived(
         87_250_536,
         1_481_727_008,
         "zfnet512 of the ONNX model zoo",
         "counted from the shapes in the file, which has 341 MB (of 1000 KiB)",
-        parameters_are="derived",
-        macs_are="derived",
         compared="graph",
         definition="zfnet512 in the onnx package",
     ),

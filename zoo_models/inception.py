@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 
 __all__ = ["inception_v2", "inception_v3"]
 
@@ -40,13 +40,11 @@ V2_MAX_POOL = ("5b",)
 
 @network(
     "Inception",
-    Published(
+    derived(
         11_194_984,
         2_018_851_840,
         "inception_v2 of the ONNX model zoo",
         "counted from the shapes in the file; Hu et al. 2017 (arXiv:1709.01507) print 2.03 G for their BN-Inception",
-        parameters_are="derived",
-        macs_are="derived",
         compared="graph",
         definition="inception_v2 in the onnx package",
     ),

@@ -9,7 +9,7 @@ fcn-resnet50 of the ONNX model zoo.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 from zoo_models.resnet import bottleneck_stages, stem
 
 __all__ = ["fcn_resnet50", "unet"]
@@ -17,14 +17,12 @@ __all__ = ["fcn_resnet50", "unet"]
 
 @network(
     "U-Net",
-    Published(
+    derived(
         7_763_041,
         12_071_206_912,
         "Buda et al. 2019 (arXiv:1906.03720), brain-segmentation-pytorch",
         "counted from its shapes; every input of a transposed convolution meets its whole kernel",
         (256, 256),
-        parameters_are="derived",
-        macs_are="derived",
         definition="unet.py of brain-segmentation-pytorch",
     ),
     task="segmentation",

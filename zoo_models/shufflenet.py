@@ -7,7 +7,7 @@ al. 2018 (arXiv:1807.11164) and torchvision for v2.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 
 __all__ = ["shufflenet_v1", "shufflenet_v1_g4", "shufflenet_v2"]
 
@@ -20,13 +20,11 @@ GROUPS = 4
 
 @network(
     "ShuffleNet",
-    Published(
+    derived(
         1_393_320,
         124_664_528,
         "shufflenet of the ONNX model zoo",
         "counted from the shapes in the file",
-        parameters_are="derived",
-        macs_are="derived",
         compared="graph",
         definition="shufflenet in the onnx package",
     ),

@@ -8,21 +8,19 @@ super-resolution-10 of the ONNX model zoo.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 
 __all__ = ["cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
 
 
 @network(
     "CSDF paper",
-    Published(
+    derived(
         1_552,
         300_832,
         "Minakova and Stefanov, figure 1",
         "counted from the shapes in the figure",
         (32, 32),
-        parameters_are="derived",
-        macs_are="derived",
         compared="text",
     ),
     task="example",
@@ -39,15 +37,13 @@ def cnn5(b: Builder, x: Value) -> Value:
 
 @network(
     "LeNet",
-    Published(
+    derived(
         61_706,
         416_520,
         "LeCun et al. 1998",
         "counted from the shapes; about 60,000 parameters and 341,000 multiply-accumulates there (Sze et al. 2017), "
         "as not every map reads all others",
         (32, 32),
-        parameters_are="derived",
-        macs_are="derived",
         compared="text",
     ),
     channels=(1,),
@@ -66,14 +62,12 @@ def lenet5(b: Builder, x: Value) -> Value:
 
 @network(
     "CNTK",
-    Published(
+    derived(
         5_994,
         786_560,
         "mnist-8 of the ONNX model zoo",
         "counted from the shapes; the file has 26 KB",
         (28, 28),
-        parameters_are="derived",
-        macs_are="derived",
         compared="shapes",
         definition="listings of mnist-8",
     ),
@@ -124,13 +118,11 @@ def emotion_ferplus(b: Builder, x: Value) -> Value:
 
 @network(
     "ESPCN",
-    Published(
+    derived(
         59_657,
         2_984_869_888,
         "super-resolution-10 of the ONNX model zoo",
         "counted from the shapes; the file has 240 KB",
-        parameters_are="derived",
-        macs_are="derived",
         definition="super_resolution of pytorch/examples",
     ),
     task="super-resolution",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import partial
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import Published, derived, network
 from zoo_models.mobilenet import V1_BLOCKS
 
 __all__ = ["ds_cnn", "mobilenet_v1_x0_25", "resnet8"]
@@ -81,14 +81,12 @@ def mobilenet_v1_x0_25(b: Builder, x: Value) -> Value:
 
 @network(
     "MLPerf Tiny",
-    Published(
+    derived(
         24_908,
         2_656_768,
         _SOURCE,
         _COUNTED,
         (49, 10),
-        parameters_are="derived",
-        macs_are="derived",
         statistics=True,
         compared="shapes",
         definition="kws_ref_model_float32.tflite",

@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from csdfgen.demo import centerface, pictures
-from csdfgen.demo.comparison import FrameComparison, compared
-from csdfgen.demo.resident import grown_by_onnxruntime
 from csdfgen.errors import CsdfgenError
+from csdfgen.pages.beside import Beside, measured_beside
 from csdfgen.planning.plan import Plan
 from runtime.reference import MismatchError
 
@@ -31,14 +30,13 @@ class Shown:
 
     picture: np.ndarray
     plan: Plan
-    comparison: FrameComparison
+    comparison: Beside
     faces: list[centerface.Face]
-    resident: int | None
 
     @property
     def whole(self) -> int:
         """Bytes that whole layers need: onnxruntime's as measured, or else as modelled."""
-        return self.resident or self.plan.figures["whole_layer_live"]
+        return self.comparison.their_bytes or self.plan.figures["whole_layer_live"]
 
     @property
     def slabs(self) -> int:
@@ -86,12 +84,14 @@ def _detect(picture: np.ndarray, rows: str) -> Shown:
     path = centerface.model_file()
     image = centerface.prepared(picture)
     plan = csdfgen.plan(csdfgen.load(path, shapes={centerface.INPUT: image.shape}), rows=rows)
-    comparison = compared(plan, path, {centerface.INPUT: image}, repeats=3)
+    comparison = measured_beside(plan, str(path), {centerface.INPUT: image}, repeat=3)
+    if comparison.refused:
+        raise MismatchError(f"onnxruntime did not run: {comparison.refused}")
     faces = centerface.faces(comparison.outputs)
     wanted = centerface.faces(comparison.reference)
     if len(faces) != len(wanted):
         raise MismatchError(f"{len(faces)} faces found, {len(wanted)} with onnxruntime")
-    return Shown(picture, plan, comparison, faces, grown_by_onnxruntime(*picture.shape[:2]))
+    return Shown(picture, plan, comparison, faces)
 
 
 def _outputs_in(plan: Plan) -> int:
@@ -141,7 +141,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             (
                 "onnxruntime, memory of a frame",
                 "measured",
-                [_mib(s.resident) if s.resident else "not on this system" for s in shown],
+                [_mib(c.their_bytes) if c.their_bytes else "not on this system" for c in runs],
             ),
             ("all tensors, no sharing", "modelled", figure("sum_of_tensors")),
             ("whole layers, dead tensors freed", "modelled", figure("whole_layer_live")),
@@ -149,7 +149,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
         [
             ("csdfgen, alive at one time", "planned", figure("peak_live")),
             ("csdfgen, the arena", "planned", figure("arena")),
-            ("  of which written in a frame", "measured", [_mib(c.touched_bytes) for c in runs]),
+            ("  of which written in a frame", "measured", [_mib(c.touched) for c in runs]),
             ("  of which workspace at most", "planned", figure("workspace")),
             (
                 "  of which outputs, at the end",
@@ -167,12 +167,12 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
             (
                 "onnxruntime, time of a frame",
                 "measured",
-                [f"{c.theirs * 1e3:.0f} ms" for c in runs],
+                [f"{(c.theirs or 0) * 1e3:.0f} ms" for c in runs],
             ),
             ("csdfgen, time of a frame", "measured", [f"{c.ours * 1e3:.0f} ms" for c in runs]),
         ],
         [
-            ("firings", "", [str(c.firings) for c in runs]),
+            ("firings", "", [str(len(s.plan.order)) for s in shown]),
             (
                 "largest difference of any output",
                 "measured",
@@ -189,7 +189,7 @@ def _lines(shown: Sequence[Shown]) -> list[list[tuple[str, str, list[str]]]]:
 
 
 def _draw(shown: Shown, path: Path) -> None:
-    whole = "onnxruntime, measured" if shown.resident else "whole layers, modelled"
+    whole = "onnxruntime, measured" if shown.comparison.their_bytes else "whole layers, modelled"
     bars = (
         (whole, shown.whole / MIB, "#ff6b6b"),
         ("csdfgen, the arena", shown.slabs / MIB, pictures.MARK),

@@ -1,11 +1,11 @@
-"""What does a frame really take here, and what does onnxruntime take for it? Measured for a page."""
+"""What does a frame take on this machine, in csdfgen and in onnxruntime? It is measured for a page and for the demo."""
 
 from __future__ import annotations
 
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -24,10 +24,10 @@ __all__ = ["Beside", "measured_beside"]
 class Beside:
     """A frame of a plan, and of onnxruntime on the same input, one thread each.
 
-    touched: bytes written in the arena; call: bytes allocated beside it in the whole call. ours,
+    touched: bytes written in the arena; call: bytes allocated outside it in the whole call. ours,
     theirs: seconds, medians of `repeat` frames in turn. their_bytes: growth of a process in
-    a frame of onnxruntime; None where the system does not tell. refused: why onnxruntime has no
-    figures, or "".
+    a frame of onnxruntime; None where the system does not report it. refused: why onnxruntime has no
+    figures, or "". outputs, reference: of csdfgen and of onnxruntime.
     """
 
     touched: int
@@ -39,6 +39,13 @@ class Beside:
     their_bytes: int | None = None
     comparisons: tuple[Comparison, ...] = ()
     refused: str = ""
+    outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
+    reference: Mapping[str, np.ndarray] = field(default_factory=dict)
+
+    @property
+    def max_abs_error(self) -> float:
+        """The largest difference of any output."""
+        return max((one.max_abs_error for one in self.comparisons), default=0.0)
 
     @property
     def equal(self) -> bool | None:
@@ -62,24 +69,26 @@ def measured_beside(
         stage("compiling")
         program = runtime.compile(plan)
         stage("measuring a frame")
-        outputs, measured = program.measure(feeds)
+        lent, measured = program.measure(feeds)
+        outputs = {name: value.copy() for name, value in lent.items()}
+        del lent  # a frame whose caller holds outputs in the arena would go on in another one
         sizes = measured.touched_bytes, measured.python_peak_bytes, measured.call_peak_bytes
         stage("running onnxruntime")
         try:
             theirs = Reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
-            del outputs  # as below
             (ours,) = _in_turn([lambda: program(feeds)], repeat)
             return Beside(*sizes, ours, repeat, refused=error.message)
         found = compare_outputs(plan, outputs, reference)
-        del outputs  # a frame whose caller holds outputs in the arena would go on in another one
         stage("timing both")
         ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
     stage("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)
-    return Beside(*sizes, ours, repeat, their_time, grown, found)
+    return Beside(
+        *sizes, ours, repeat, their_time, grown, found, outputs=outputs, reference=reference
+    )
 
 
 def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:

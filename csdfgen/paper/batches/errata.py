@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from math import prod
 from types import MappingProxyType
 
-from csdfgen.paper.batches.c3d import bytes_of_a_video, parameters
+import onnx
+
 from csdfgen.paper.batches.example import EXAMPLE, IMAGES, MEMORY, cost_of
 from csdfgen.paper.batches.literal import Literal
 from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed
@@ -14,11 +16,13 @@ from csdfgen.paper.batches.networks import named
 from csdfgen.paper.batches.printed import MEMORIES
 from csdfgen.paper.batches.times import modelled
 from csdfgen.paper.cells import Cell
+from csdfgen.reading.loader import load
 from schedules.batches.baselines import best_uniform, fixed, largest_uniform
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.planning import PRINTED_UNIT, cheapest, printed, within
 from schedules.batches.plans import batches
 from schedules.batches.replay import replay
+from zoo_models import ZOO, count
 
 __all__ = ["GATHERING", "MEASURED", "errata"]
 
@@ -164,12 +168,12 @@ def _apart() -> Iterator[Cell]:
 def _networks() -> Iterator[Cell]:
     for side, said in ((112, 79), (224, None)):
         yield _cell(
-            12, f"C3D, parameters at {side}x{side}", said, parameters(side) / 1e6, 1,
+            12, f"C3D, parameters at {side}x{side}", said, count(_c3d(side, side)).parameters / 1e6, 1,
             "101 classes, as of UCF101; at 224x224, where it is measured, its first fully connected layer grows",
             "M",
         )  # fmt: skip
     yield _cell(
-        12, "C3D, videos of 16 frames of 320x240 in 12 GB", None, 12 * 2**30 // bytes_of_a_video(240, 320), 0,
+        12, "C3D, videos of 16 frames of 320x240 in 12 GB", None, 12 * 2**30 // _bytes_of_a_video(240, 320), 0,
         "by the memory model of the images; with anything larger the paper could not run one",
     )  # fmt: skip
     layer = ChainLayer(
@@ -182,3 +186,21 @@ def _networks() -> Iterator[Cell]:
         13, "a fully connected layer in numpy: largest batch of 2", None, largest.cost_per_image, 2,
         f"measured; one at a time it is {best.cost_per_image:.2f}: the largest batch that fits is not the best", "ms",
     )  # fmt: skip
+
+
+def _c3d(rows: int, columns: int) -> onnx.ModelProto:
+    return ZOO["c3d"].build(rows, columns, weights=False)
+
+
+def _bytes_of_a_video(rows: int, columns: int) -> int:
+    """What the largest convolution needs for one video, by the memory model of the images; its
+    weights too.
+    """
+    most = 0
+    for layer in load(_c3d(rows, columns)).layers:
+        if layer.op_type == "Conv":
+            assert layer.inputs[0] is not None
+            (_, taken, *_), (_, made, *sides) = layer.inputs[0].shape, layer.output.shape
+            terms = prod(layer.attributes["kernel_shape"]) * taken
+            most = max(most, 4 * (prod(sides) * (taken + made + terms) + terms * made))
+    return most
