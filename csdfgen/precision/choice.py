@@ -18,6 +18,8 @@ from typing import Any
 import onnx
 
 from csdfgen.backends.registry import kernels_for
+from csdfgen.devices.model import estimate
+from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError
 from csdfgen.goals.choice import chosen
 from csdfgen.model.formats import Format
@@ -33,6 +35,7 @@ __all__ = [
     "choice_of",
     "filled",
     "front",
+    "in_arenas",
     "layers_of",
     "least_noise",
     "no_noise",
@@ -98,15 +101,15 @@ class Chosen:
 
 @dataclass(eq=False, slots=True)
 class Arenas:
-    """The arena of every choice, planned when first asked for.
+    """The arena and the predicted time of every choice, planned when first asked for.
 
     A choice is a set of names: of tensors in int16, and of layers whose weights have 16 bits (`layers_of`).
-    model: of a choice. formats: of its tensors that lead. weights: for tensors that are chosen, the weights
-    that are worth it, most worth first. names: of all tensors that may be in int16. load: a model -> its
-    network. tell: called after each plan with how many there were. options: how networks are planned. With
-    a budget among them (`memory`) a choice fits if some heights do: those of the plan that int8 would have
-    without it, or those of int8's least plan; and outputs that lie beside the arena count, as they do for
-    the budget.
+    model: of a choice. formats: of its tensors with a scale. weights: for chosen tensors, the weights that are
+    worth 16 bits, in order of merit. names: of all tensors that may be in int16. load: a model -> its network.
+    tell: called after each plan with the number of plans so far. options: how networks are planned. profile: of
+    the device on which times are predicted. With a budget (`options.memory`) a choice fits if the heights of
+    int8's plan without it do, or those of int8's smallest plan; outputs that are stored outside the arena count,
+    as they do for the budget.
     """
 
     model: Callable[[frozenset[str]], onnx.ModelProto]
@@ -116,9 +119,11 @@ class Arenas:
     load: Callable[[onnx.ModelProto], Network]
     tell: Callable[[int], None]
     options: PlanOptions
+    profile: DeviceProfile
     _bases: list[PlanOptions] = field(default_factory=list)
     _known: dict[frozenset[str], int] = field(default_factory=dict)
     _settled: dict[frozenset[str], int] = field(default_factory=dict)
+    _seconds: dict[frozenset[str], float] = field(default_factory=dict)
     _int8: int = 0
 
     @property
@@ -151,11 +156,24 @@ class Arenas:
         if wide not in self._settled:
             network = self._network(wide)
             if self.options.memory:
-                made = [chosen(network, one) for one in self._heights()]
-                self._settled[wide] = min(one.total_bytes for one in made)
+                plans = [chosen(network, one) for one in self._heights()]
+                self._settled[wide] = min(one.total_bytes for one in plans)
             else:
-                self._settled[wide] = chosen(network, self.options).figures["arena"]
+                made = chosen(network, self.options)
+                self._settled[wide] = made.figures["arena"]
+                self._seconds[wide] = estimate(made, self.profile).seconds
         return self._settled[wide]
+
+    def seconds(self, wide: frozenset[str]) -> float:
+        """Predicted seconds of a frame of the plan with these tensors in int16, on the device of the profile. Raises
+        InputError where the profile has no cost for an operator.
+        """
+        if not self.options.memory:
+            self.settled(wide)
+        if wide not in self._seconds:
+            made = self.planned(self._network(wide))
+            self._seconds[wide] = estimate(made, self.profile).seconds
+        return self._seconds[wide]
 
     def met(self) -> list[frozenset[str]]:
         """The choices that have been planned as asked for."""
@@ -194,6 +212,8 @@ class Arenas:
             self._int8 = plans[0].figures["arena"]
             if not self.options.memory:
                 self._settled[frozenset()] = self._int8
+            if free == self.options:
+                self._seconds[frozenset()] = estimate(plans[0], self.profile).seconds
             # a goal chooses heights, and where outputs lie; these are chosen
             self._bases = [
                 replace(free, rows=one.options.rows, result=one.options.result) for one in plans
@@ -371,12 +391,18 @@ def unreachable(best: Chosen, quality: float) -> InputError:
     )
 
 
-def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
-    """Choices that no other one beats in arena and noise, from the smallest arena on."""
+def in_arenas(
+    arenas: Arenas, sensitivity: Sensitivity, factors: Sequence[float] = FACTORS
+) -> Iterator[Chosen]:
+    """The choice of least noise in each of these arenas, in those of int8."""
     least = arenas.settled(frozenset())
+    return (least_noise(arenas, sensitivity, int(factor * least)) for factor in factors)
+
+
+def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
+    """The Pareto front of arena and noise, from the smallest arena on."""
     found: list[Chosen] = []
-    for factor in FACTORS:
-        one = least_noise(arenas, sensitivity, int(factor * least))
+    for one in in_arenas(arenas, sensitivity):
         if not found or (one.arena > found[-1].arena and one.noise < found[-1].noise):
             found.append(one)
         elif one.noise < found[-1].noise:

@@ -1,7 +1,7 @@
 """What do the layers with weights of an ONNX graph make and read, and how are their channels scaled?
 
 A product here is a Conv, ConvTranspose, Gemm or MatMul whose weights and bias are constant. A factor and an
-offset for each channel behind it, or before it, are other weights and another bias (paper 004, section 3.5).
+offset for each channel behind it, or before it, are other weights and another bias (paper 004, section 4.1.1).
 """
 
 from __future__ import annotations

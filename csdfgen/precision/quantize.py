@@ -328,6 +328,7 @@ class _Work:
             lambda made: self._loaded(self._ended(made)[0]),
             self._tell_plans,
             self.options,
+            profile_for(self.options),
         )
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
@@ -352,7 +353,7 @@ class _Work:
         self.tell("choosing formats")
         wish = self.wish
         if wish.min_sqnr is not None and wish.goal == "speed":
-            return fastest(arenas, self._times(arenas), tried, wish.min_sqnr)
+            return fastest(arenas, Times(arenas), tried, wish.min_sqnr)
         if wish.min_sqnr is not None:
             return smallest(arenas, tried, wish.min_sqnr)
         limit = wish.memory
@@ -360,13 +361,10 @@ class _Work:
             if wish.arena_factor is not None:
                 limit = int(wish.arena_factor * arenas.int8)
             limit = limit or self.options.memory or None
-            return least_noise_in_time(arenas, self._times(arenas), tried, wish.latency, limit)
+            return least_noise_in_time(arenas, Times(arenas), tried, wish.latency, limit)
         if limit is None:
             limit = self.options.memory or int((wish.arena_factor or 1.0) * arenas.int8)
         return least_noise(arenas, tried, limit)
-
-    def _times(self, arenas: Arenas) -> Times:
-        return Times(arenas, profile_for(self.options))
 
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors, once its channels are level."""

@@ -1,10 +1,10 @@
 """Which part of what was seen should integers cover? Four answers from one histogram.
 
 "minmax": all of it. "percentile": all but a share of the values at each end. "mse": the range with the
-least squared error, of rounding within it and of clipping outside. "kl": the one whose 128 levels differ
-least from the histogram, by relative entropy (paper 004, section 3.4, in the usual procedure: bins in
-multiples of the levels, what is clipped in the last one).
-Few seen values far out cost all others their resolution; how few is the question.
+least squared error, of rounding within it and of clipping outside. "kl": the range whose integers differ least
+from the histogram, by relative entropy (paper 004, section 4.1.3, in the usual procedure: bins are merged into as
+many levels as there are integers, and clipped values are counted in the last bin on their side).
+A few outliers cost all other values their resolution; the methods differ in how many they cut off.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ __all__ = ["METHODS", "PERCENTILE", "settled", "threshold"]
 PERCENTILE = 99.99
 """Per cent of the values that "percentile" keeps between the two ends."""
 
-LEVELS = 128
-"""Levels of magnitude that an int8 has, as relative entropy counts them."""
+_MAGNITUDES = 128
+"""Largest magnitudes that are tried for the least relative entropy, evenly spaced."""
 
 _WIDER = np.linspace(1, 1.15, 46).tolist()
 """By how much a range is made wider where its integers then lie nearer to what was seen."""
@@ -111,30 +111,35 @@ def _least_squares(seen: Observer, levels: int, percentile: float) -> Range:
 
 
 def _relative_entropy(seen: Observer, levels: int, percentile: float) -> Range:
-    """The magnitude up to which 128 levels tell most of the histogram of magnitudes."""
-    largest = max(-seen.low, seen.high)
-    at = np.minimum((np.abs(seen.centres) / largest * BINS).astype(np.intp), BINS - 1)
-    found = np.bincount(at, weights=seen.counts, minlength=BINS)
-    found[0] = 0 if found[1:].any() else found[0]  # zeros are exact with any range
-    ends = range(LEVELS, BINS + 1, LEVELS // 8)
-    best = min(ends, key=lambda end: _divergence(found, end))
-    magnitude = largest * best / BINS
+    """The range up to the magnitude at which the levels tell most of the histogram."""
+    counts, centres = seen.counts.astype(np.float64), seen.centres
+    if np.count_nonzero(counts) > 1:  # zeros are exact with any range
+        counts[np.abs(centres) <= seen.width / 2] = 0
+    best, magnitude = np.inf, max(-seen.low, seen.high)
+    for tried in magnitude * np.arange(_MAGNITUDES, 0, -1) / _MAGNITUDES:
+        inside = np.flatnonzero(np.abs(centres) <= tried)
+        if len(inside) < levels:
+            break
+        divergence = _divergence(counts, int(inside[0]), int(inside[-1]) + 1, levels)
+        if divergence < best:
+            best, magnitude = divergence, float(tried)
     return -magnitude, magnitude
 
 
-def _divergence(found: np.ndarray, end: int) -> float:
-    """Relative entropy of a histogram clipped at a bin against what 128 levels leave of it."""
-    kept = found[:end].copy()
+def _divergence(counts: np.ndarray, first: int, end: int, levels: int) -> float:
+    """Relative entropy of a histogram, clipped to the bins [first, end), against what levels leave of it."""
+    kept = counts[first:end]
     clipped = kept.copy()
-    clipped[-1] += found[end:].sum()
-    level = (np.arange(end) * LEVELS) // end
-    sums = np.bincount(level, weights=kept, minlength=LEVELS)
-    filled = np.bincount(level, weights=kept > 0, minlength=LEVELS)
-    share = np.divide(sums, filled, out=np.zeros(LEVELS), where=filled > 0)
-    told = np.where(kept > 0, share[level], 0)
-    if not told.sum() or not clipped.sum():
+    clipped[0] += counts[:first].sum()
+    clipped[-1] += counts[end:].sum()
+    level = np.arange(len(kept)) * levels // len(kept)
+    sums = np.bincount(level, weights=kept, minlength=levels)
+    filled = np.bincount(level, weights=kept > 0, minlength=levels)
+    share = np.divide(sums, filled, out=np.zeros(levels), where=filled > 0)
+    merged = np.where(kept > 0, share[level], 0)
+    if not merged.sum():
         return float("inf")
-    p, q = clipped / clipped.sum(), told / told.sum()
+    p, q = clipped / clipped.sum(), merged / merged.sum()
     both = (p > 0) & (q > 0)
     lost = float(p[(p > 0) & (q <= 0)].sum())
     return float((p[both] * np.log(p[both] / q[both])).sum()) + lost

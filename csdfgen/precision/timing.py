@@ -17,17 +17,18 @@ from math import inf
 import onnx
 
 from csdfgen.backends.registry import kernels_for
-from csdfgen.devices.model import check_costs, estimate, phase_seconds
-from csdfgen.devices.profile import DeviceProfile
+from csdfgen.devices.model import check_costs, phase_seconds
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer
 from csdfgen.model.units import shown_time
 from csdfgen.planning.prepared import prepare
 from csdfgen.precision.choice import (
+    FACTORS,
     Arenas,
     Chosen,
     choice_of,
     filled,
+    in_arenas,
     no_noise,
     noise_of,
     unreachable,
@@ -64,11 +65,10 @@ _Names = frozenset[str]
 class Times:
     """Predicted seconds of a frame of every choice, at the heights of the plan in int8.
 
-    profile: of the device. layers: layer -> the tensors of a choice that it touches.
+    layers: layer -> the tensors of a choice that it reads or writes.
     """
 
     arenas: Arenas
-    profile: DeviceProfile
     layers: dict[str, _Names] = field(default_factory=dict)
     _seen: dict[str, dict[_Names, float]] = field(default_factory=dict)
     _whole: dict[_Names, float] = field(default_factory=dict)
@@ -93,11 +93,6 @@ class Times:
     def with_weights(self, wide: _Names) -> float:
         """As `of`, of a choice that has weights of 16 bits too: of single layers it tells nothing."""
         return self._beside + sum(self._predicted(wide).values())
-
-    def planned(self, wide: _Names) -> float:
-        """Of the plan that the choice would have, at heights of its own."""
-        network = self.arenas.load(self.arenas.model(wide))
-        return estimate(self.arenas.planned(network), self.profile).seconds
 
     def more(self, name: str, wide: _Names) -> float:
         """What a tensor in int16 takes beside others, by what is known of layers."""
@@ -126,7 +121,7 @@ class Times:
     @property
     def _beside(self) -> float:
         """Seconds of a frame beside its layers."""
-        frame = self.profile.processor.frame
+        frame = self.arenas.profile.processor.frame
         return 0.0 if frame is None else frame.value
 
     @cached_property
@@ -143,10 +138,10 @@ class Times:
         options = self.arenas.heights
         prepared = prepare(network, options, kernels_for(options))
         silent = prepared.silent
-        check_costs(prepared.network, silent, self.profile)
+        check_costs(prepared.network, silent, self.arenas.profile)
         found = {}
         for work in prepared.phased(options).conversion.actors:
-            found[work.name] = sum(phase_seconds(work, self.profile, work.name in silent))
+            found[work.name] = sum(phase_seconds(work, self.arenas.profile, work.name in silent))
             if work.name not in self.layers:
                 self.layers[work.name] = self._touched(work.layer)
         return found
@@ -232,47 +227,75 @@ def _rate(noise: float, seconds: float) -> float:
 def least_noise_in_time(
     arenas: Arenas, times: Times, sensitivity: Sensitivity, seconds: float, limit: int | None
 ) -> Chosen:
-    """The choice of least noise whose frame is predicted to take at most `seconds`, its arena at most `limit`
-    bytes. Raises InputError where none that was found does.
+    """The choice of least noise whose plan is predicted to take at most `seconds` a frame and whose arena has at
+    most `limit` bytes, of all that this search and those for an arena plan. Raises InputError where none does.
+    """
+    none: _Names = frozenset()
+    if limit is not None and arenas.settled(none) > limit:
+        raise arenas.too_small(limit)
+    _search_in_time(arenas, times, sensitivity, seconds, limit)
+    best = _best_met(arenas, sensitivity, seconds, limit)
+    # Plans choose their own heights, so that a choice may take less time than at those of int8. The larger an arena,
+    # the less noise: the first choice that keeps the time is the best of its kind.
+    for one in in_arenas(arenas, sensitivity, sorted(FACTORS, reverse=True)):
+        if best is not None and one.noise >= best.noise:
+            break
+        best = _best_met(arenas, sensitivity, seconds, limit)
+    if best is not None:
+        return best
+    quickest = min(arenas.seconds(wide) for wide in arenas.met())
+    raise InputError(
+        f"{option('latency')} of {1e3 * seconds:.6g} ms is not reached: in int8, or what is fastest, a frame is "
+        f"predicted to take {1e3 * quickest:.4g} ms on {arenas.profile.name}; ask for "
+        f"{option('latency', shown_time(quickest))} or more, or another {option('device')}"
+    )
+
+
+def _best_met(
+    arenas: Arenas, sensitivity: Sensitivity, seconds: float, limit: int | None
+) -> Chosen | None:
+    """The choice of least noise, then of least arena, that keeps both limits, of those that have been planned."""
+    met = (
+        choice_of(arenas, sensitivity, wide)
+        for wide in arenas.met()
+        if (limit is None or arenas.settled(wide) <= limit) and arenas.seconds(wide) <= seconds
+    )
+    return min(met, key=lambda one: (one.noise, one.arena), default=None)
+
+
+def _search_in_time(
+    arenas: Arenas, times: Times, sensitivity: Sensitivity, seconds: float, limit: int | None
+) -> None:
+    """Plan choices by the times of layers: with less in int16 until one keeps both limits, or with more as long as
+    all do, as plans choose their own heights.
     """
     times.look_around()
     gains = _gains(arenas, sensitivity)
     none: _Names = frozenset()
+    arenas.settled(frozenset(arenas.names))
     allowed, bytes_allowed = seconds, limit
     if limit is not None:
-        least = arenas.settled(none)
-        if least > limit:
-            raise arenas.too_small(limit)
-        bytes_allowed = limit * arenas.of(none) // least  # as bounds go
-    quickest = inf
+        bytes_allowed = limit * arenas.of(none) // arenas.settled(none)  # as bounds go
+    kept = False
+    planned: set[_Names] = set()
     for _ in range(_ATTEMPTS):
         wide = _within(arenas, times, gains, allowed, bytes_allowed)
-        taken = times.planned(wide)
-        quickest = min(quickest, taken)
-        held = limit is None or arenas.settled(wide) <= limit
-        if taken <= seconds and held:
-            more = _with_weights(arenas, times, wide, allowed, bytes_allowed)
-            kept = more == wide or times.planned(more) <= seconds
-            fits = limit is None or arenas.settled(more) <= limit
-            return choice_of(arenas, sensitivity, more if kept and fits else wide)
-        if not wide:
+        if wide in planned:
+            break
+        planned.add(wide)
+        taken, arena = arenas.seconds(wide), arenas.settled(wide)
+        if taken <= seconds and (limit is None or arena <= limit):
+            arenas.settled(_with_weights(arenas, times, wide, allowed, bytes_allowed))
+            kept, allowed = True, allowed * seconds / taken
+            continue
+        if kept or not wide:
             break
         if taken > seconds:
             allowed = min(allowed, times.of(wide)) * min(_SHORT, seconds / taken)
-        if limit is not None and not held:
-            bytes_allowed = min(
-                arenas.of(wide) - 1, arenas.of(wide) * limit // arenas.settled(wide)
-            )
+        if limit is not None and arena > limit:
+            bytes_allowed = min(arenas.of(wide) - 1, arenas.of(wide) * limit // arena)
     for wide in (none, _free(times, gains)):
-        taken = times.planned(wide)
-        quickest = min(quickest, taken)
-        if taken <= seconds and (limit is None or arenas.settled(wide) <= limit):
-            return choice_of(arenas, sensitivity, wide)
-    raise InputError(
-        f"{option('latency')} of {1e3 * seconds:.6g} ms is not reached: in int8, or what is fastest, a frame is "
-        f"predicted to take {1e3 * quickest:.4g} ms on {times.profile.name}; ask for "
-        f"{option('latency', shown_time(quickest))} or more, or another {option('device')}"
-    )
+        arenas.settled(wide)
 
 
 def _within(
@@ -325,8 +348,9 @@ def _free(times: Times, gains: dict[str, float]) -> _Names:
 
 
 def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: float) -> Chosen:
-    """The choice whose frame is predicted to take the least time, of those whose predicted signal to noise is at
-    least `quality` dB. Raises InputError where all in int16 has less.
+    """The choice whose plan is predicted to take the least time a frame, of those whose predicted signal to noise is
+    at least `quality` dB, of all that this search and those for an arena plan. Raises InputError where all in int16
+    has less.
     """
     everything = frozenset(arenas.names)
     best = choice_of(arenas, sensitivity, everything)
@@ -351,7 +375,13 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
             break
         found.append(wide)
         times.of(wide)
-    return choice_of(arenas, sensitivity, min(found, key=lambda wide: (times.of(wide), len(wide))))
+    arenas.settled(min(found, key=lambda wide: (times.of(wide), len(wide))))
+    next((one for one in in_arenas(arenas, sensitivity) if one.sqnr_db >= quality), None)
+    met = (choice_of(arenas, sensitivity, wide) for wide in arenas.met())
+    return min(
+        (one for one in met if one.sqnr_db >= quality - _ROUNDED),
+        key=lambda one: (arenas.seconds(one.wide), one.noise),
+    )
 
 
 def _least_time(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 from itertools import chain, combinations
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from csdfgen.devices.work import formats_of, layer_key, of_values
 from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
+from csdfgen.model.options import PlanOptions
 from csdfgen.precision.choice import Arenas
 from csdfgen.precision.formats import format_of
 from csdfgen.precision.noise import Sensitivity
@@ -31,6 +33,7 @@ from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.loader import load
 from tests.builder import Graph
 from tests.command import Call, refused
+from tests.native_steps import compiler_missing
 
 SHAPE = (1, 3, 16, 20)
 
@@ -219,9 +222,10 @@ def choices() -> tuple[Arenas, Times, Sensitivity]:
         load,
         lambda _: None,
         options,
+        BOARD,
     )
     tried = Sensitivity(noises, {}, sum(noises.values()), narrow, 1)
-    return arenas, Times(arenas, BOARD), tried
+    return arenas, Times(arenas), tried
 
 
 def all_of(names: tuple[str, ...]) -> list[frozenset[str]]:
@@ -238,7 +242,7 @@ def test_times_of_layers_add_up() -> None:
     whole = frozenset(arenas.names)
     for wide in (frozenset[str](), whole):
         assert times.about(wide) == pytest.approx(times.of(wide), rel=1e-9)
-        assert times.planned(wide) == pytest.approx(times.of(wide), rel=0.02)
+        assert arenas.seconds(wide) == pytest.approx(times.of(wide), rel=0.02)
     assert times.of(whole) > 2 * times.of(frozenset())
     for wide in all_of(arenas.names)[::7]:
         about = times.about(wide)
@@ -259,15 +263,15 @@ def test_no_choice_is_much_better() -> None:
     best = 0
     for part in (0.1, 0.3, 0.5, 0.7, 0.9):
         allowed = low + part * (high - low)
-        found = least_noise_in_time(arenas, Times(arenas, BOARD), tried, allowed, None)
+        found = least_noise_in_time(arenas, Times(arenas), tried, allowed, None)
         least = min(noise for seconds, noise, _ in every if seconds <= allowed)
-        assert Times(arenas, BOARD).planned(found.wide) <= allowed
+        assert arenas.seconds(found.wide) <= allowed
         assert found.noise <= 1.5 * least
         best += found.noise <= 1.001 * least
-        quick = fastest(arenas, Times(arenas, BOARD), tried, found.sqnr_db)
+        quick = fastest(arenas, Times(arenas), tried, found.sqnr_db)
         shortest = min(seconds for seconds, noise, _ in every if noise <= found.noise)
         assert quick.noise <= found.noise * (1 + 1e-9)
-        assert Times(arenas, BOARD).of(quick.wide) <= 1.05 * shortest
+        assert Times(arenas).of(quick.wide) <= 1.05 * shortest
     assert best >= 3
 
 
@@ -277,7 +281,7 @@ def test_both_limits_are_kept() -> None:
     limit = int(1.3 * arenas.settled(none))
     allowed = (times.of(none) + times.of(frozenset(arenas.names))) / 2
     both = least_noise_in_time(arenas, times, tried, allowed, limit)
-    assert both.arena <= limit and times.planned(both.wide) <= allowed
+    assert both.arena <= limit and arenas.seconds(both.wide) <= allowed
     for one in (
         least_noise_in_time(arenas, times, tried, allowed, None),
         least_noise_in_time(arenas, times, tried, 1.0, limit),
@@ -289,9 +293,26 @@ def test_both_limits_are_kept() -> None:
 
 def test_an_operator_without_a_cost_is_named() -> None:
     arenas, _, tried = choices()
-    alone = replace(BOARD, operators=BOARD.operators[:1])
+    alone = replace(arenas, profile=replace(BOARD, operators=BOARD.operators[:1]))
     with pytest.raises(InputError, match=r"board.toml: has no cost for .*QLinearAdd"):
-        least_noise_in_time(arenas, Times(arenas, alone), tried, 1.0, None)
+        least_noise_in_time(alone, Times(alone), tried, 1.0, None)
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_limits_of_time_and_of_memory_know_of_each_other() -> None:
+    """A choice that a budget of memory finds is one that the limit of its time may have, and the other way round."""
+    rng = np.random.default_rng(0)
+    images = [{"image": rng.standard_normal((1, 3, 32, 32)).astype(np.float32)} for _ in range(2)]
+    made = partial(
+        csdfgen.quantize, "zoo:resnet8", images, format="mixed", device="native-core",
+        planning=PlanOptions(backend="native"),
+    )  # fmt: skip
+    small = made(memory="25KiB")
+    quick = made(latency=1.01 * small.predicted_seconds)
+    assert small.predicted_sqnr_db is not None and quick.predicted_sqnr_db is not None
+    assert quick.predicted_sqnr_db >= small.predicted_sqnr_db
+    if quick.plan.figures["arena"] <= 25 * 1024:
+        assert quick.predicted_sqnr_db == small.predicted_sqnr_db
 
 
 # As typed ----------------------------------------------------------------------------------------
