@@ -227,7 +227,8 @@ def check_layers(
     """Run a frame that keeps the output of every layer, and compare each that onnxruntime has under the same
     name; of a tile the columns that it makes.
 
-    Of a batch the last image is compared. Unlike the frame itself, this keeps all tensors whole in memory.
+    Of a batch the images of the last iteration are compared. Unlike the frame itself, this keeps all tensors whole in
+    memory.
     """
     network = plan.network
     wanted = dict.fromkeys([*network.producer, *(name for name, _, _ in network.parts.values())])
@@ -249,7 +250,7 @@ def check_layers(
             one = compare(
                 name,
                 taps[name],
-                theirs if network.batch == 1 else theirs[-1:],
+                theirs if network.batch == 1 else theirs[-plan.conversion.frames :],
                 tensor.row_axis,
                 step=steps.get(name),
                 dtype=types[name],

@@ -284,7 +284,13 @@ def test_run_without_check_says_so(csdfgen: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--check", "layers"], ["--check=layers"], ["--check", "layers", "--rows", "1"]]
+    "words",
+    [
+        ["--check", "layers"],
+        ["--check=layers"],
+        ["--check", "layers", "--rows", "1"],
+        ["--check", "layers", "--frames", "2"],
+    ],
 )
 def test_check_layers(csdfgen: Any, words: list[str]) -> None:
     report = csdfgen("run", "net.onnx", *words)
