@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-__all__ = ["FOLDERS"]
+__all__ = ["ALWAYS", "FOLDERS"]
 
 FOLDERS = MappingProxyType(
     {
@@ -11,3 +11,6 @@ FOLDERS = MappingProxyType(
     }
 )
 """Names of backends -> their folders, the first that a machine can have is the default."""
+
+ALWAYS = "numpy"
+"""The backend that every machine has."""

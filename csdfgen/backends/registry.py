@@ -15,7 +15,7 @@ from csdfgen.errors import InputError, ToolError, option
 from csdfgen.model.options import PlanOptions
 from csdfgen.program.steps import Backend
 
-__all__ = ["AUTO", "BACKENDS", "kernels_for", "kernels_of", "settled"]
+__all__ = ["AUTO", "BACKENDS", "backend_that", "kernels_for", "kernels_of", "settled"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -51,6 +51,20 @@ def settled(backend: str) -> str:
     if backend not in BACKENDS:
         raise InputError(f"{option('backend', backend)}: not one of {', '.join(BACKENDS)}")
     return _fastest() if backend == AUTO else backend
+
+
+def backend_that(trait: str) -> str:
+    """The name of the first backend with a trait of `Backend` ("emits", "variants"). Raises ToolError where this machine
+    can have none.
+    """
+    why = ToolError(f"no backend has the trait '{trait}'")
+    for name in FOLDERS:
+        try:
+            if getattr(kernels_of(name), trait):
+                return name
+        except ToolError as error:
+            why = error
+    raise why
 
 
 @cache

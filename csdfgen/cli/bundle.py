@@ -49,6 +49,7 @@ class Bundle(Command):
 
     def run(self) -> None:
         """Write the archive. Raises CsdfgenError."""
+        from csdfgen.backends.registry import backend_that
         from csdfgen.cli.models import planned
         from csdfgen.devices.measure import HEIGHTS
         from csdfgen.emission.names import network_name
@@ -59,7 +60,7 @@ class Bundle(Command):
         heights = counts_of(self.heights, "heights", "rows") if self.heights else HEIGHTS
         check_suffix(self.output, *_ARCHIVE)
         with stages() as stage:
-            found = planned(source, stage, backend="native")
+            found = planned(source, stage, backend=backend_that("emits"))
             file = self.output or Path(f"{network_name(found.title)}.tar.gz")
             check_suffix(file, *_ARCHIVE)
             with about(found.model, if_silent=True):
@@ -77,7 +78,7 @@ class Bundle(Command):
         self, found: models.Planned, heights: tuple[int, ...], file: Path, stage: Stage
     ) -> Emitted:
         import runtime
-        from csdfgen.backends.registry import kernels_of
+        from csdfgen.backends.registry import backend_that, kernels_of
         from csdfgen.devices.boards import about_actors, about_network
         from csdfgen.emission.bundle import Part, bundle
         from csdfgen.emission.times import inputs_of
@@ -88,7 +89,7 @@ class Bundle(Command):
             raise InputError(
                 f"is for {network.batch} images a call; times are of one image, leave --batch and --frames out"
             )
-        kernels = kernels_of("native")
+        kernels = kernels_of(backend_that("emits"))
         parts = []
         for number, height in enumerate(heights):
             stage("planning what is timed", number, len(heights))
@@ -96,9 +97,9 @@ class Bundle(Command):
             parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
         stage("computing outputs to compare with")
         feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}
-        outputs = runtime.compile(found.plan, backend="native")(feeds)
+        outputs = runtime.compile(found.plan, backend=kernels.name)(feeds)
         return bundle(
             found.plan, found.title, file, parts, kernels, outputs,
-            about_network(found.title, self.target, __version__),
+            about_network(found.title, self.target, kernels.name, __version__),
             target=self.target, maker=f"csdfgen {__version__}", report=stage,
         )  # fmt: skip

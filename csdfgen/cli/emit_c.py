@@ -47,6 +47,7 @@ class EmitC(Command):
 
     def run(self) -> None:
         """Write the folder. Raises CsdfgenError."""
+        from csdfgen.backends.registry import backend_that
         from csdfgen.cli.models import planned
         from csdfgen.emission.emit import check_folder, emit
         from csdfgen.emission.targets import target_of
@@ -55,7 +56,7 @@ class EmitC(Command):
         target_of(self.target)
         check_folder(self.output, self.force)
         with stages() as stage:
-            found = planned(source, stage, backend="native")
+            found = planned(source, stage, backend=backend_that("emits"))
             with about(found.model, if_silent=True):
                 made = emit(
                     found.plan, found.title, self.output, target=self.target, force=self.force,

@@ -51,7 +51,6 @@ class Tune(Command):
         """Measure, write, compare. Raises CsdfgenError, also KeyboardInterrupt after what was found is
         written.
         """
-        from csdfgen.backends.native.library import load
         from csdfgen.cli.models import load_network
         from csdfgen.tuning.file import machine_of, read_tuning
         from csdfgen.tuning.measure import Tuner
@@ -62,13 +61,12 @@ class Tune(Command):
         refuse_graph(self.model, ", which cannot be run; give the model")
         with stages() as stage:
             stage("building native code, once on this machine")
-            library = load()
-            machine = machine_of(library)
+            machine = machine_of()
             known = read_tuning(self.output, machine) if self.output.exists() else None
             stage("loading")
             network = load_network(self.model, asked)
             with about(network.source or network.name):
-                tuner = Tuner(network, library, machine, known, fuse=fuse)
+                tuner = Tuner(network, known, fuse=fuse)
                 left = self._measured(tuner, stage)
                 stage("comparing plans without and with what was found")
                 gain = self._gain(network, fuse)
@@ -112,11 +110,12 @@ class Tune(Command):
     def _gain(self, network: Network, fuse: str) -> dict[str, float]:
         """Thread time of a frame, median, and bytes of the default plan without and with tuning, frames in turn."""
         import runtime
+        from csdfgen.backends.registry import backend_that
         from csdfgen.devices.measure import SEED
         from csdfgen.goals.choice import plan
         from runtime.images import random_inputs
 
-        usual: dict[str, Any] = {"fuse": fuse, "backend": "native"}
+        usual: dict[str, Any] = {"fuse": fuse, "backend": backend_that("variants")}
         plans = [plan(network, **usual), plan(network, **usual, tuning=str(self.output))]
         feeds = random_inputs(network, SEED)
         programs = [runtime.compile(one) for one in plans]

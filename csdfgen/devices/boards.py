@@ -55,7 +55,7 @@ _TOLD = ("board", "cpu", "governor", "kHz", "load", "clock")
 # What the program says of its network -----------------------------------------------------------
 
 
-def about_network(title: str, target: str, maker: str) -> dict[str, Any]:
+def about_network(title: str, target: str, backend: str, maker: str) -> dict[str, Any]:
     """The head of a result."""
     return {
         "format": FORMAT,
@@ -63,6 +63,7 @@ def about_network(title: str, target: str, maker: str) -> dict[str, Any]:
         "csdfgen": maker,
         "network": title,
         "target": target,
+        "backend": backend,
     }
 
 
@@ -297,7 +298,7 @@ def _facts(root: Fields, machine: Fields, heights: Sequence[_Height], date: str)
     found = {key: machine.text(key, NOT_TOLD) or NOT_TOLD for key in _TOLD}
     return {
         **found,
-        "backend": "native",
+        "backend": root.text("backend", NOT_TOLD),
         "target": root.text("target"),
         "compiler": root.text("compiler"),
         "csdfgen": root.text("csdfgen"),

@@ -22,6 +22,7 @@ from types import MappingProxyType
 import numpy as np
 
 import runtime
+from csdfgen.backends import ALWAYS
 from csdfgen.backends.registry import kernels_for
 from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
@@ -162,7 +163,7 @@ class Sampler:
         heights: Sequence[int | str] = HEIGHTS,
         fuse: str = "full",
         threads: int = 1,
-        backend: str = "numpy",
+        backend: str = ALWAYS,
         images: Sequence[int] = (),
     ) -> Sampler:
         """Programs of a network at several slab heights, and of so many images at once. Raises InputError
@@ -474,7 +475,7 @@ def sample_network(
     threads: int = 1,
     progress: Sampled | None = None,
     seconds: float = 0.0,
-    backend: str = "numpy",
+    backend: str = ALWAYS,
     images: Sequence[int] = (),
 ) -> Measurements:
     """Measure a network at several slab heights, and on several images at once: `repeats` rounds, more until

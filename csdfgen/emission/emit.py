@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from csdfgen.backends.registry import kernels_for
+from csdfgen.backends.registry import backend_that, kernels_for
 from csdfgen.emission import board, project
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
@@ -79,8 +79,8 @@ def emit(
     maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
-    """Write a plan as C. title: of the network; in C it is called by `network_name(title)`. kernels: native
-    ones, of this machine's library by default. literals: bytes of constants that are still
+    """Write a plan as C. title: of the network; in C it is called by `network_name(title)`. kernels: of a
+    backend that emits, by default the first on this machine. literals: bytes of constants that are still
     source. maker: the program that writes, with its version.
 
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
@@ -89,7 +89,7 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    kernels = kernels or kernels_for(replace(plan.options, backend="native"))
+    kernels = kernels or kernels_for(replace(plan.options, backend=backend_that("emits")))
     (program,) = lowered([plan], kernels)
     unit = unit_of(program, title, maker, Blob(program.program.constants))
     report("writing")

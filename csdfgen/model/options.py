@@ -20,7 +20,7 @@ from functools import wraps
 from types import MappingProxyType
 from typing import Any, TypeVar
 
-from csdfgen.backends import FOLDERS
+from csdfgen.backends import ALWAYS, FOLDERS
 from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, quoted
 from csdfgen.model import kinds
@@ -187,7 +187,7 @@ class PlanOptions:
     backend: str = declare(
         "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this "
         "machine, faster and with less scratch; auto: native where there is a C compiler.",
-        "numpy", kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
+        ALWAYS, kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
     )  # fmt: skip
     exact: bool = declare(

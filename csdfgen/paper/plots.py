@@ -15,6 +15,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
 
+from csdfgen.backends import ALWAYS
 from csdfgen.dataflow.graph import short_form
 from csdfgen.goals.choice import plan
 from csdfgen.paper.batches.memory import BATCHES, MB
@@ -111,7 +112,7 @@ def buffers_of_densenet(path: Path) -> None:
         ("whole", "layers whole", LIGHT, "-"),
         (1, "one row a phase", DARK, "-"),
     ):
-        live = plan(network, rows=rows, backend="numpy").lifetimes.live.tolist()
+        live = plan(network, rows=rows, backend=ALWAYS).lifetimes.live.tolist()
         done = [100 * number / len(live) for number in range(len(live))]
         axes.step(done, [size / 1e6 for size in live], where="post", color=colour, linestyle=style, linewidth=1.2,
                   label=f"{label}: {len(live):,} firings, at most {max(live) / 1e6:.2f} MB")  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 
 import runtime
 import zoo_models
+from csdfgen.backends import ALWAYS
 from csdfgen.errors import PlanError
 from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
@@ -84,7 +85,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
     network = load_network(name, weights=True)
     counted = count(network)
     whole = sum(tensor.nbytes for tensor in network.tensors.values())
-    planned = plan(network, rows=1, backend="numpy")
+    planned = plan(network, rows=1, backend=ALWAYS)
     random = np.random.default_rng(0)
     images = {t.name: random.uniform(-1, 1, t.shape).astype(t.dtype) for t in network.inputs}
     _, measured = runtime.compile(planned).measure(images)

@@ -257,6 +257,19 @@ class Backend(Protocol):
     def variants(self) -> bool:
         """Whether layers have variants whose times are measured (`csdfgen.tuning`)."""
 
+    def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
+        """Words for the variants that compute slabs of so many rows of a layer in different ways, as `PlanOptions.ways`
+        has them; none where there is one alone.
+        """
+
+    @property
+    def emits(self) -> bool:
+        """Whether its instructions can be written as C (`csdfgen.emission`)."""
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """The compiler that made its kernels, and a digest of their sources: measured times hold for these."""
+
     @property
     def profile(self) -> str:
         """The profile of a device by which times are predicted unless another one is named."""

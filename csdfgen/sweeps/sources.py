@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
-from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.registry import kernels_of
 from csdfgen.devices.catalogue import HOST, HOST_FILE
 from csdfgen.errors import InputError
@@ -41,11 +40,11 @@ def program_digest() -> str:
 
 @cache
 def instructions(backend: str) -> str:
-    """What the kernels of a backend are built for, on which their scratch depends; "" of numpy. Raises
-    ToolError where they cannot be built.
+    """The instruction set that the kernels of a backend are built for, on which their scratch depends; "" where they are
+    built for none. Raises ToolError where they cannot be built.
     """
     kernels = kernels_of(backend)
-    return kernels.code if isinstance(kernels, NativeKernels) else ""
+    return "" if kernels.code == kernels.name else kernels.code
 
 
 def located(folder: str, name: str) -> str:

@@ -19,12 +19,12 @@ from math import isfinite
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.backends.native.build import sources_digest
-from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.ways import Variant, height_of
+from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.devices.facts import NOT_TOLD, cpu_name
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, write_json
+from csdfgen.program.steps import Backend
 
 __all__ = ["Machine", "Timing", "Tuning", "machine_of", "read_tuning", "write_tuning"]
 
@@ -100,10 +100,10 @@ class Tuning:
         return sum(len(ways) for heights in self.shapes.values() for ways in heights.values())
 
 
-def machine_of(library: Library | None = None) -> Machine:
-    """This machine, with the kernels of a library (its own unless told). Raises ToolError."""
-    library = library or load()
-    return Machine(cpu_name() or NOT_TOLD, library.instructions, library.compiler, sources_digest())
+def machine_of(kernels: Backend | None = None) -> Machine:
+    """This machine, with the kernels of a backend (by default the one that has variants). Raises ToolError."""
+    kernels = kernels or kernels_of(backend_that("variants"))
+    return Machine(cpu_name() or NOT_TOLD, kernels.code, *kernels.origin)
 
 
 def write_tuning(path: str | os.PathLike[str], tuning: Tuning) -> None:

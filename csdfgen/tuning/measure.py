@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
+from typing import Any, cast
 
-from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.families import variants_of
-from csdfgen.backends.native.library import Library
-from csdfgen.backends.native.ways import Variant, Ways, written
+from csdfgen.backends.native.ways import written
+from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
 from csdfgen.devices.model import actor_key
 from csdfgen.model.network import Layer, Network
@@ -30,7 +29,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import prepare
 from csdfgen.program.steps import Backend, Step
-from csdfgen.tuning.file import Machine, Shapes, Timing, Tuning
+from csdfgen.tuning.file import Shapes, Timing, Tuning, machine_of
 from runtime.images import random_inputs
 from runtime.session import Executable
 
@@ -56,14 +55,14 @@ class _Round:
 
     height: int | str
     keys: Mapping[str, tuple[str, int]]
-    groups: Mapping[str, tuple[tuple[str, ...], tuple[Variant, ...]]]
+    groups: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
     @property
     def turns(self) -> int:
         """Programs in which every shape has had all of its variants."""
         return max((-(-len(ways) // len(same)) for same, ways in self.groups.values()), default=1)
 
-    def assigned(self, turn: int) -> dict[str, Variant]:
+    def assigned(self, turn: int) -> dict[str, str]:
         """The variant of each layer that has several, in one of the programs."""
         return {
             name: ways[(turn * len(same) + place) % len(ways)]
@@ -76,27 +75,26 @@ class _Round:
         for key, rows in set(self.keys.values()):
             ways = self.groups[key][1] if key in self.groups else ()
             for variant in ways or ("",):
-                yield key, rows, str(variant)
+                yield key, rows, variant
 
 
 class Tuner:
     """Measures a network, height by height. found: what is known, from earlier runs too.
 
-    Raises PlanError for a network that native code cannot compute.
+    Raises PlanError for a network that the backend cannot compute, ToolError where no backend has variants.
     """
 
     def __init__(
         self,
         network: Network,
-        library: Library,
-        machine: Machine,
         known: Tuning | None = None,
         fuse: str = "full",
     ) -> None:
-        self._library = library
+        self._backend = backend_that("variants")
         # of plans that are measured: their order takes no search
-        options = PlanOptions(fuse=fuse, policy="demand", backend=NativeKernels.name)
+        options = PlanOptions(fuse=fuse, policy="demand", backend=self._backend)
         self._prepared = prepare(network, options, self._kernels({}))
+        machine = machine_of(self._prepared.kernels)
         self.found = known or Tuning(machine, 1e-6, MappingProxyType({}))
         self._feeds = random_inputs(network, SEED)
         self._reference: list[list[float]] = []
@@ -165,7 +163,7 @@ class Tuner:
                 heights[key] = rows
         groups = {}
         for key, layers in same.items():
-            ways = variants_of(layers[0], heights[key])
+            ways = tuple(self._prepared.kernels.variants_of(layers[0], heights[key]))
             if len(ways) > 1:
                 groups[key] = tuple(layer.name for layer in layers), ways
         return _Round(height, MappingProxyType(keys), MappingProxyType(groups))
@@ -175,7 +173,7 @@ class Tuner:
         told()
         turns = [stage.assigned(turn) for turn in range(stage.turns)]
         sets = [self._kernels(variants) for variants in turns]
-        plan = self._planned(stage.height, _Roomy(sets))
+        plan = self._planned(stage.height, cast(Backend, _Roomy(sets)))
         programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
         for turn, kernels in enumerate(sets):
             programs[turn] = Executable(plan, kernels=kernels)
@@ -194,7 +192,7 @@ class Tuner:
                 self.measured += 1
 
     def _results(
-        self, sampler: Sampler, turns: Sequence[Mapping[str, Variant]]
+        self, sampler: Sampler, turns: Sequence[Mapping[str, str]]
     ) -> tuple[float, Shapes]:
         """Seconds of a frame beside its firings, and timings of all variants, as if the machine had
         been as fast as it was in the first height's frames.
@@ -205,8 +203,7 @@ class Tuner:
         points: dict[tuple[str, int, str], list[Point]] = {}
         for turn, variants in enumerate(turns):
             for key, actor, point in sampler.measured(turn):
-                chosen = None if actor.layer is None else variants.get(actor.layer.name)
-                variant = "" if chosen is None else str(chosen)
+                variant = "" if actor.layer is None else variants.get(actor.layer.name, "")
                 points.setdefault((key, point.height, variant), []).append(point)
         shapes: dict[str, dict[int, dict[str, Timing]]] = {}
         for (key, rows, variant), same in points.items():
@@ -226,16 +223,19 @@ class Tuner:
         prepared = replace(self._prepared, kernels=kernels)
         return planned(prepared, prepared.at(str(height)))
 
-    def _kernels(self, variants: Mapping[str, Variant]) -> Backend:
+    def _kernels(self, variants: Mapping[str, str]) -> Backend:
         text = written({name: {1: variant} for name, variant in variants.items()})
-        return NativeKernels(self._library, ways=Ways(text=text))
+        return kernels_of(self._backend, ways=text)
 
 
-class _Roomy(NativeKernels):
+class _Roomy:
     """Kernels that ask for the most workspace that any of several sets asks for, with no limit."""
 
     def __init__(self, sets: Sequence[Backend]) -> None:
         self._sets = sets
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._sets[0], name)
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `Backend.workspace`; limits are not kept: what is measured has all that it can use."""

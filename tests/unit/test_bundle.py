@@ -228,7 +228,7 @@ def a_result(seconds_a_row: float = 2e-6, launch: float = 5e-6) -> dict[str, Any
             plain = sum(ticks) + 11 - 3 * phases
             frames.append([number, plain, sum(ticks) + 11, [*ticks, more]])
     return {
-        **about_network("net", "aarch64", "1.0"),
+        **about_network("net", "aarch64", "native", "1.0"),
         "compiler": "gcc",
         "heights": heights,
         "difference": 12,
@@ -348,7 +348,7 @@ def test_a_result_that_breaks_off(command: Call) -> None:
 def test_every_value_may_be_missing(command: Call) -> None:
     """Nothing but one line, whichever member is not there."""
     whole = a_result()
-    for key in whole:
+    for key in whole.keys() - {"backend"}:  # which results of 0.3 lack
         broken = copy.deepcopy(whole)
         del broken[key]
         Path("result.json").write_text(json.dumps(broken))

@@ -53,12 +53,13 @@ ARROWS: dict[str, set[str]] = {
     "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "program", "backends", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "backends", "planning", "runtime"},
-    "tuning": {"base", "model", "phases", "program", "native", "planning", "runtime", "devices"},
+    "tuning": {"base", "model", "phases", "program", "backends", "native", "planning", "runtime"}
+    | {"devices"},
     "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
     | {"devices", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}
     | {"reading", "backends", "planning", "runtime", "devices", "goals"},
-    "sweeps": {"base", "model", "reading", "backends", "native", "planning", "charts", "devices"}
+    "sweeps": {"base", "model", "reading", "backends", "planning", "charts", "devices"}
     | {"goals", "precision", "runtime"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
@@ -223,3 +224,25 @@ def test_equal_keys_keep_their_order() -> None:
         if (word.arg, getattr(word.value, "value", None)) == asked
     }
     assert calls.keys() == stable
+
+
+NAMES_OF_OTHERS = {
+    "csdfgen.cli.analyze": "the engine that analyses graphs",
+    "csdfgen.cli.analyze_graph": "the same",
+    "csdfgen.cli.report": "versions of libraries",
+    "csdfgen.cli.doctor": "the same",
+    "csdfgen.devices.facts": "the same",
+}
+"""Modules in which a word is the name of a backend and means something else."""
+
+
+def test_no_backend_is_asked_for_by_name() -> None:
+    """The registry and traits say which backend computes; only its own folder knows what it is called."""
+    named = {
+        module: (node.value, node.lineno)
+        for module, path in modules()
+        if not module.startswith("csdfgen.backends") and module not in NAMES_OF_OTHERS
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in FOLDERS
+    }
+    assert not named

@@ -15,7 +15,6 @@ from onnx import helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.library import load
 from csdfgen.backends.native.ways import Variant, Ways, written
 from csdfgen.cli import tune as tune_command
 from csdfgen.devices.catalogue import device
@@ -57,7 +56,7 @@ def network() -> Network:
 
 @pytest.fixture(scope="module")
 def measured(network: Network) -> Tuning:
-    tuner = Tuner(network, load(), machine_of())
+    tuner = Tuner(network)
     assert tuner.run(0.1, _nobody) > 0, "the time was over after the first height"
     while tuner.run(0.1, _nobody):
         pass
@@ -89,7 +88,7 @@ def test_every_shape_and_height_is_measured_once(network: Network, measured: Tun
         way for ways in measured.shapes[key_of(measured, "input")].values() for way in ways
     } == {""}
     assert measured.shapes[key_of(measured, "GlobalAveragePool")]
-    assert not Tuner(network, load(), machine_of(), measured).stages, "nothing is measured again"
+    assert not Tuner(network, measured).stages, "nothing is measured again"
 
 
 def test_what_is_there_is_not_measured_again(network: Network, measured: Tuning) -> None:
@@ -97,7 +96,7 @@ def test_what_is_there_is_not_measured_again(network: Network, measured: Tuning)
     shapes = {name: dict(heights) for name, heights in measured.shapes.items()}
     del shapes[key][7]
     some = replace(measured, shapes=shapes)
-    tuner = Tuner(network, load(), machine_of(), some)
+    tuner = Tuner(network, some)
     assert [stage.height for stage in tuner.stages] == [7]
     assert tuner.run(0.1, _nobody) == 0
     assert set(tuner.found.shapes[key]) == {1, 2, 4, 7, 8, 12}
@@ -113,7 +112,7 @@ def test_an_interrupted_height_is_kept_if_it_has_enough_frames(network: Network)
 
         return progress
 
-    early, late = (Tuner(network, load(), machine_of()) for _ in range(2))
+    early, late = (Tuner(network) for _ in range(2))
     with pytest.raises(KeyboardInterrupt):
         early.run(60, after(2))
     assert early.found.count == 0

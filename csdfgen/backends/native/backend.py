@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from csdfgen.backends.native.bound import NativeBound
-from csdfgen.backends.native.families import AS_ESTIMATED, Family, family_of
+from csdfgen.backends.native.build import sources_digest
+from csdfgen.backends.native.families import AS_ESTIMATED, Family, family_of, variants_of
 from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.moves import moves
 from csdfgen.backends.native.strided import Loop, joined, translated
@@ -41,7 +42,7 @@ class NativeKernels:
 
     name = "native"
 
-    rereads_weights, tall_slabs, variants = False, True, True
+    rereads_weights, tall_slabs, variants, emits = False, True, True, True
 
     profile = "native-core"
 
@@ -67,6 +68,11 @@ class NativeKernels:
         return NativeKernels(self._library, fallback=self._fallback, ways=self._ways, team=team)
 
     @property
+    def origin(self) -> tuple[str, str]:
+        """See `Backend.origin`."""
+        return self._library.compiler, sources_digest()
+
+    @property
     def code(self) -> str:
         """The instruction set of its kernels."""
         return self._library.instructions
@@ -74,6 +80,10 @@ class NativeKernels:
     def refusal(self, layer: Layer) -> str | None:
         """Operators are numpy's."""
         return NUMPY.refusal(layer)
+
+    def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
+        """See `Backend.variants_of`."""
+        return tuple(map(str, variants_of(layer, rows)))
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `Backend.workspace`."""

@@ -107,7 +107,7 @@ class Ways:
         return Choice(self.exact, tuple(heights), tuple(heights.values()))
 
 
-def written(variants: Mapping[str, Mapping[int, Variant]]) -> str:
+def written(variants: Mapping[str, Mapping[int, Variant | str]]) -> str:
     """Variants by layer and height as a text, which `Ways` reads; "" for none.
 
     >>> written({"conv1": {4: Variant("winograd", 4), 1: Variant("conv")}})

@@ -63,7 +63,9 @@ class NumpyKernels:
 
     code = "numpy"
 
-    rereads_weights, tall_slabs, variants = True, False, False
+    rereads_weights, tall_slabs, variants, emits = True, False, False, False
+
+    origin = "numpy", np.__version__
 
     profile = "numpy-core"
 
@@ -81,6 +83,10 @@ class NumpyKernels:
     def refusal(self, layer: Layer) -> str | None:
         """Every operator of the table has a numpy kernel."""
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no numpy kernel"
+
+    def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
+        """See `Backend.variants_of`."""
+        return ()
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `Backend.workspace`."""

@@ -17,6 +17,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 import runtime
+from csdfgen.backends import ALWAYS
 from csdfgen.backends.registry import kernels_for
 from csdfgen.model.options import PlanOptions
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
@@ -179,7 +180,7 @@ class _Graph:
         return helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
 
 
-def outputs_of(model: onnx.ModelProto, x: np.ndarray, backend: str = "numpy") -> np.ndarray:
+def outputs_of(model: onnx.ModelProto, x: np.ndarray, backend: str = ALWAYS) -> np.ndarray:
     """What csdfgen gives for (samples, inputs), one sample after the other: float64 (samples, outputs)."""
     network = load(model)
     options = PlanOptions(backend=backend)

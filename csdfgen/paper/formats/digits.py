@@ -14,6 +14,7 @@ from functools import cache
 
 import numpy as np
 
+from csdfgen.backends import ALWAYS
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
 from csdfgen.paper.cells import Cell
@@ -118,7 +119,7 @@ def observed_pictures() -> np.ndarray:
     return pictures().training[:_OBSERVED]
 
 
-def accuracies(backend: str = "numpy") -> dict[str, float]:
+def accuracies(backend: str = ALWAYS) -> dict[str, float]:
     """Format -> percent of test pictures whose class is found, as csdfgen runs the network. Raises
     InputError.
     """
