@@ -1,12 +1,11 @@
-"""Which float operations between DequantizeLinear and QuantizeLinear mean one operation on integers?
+"""Which float operations between DequantizeLinear and QuantizeLinear are one operation on integers?
 
-A model in QDQ form says how every tensor is quantized by a QuantizeLinear and a DequantizeLinear
-behind it, and leaves float operators in between. Where all that an operation reads has just been
-dequantized, and what it makes is quantized at once, the three are one operation on integers
-(QLinearConv and its kin), with weights of one byte; where it only moves values, or takes the largest,
-it is that operation on the integers themselves. Relu and Clip in between become a range of the
-integers. This is done on the graph of the file, before constants are folded: weights would have
-become float otherwise.
+A model in QDQ form has a QuantizeLinear and a DequantizeLinear behind every tensor, and float operators
+in between. Where all operands of an operation have just been dequantized, and its result is quantized at
+once, the three are one operation on integers (QLinearConv and similar operators), with weights of one
+byte. An operation that only moves values, or takes the largest, is applied to the integers themselves.
+Relu and Clip in between become a range of the integers. The graph of the file is rewritten before
+constants are folded, which would convert the weights to float.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from onnx import AttributeProto, helper
+from onnx import helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format, Stored
@@ -64,11 +63,6 @@ class _Quantized:
     zero: str
     axis: int | None
     dtype: str
-
-    @property
-    def three(self) -> tuple[str, str, str]:
-        """As operands of an operation."""
-        return self.name, self.scale, self.zero
 
 
 class _NoPatternError(Exception):
@@ -167,7 +161,8 @@ class _Rewriting:
         made = self._format_of(after)
         name, clipped = self._stored(operation, clips, made)
         operands = [self.dequantized(n) for n in operation.inputs]
-        new = _PATTERNS[operation.op_type](self, operation, operands, replace(made, name=name))
+        match = _Match(self, operation, operands, replace(made, name=name))
+        new = _PATTERNS[operation.op_type](match)
         self._replaced[id(after)] = [*new, *clipped]
 
     def _widen(self, operation: Operation) -> None:
@@ -183,13 +178,15 @@ class _Rewriting:
             raise _NoPatternError
         if operation.op_type in _MOVING_ALL and self._move(operation):
             return
-        inputs, read = list(operation.inputs), _none(len(operation.inputs))
+        inputs = list(operation.inputs)
+        read: list[Format | None] = [None] * len(inputs)
         for k, name in enumerate(operation.inputs):
             with suppress(_NoPatternError):
                 x = self.dequantized(name)
                 if isinstance(x, _Quantized):
                     read[k], inputs[k] = self.format(x), x.name
-        outputs, written = list(operation.outputs), _none(len(operation.outputs))
+        outputs = list(operation.outputs)
+        written: list[Format | None] = [None] * len(outputs)
         behind: list[Operation] = []
         ends: list[Operation] = []
         for k, name in enumerate(operation.outputs):
@@ -462,10 +459,6 @@ def _dequantizing(of: Operation, integers: str, form: _Quantized, name: str) -> 
     )
 
 
-def _none(count: int) -> list[Format | None]:
-    return [None] * count
-
-
 def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Operation]:
     """Operations whose results somebody reads."""
     wanted, kept = set(outputs), []
@@ -478,220 +471,181 @@ def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Opera
 
 # Patterns ----------------------------------------------------------------------------------------
 
-Operands = Sequence[_Quantized | str]
-Pattern = Callable[[_Rewriting, Operation, Operands, _Quantized], Sequence[Operation]]
-"""(rewriting, float operation, operands, what is made) -> operations that make it. Raises _NoPatternError."""
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """A float operation with a quantized result. operands: integers where they were dequantized for the
+    operation, else names. made: the integers that the result becomes.
+
+    All methods raise _NoPatternError where no operation on integers computes the same.
+    """
+
+    rewriting: _Rewriting
+    operation: Operation
+    operands: Sequence[_Quantized | str]
+    made: _Quantized
+
+    def weights(self, k: int, axis: int | None, types: Sequence[str] = BYTES) -> _Quantized:
+        """Operand k, of one of the types, quantized as a whole or along an axis."""
+        operand = self.operands[k]
+        if not isinstance(operand, _Quantized) or operand.dtype not in types:
+            raise _NoPatternError
+        if operand.axis not in (None, axis):
+            raise _NoPatternError
+        return operand
+
+    def stored(self, k: int, types: Sequence[str] = BYTES) -> _Quantized:
+        """Operand k, of one of the types, quantized as a whole to the type of the result."""
+        operand = self.weights(k, None, types)
+        if operand.dtype != self.made.dtype:
+            raise _NoPatternError
+        return operand
+
+    def three(self, form: _Quantized) -> tuple[str, str, str]:
+        """Integers, scale and zero point as operands of an operation; a zero point of 0 is added where
+        there is none.
+        """
+        zero = form.zero
+        if not zero:
+            zero = self.rewriting.add(f"{form.name}_zero", np.zeros((), form.dtype))
+        return form.name, form.scale, zero
+
+    def bias(self, x: _Quantized, w: _Quantized) -> str:
+        """The name of operand 2, a bias, as integers; "" for none."""
+        bias, rewriting = (*self.operands, "", "")[2], self.rewriting
+        if bias == "":
+            return ""
+        product = rewriting.scale_of(x) * rewriting.scale_of(w)
+        if isinstance(bias, str):
+            return rewriting.add(f"{bias}_integers", _integers(rewriting.constant(bias), product))
+        if bias.dtype != "int32":
+            raise _NoPatternError
+        scale = rewriting.scale_of(bias)
+        off = np.abs(scale - product) if scale.size in (1, product.size) else np.inf
+        if np.any(off > _CLOSE * product):
+            worst = int(np.argmax(off / product)) if scale.size > 1 else 0
+            raise ModelError(
+                f"the scale of its bias is {scale[min(worst, scale.size - 1)]:g}, that of input "
+                f"times weight {product[min(worst, product.size - 1)]:g}; they must be equal",
+                where=f"layer '{self.operation.name}' ({label(self.operation.op_type)})",
+            )
+        if bias.zero and np.any(rewriting.constant(bias.zero)):
+            raise _NoPatternError
+        return bias.name
+
+    def new(
+        self,
+        op_type: str,
+        *inputs: str,
+        domain: str = MICROSOFT,
+        keep: Sequence[str] = (),
+        **more: Any,
+    ) -> list[Operation]:
+        """The operation on integers, with these attributes of the float one, and more."""
+        attributes = {k: value for k, value in self.operation.attributes.items() if k in keep}
+        attributes |= {k: helper.make_attribute(k, value) for k, value in more.items()}
+        return [
+            replace(
+                self.operation,
+                op_type=op_type,
+                domain=domain,
+                opset=1 if domain else self.operation.opset,
+                attributes=attributes,
+                inputs=inputs,
+                outputs=(self.made.name,),
+                captured=(),
+            )
+        ]
 
 
-def _bytes(
-    operand: _Quantized | str, *, axis: int | None = None, types: Sequence[str] = BYTES
-) -> _Quantized:
-    """An operand of one byte an element, quantized as a whole or along an axis."""
-    if not isinstance(operand, _Quantized) or operand.dtype not in types:
-        raise _NoPatternError
-    if operand.axis is not None and operand.axis != axis:
-        raise _NoPatternError
-    return operand
-
-
-def _operation(
-    of: Operation,
-    op_type: str,
-    inputs: Sequence[str],
-    made: _Quantized,
-    *,
-    domain: str = "",
-    keep: Iterable[str] = (),
-    **more: Any,
-) -> Operation:
-    """The operation on integers that stands for a float one, with some of its attributes."""
-    attributes: dict[str, AttributeProto] = {
-        name: value for name, value in of.attributes.items() if name in set(keep)
-    }
-    attributes.update((name, helper.make_attribute(name, value)) for name, value in more.items())
-    return replace(
-        of,
-        op_type=op_type,
-        domain=domain,
-        opset=1 if domain else of.opset,
-        attributes=attributes,
-        inputs=tuple(inputs),
-        outputs=(made.name,),
-        captured=(),
-    )
-
-
-def _same_type(made: _Quantized, *operands: _Quantized) -> None:
-    if any(operand.dtype != made.dtype for operand in operands):
-        raise _NoPatternError
-
-
-def _bias(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, x: _Quantized, w: _Quantized
-) -> str:
-    """The name of the bias as integers, "" for none."""
-    if len(operands) < 3 or operands[2] == "":
-        return ""
-    bias = operands[2]
-    product = rewriting.scale_of(x) * rewriting.scale_of(w)
-    if isinstance(bias, str):
-        return rewriting.add(f"{bias}_integers", _integers(rewriting.constant(bias), product))
-    if bias.dtype != "int32":
-        raise _NoPatternError
-    scale = rewriting.scale_of(bias)
-    if scale.size not in (1, product.size) or np.any(np.abs(scale - product) > _CLOSE * product):
-        worst = int(np.argmax(np.abs(scale - product) / product)) if scale.size > 1 else 0
-        raise ModelError(
-            f"the scale of its bias is {scale.reshape(-1)[min(worst, scale.size - 1)]:g}, that of input "
-            f"times weight {product[min(worst, product.size - 1)]:g}; they must be equal",
-            where=f"layer '{operation.name}' ({label(operation.op_type)})",
-        )
-    if bias.zero and np.any(rewriting.constant(bias.zero)):
-        raise _NoPatternError
-    return bias.name
+Pattern = Callable[[_Match], list[Operation]]
+"""What a float operation reads and makes -> operations on integers. Raises _NoPatternError."""
 
 
 def _integers(bias: np.ndarray, scale: np.ndarray) -> np.ndarray:
-    """A float bias as integers: files of some exporters have it as it was. Raises _NoPatternError."""
+    """A float bias as integers: some exporters leave it as it was. Raises _NoPatternError."""
     quotients = np.rint(bias.astype(np.float64) / scale)
     if bias.dtype != np.float32 or np.abs(quotients).max(initial=0) >= 2**31:
         raise _NoPatternError
     return quotients.astype(np.int32)
 
 
-def _conv(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    x, w = _bytes(operands[0]), _bytes(operands[1], axis=0)
-    if not rewriting.is_constant(w.name):
+def _conv(match: _Match) -> list[Operation]:
+    x, w = match.stored(0), match.weights(1, axis=0)
+    if not match.rewriting.is_constant(w.name):
         raise _NoPatternError
-    bias = _bias(rewriting, operation, operands, x, w)
-    _same_type(made, x)
-    inputs = (*x.three, *w.three, made.scale, made.zero, *([bias] if bias else []))
+    bias = match.bias(x, w)
+    inputs = (*match.three(x), *match.three(w), *match.three(match.made)[1:])
     names = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
-    return [
-        _operation(
-            operation,
-            "QLinearConv",
-            _zeros(rewriting, inputs, (2, x), (5, w), (7, made)),
-            made,
-            keep=names,
-        )
-    ]
+    return match.new("QLinearConv", *inputs, *([bias] if bias else []), domain="", keep=names)
 
 
-def _zeros(
-    rewriting: _Rewriting, inputs: Sequence[str], *roles: tuple[int, _Quantized]
-) -> list[str]:
-    """Inputs with zero points at the positions that need one, though it be 0."""
-    found = list(inputs)
-    for position, form in roles:
-        if not form.zero:
-            found[position] = rewriting.add(f"{form.name}_zero", np.zeros((), form.dtype))
-    return found
-
-
-def _matmul(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    a, b = _bytes(operands[0]), operands[1]
-    rank = None
-    if isinstance(b, _Quantized) and rewriting.is_constant(b.name):
-        rank = rewriting.constant(b.name).ndim
-    b = _bytes(b, axis=None if rank is None else rank - 1)
-    _same_type(made, a)
-    if rewriting.is_constant(a.name):
+def _matmul(match: _Match) -> list[Operation]:
+    a, b, axis = match.stored(0), match.operands[1], None
+    if isinstance(b, _Quantized) and match.rewriting.is_constant(b.name):
+        axis = match.rewriting.constant(b.name).ndim - 1
+    b = match.weights(1, axis)
+    if match.rewriting.is_constant(a.name):
         raise _NoPatternError
-    inputs = _zeros(
-        rewriting, (*a.three, *b.three, made.scale, made.zero), (2, a), (5, b), (7, made)
-    )
-    return [_operation(operation, "QLinearMatMul", inputs, made)]
+    inputs = (*match.three(a), *match.three(b), *match.three(match.made)[1:])
+    return match.new("QLinearMatMul", *inputs, domain="")
 
 
-def _gemm(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    given = operation.attributes
-    if len(operands) > 2 and operands[2] != "" and "beta" in given and given["beta"].f != 1:
+def _gemm(match: _Match) -> list[Operation]:
+    given = match.operation.attributes
+    if (*match.operands, "", "")[2] != "" and "beta" in given and given["beta"].f != 1:
         raise _NoPatternError
     if "alpha" in given and given["alpha"].f != 1:
         raise _NoPatternError  # the bias would be scaled with the product
     transposed = "transB" in given and given["transB"].i
-    a, b = _bytes(operands[0]), _bytes(operands[1], axis=0 if transposed else 1)
-    bias = _bias(rewriting, operation, operands, a, b)
-    _same_type(made, a)
-    inputs = _zeros(
-        rewriting, (*a.three, *b.three, bias, made.scale, made.zero), (2, a), (5, b), (8, made)
-    )
-    names = ("alpha", "transA", "transB")
-    return [_operation(operation, "QGemm", inputs, made, domain=MICROSOFT, keep=names)]
+    a, b = match.stored(0), match.weights(1, axis=0 if transposed else 1)
+    bias = match.bias(a, b)
+    inputs = (*match.three(a), *match.three(b), bias, *match.three(match.made)[1:])
+    return match.new("QGemm", *inputs, keep=("alpha", "transA", "transB"))
 
 
-def _two(op_type: str) -> Pattern:
-    def pattern(
-        rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-    ) -> Sequence[Operation]:
-        a, b = (_bytes(operand) for operand in operands)
-        _same_type(made, a, b)
-        inputs = (*a.three, *b.three, made.scale, made.zero)
-        return [_operation(operation, op_type, inputs, made, domain=MICROSOFT)]
+def _elementwise(op_type: str, *names: str, operands: int = 1, **more: Any) -> Pattern:
+    """The pattern of an operator on so many tensors of one byte an element. names: attributes that it
+    keeps; more: those that it gets.
+    """
 
-    return pattern
-
-
-def _one(op_type: str, *names: str, **more: Any) -> Pattern:
-    def pattern(
-        rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-    ) -> Sequence[Operation]:
-        x = _bytes(operands[0])
-        if len(operands) != 1:
+    def pattern(match: _Match) -> list[Operation]:
+        if len(match.operands) != operands:
             raise _NoPatternError
-        _same_type(made, x)
-        inputs = (*x.three, made.scale, made.zero)
-        return [_operation(operation, op_type, inputs, made, domain=MICROSOFT, keep=names, **more)]
+        forms = [*(match.stored(k) for k in range(operands)), match.made]
+        inputs = [name for form in forms for name in match.three(form)]
+        return match.new(op_type, *inputs[:-3], *inputs[-2:], keep=names, **more)
 
     return pattern
 
 
-def _average(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    holes = operation.attributes.get("dilations")
+def _average(match: _Match) -> list[Operation]:
+    holes = match.operation.attributes.get("dilations")
     if holes is not None and any(d != 1 for d in holes.ints):
         raise _NoPatternError
     names = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
-    return _one("QLinearAveragePool", *names)(rewriting, operation, operands, made)
+    return _elementwise("QLinearAveragePool", *names)(match)
 
 
-def _softmax(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    pattern = _one("QLinearSoftmax", "axis", opset=operation.opset)
-    return pattern(rewriting, operation, operands, made)
+def _softmax(match: _Match) -> list[Operation]:
+    return _elementwise("QLinearSoftmax", "axis", opset=match.operation.opset)(match)
 
 
-def _concat(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    forms = [_bytes(operand, types=STORED) for operand in operands]
-    _same_type(made, *forms)
-    if made.dtype not in BYTES:
-        return _joined(rewriting, operation, forms, made)
-    inputs = [made.scale, made.zero, *(name for form in forms for name in form.three)]
-    places = [(4 + 3 * k, form) for k, form in enumerate(forms)]
-    inputs = _zeros(rewriting, inputs, (1, made), *places)
-    return [_operation(operation, "QLinearConcat", inputs, made, domain=MICROSOFT, keep=("axis",))]
+def _concat(match: _Match) -> list[Operation]:
+    forms = [match.stored(k, STORED) for k in range(len(match.operands))]
+    if match.made.dtype not in BYTES:
+        return _joined(match, forms)
+    joined = [name for form in forms for name in match.three(form)]
+    return match.new("QLinearConcat", *match.three(match.made)[1:], *joined, keep=("axis",))
 
 
-def _joined(
-    rewriting: _Rewriting, operation: Operation, forms: Sequence[_Quantized], made: _Quantized
-) -> list[Operation]:
+def _joined(match: _Match, forms: Sequence[_Quantized]) -> list[Operation]:
     """Concat of integers of two bytes; those of another scale are translated before."""
+    rewriting, operation, made = match.rewriting, match.operation, match.made
     found, names = [], []
     for k, form in enumerate(forms):
         name = form.name
         if not rewriting.equal(form, made):
-            stored = Stored((rewriting.format(form),), (rewriting.format(made),))
             name = rewriting.fresh(f"{form.name}_{made.name}")
             found.append(
                 replace(
@@ -702,33 +656,30 @@ def _joined(
                     attributes={},
                     inputs=(form.name,),
                     outputs=(name,),
-                    stored=stored,
+                    stored=Stored((rewriting.format(form),), (rewriting.format(made),)),
                 )
             )
         names.append(name)
     return [*found, replace(operation, inputs=tuple(names), outputs=(made.name,))]
 
 
-def _moved(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    """The operator itself, on integers; where its result has another scale, that is changed behind."""
-    x, *rest = operands
-    x = _bytes(x, types=BYTES if operation.op_type == "MaxPool" else STORED)
-    if operation.opset < _BYTES_SINCE.get(operation.op_type, 0):
+def _moved(match: _Match) -> list[Operation]:
+    """The operator itself, on integers of one scale."""
+    operation = match.operation
+    x = match.stored(0, STORED)
+    if not _moves(operation, x) or not match.rewriting.equal(x, match.made):
         raise _NoPatternError
-    if any(isinstance(operand, _Quantized) for operand in rest) or not rewriting.equal(x, made):
+    if any(isinstance(operand, _Quantized) for operand in match.operands[1:]):
         raise _NoPatternError
     if operation.op_type == "Dropout":  # which takes no integers, and drops nothing
-        return [_operation(operation, "Identity", (x.name,), made)]
-    return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(made.name,))]
+        return match.new("Identity", x.name, domain="")
+    return [replace(operation, inputs=(x.name, *operation.inputs[1:]), outputs=(match.made.name,))]
 
 
-def _padded(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    """What is put around it is quantized too: zeros are the zero point."""
-    x = _bytes(operands[0], types=STORED)
+def _padded(match: _Match) -> list[Operation]:
+    """The value of the padding is quantized too: zeros are the zero point."""
+    rewriting, operation, made = match.rewriting, match.operation, match.made
+    x = match.stored(0, STORED)
     mode = operation.attributes.get("mode")
     inputs = (*operation.inputs, "", "", "")[:4]
     if (mode is not None and mode.s != b"constant") or operation.opset < _PADS_SINCE:
@@ -742,35 +693,32 @@ def _padded(
         value = float(rewriting.constant(name).reshape(-1)[0])
     integer = np.array(rewriting.as_integer(value, made), made.dtype)
     names = [x.name, inputs[1], rewriting.add(f"{made.name}_value", integer), inputs[3]]
-    return [
-        replace(operation, inputs=tuple(names if inputs[3] else names[:3]), outputs=(made.name,))
-    ]
+    names = names if inputs[3] else names[:3]
+    return [replace(operation, inputs=tuple(names), outputs=(made.name,))]
 
 
-def _resized(
-    rewriting: _Rewriting, operation: Operation, operands: Operands, made: _Quantized
-) -> Sequence[Operation]:
-    mode = operation.attributes.get("mode")
+def _resized(match: _Match) -> list[Operation]:
+    mode = match.operation.attributes.get("mode")
     if mode is not None and mode.s != b"nearest":
         raise _NoPatternError
-    return _moved(rewriting, operation, operands, made)
+    return _moved(match)
 
 
 _PATTERNS: Mapping[str, Pattern] = {
     **dict.fromkeys(_MOVING, _moved),
-    "Add": _two("QLinearAdd"),
+    "Add": _elementwise("QLinearAdd", operands=2),
     "AveragePool": _average,
     "Concat": _concat,
     "Conv": _conv,
     "Gemm": _gemm,
-    "GlobalAveragePool": _one("QLinearGlobalAveragePool"),
-    "LeakyRelu": _one("QLinearLeakyRelu", "alpha"),
+    "GlobalAveragePool": _elementwise("QLinearGlobalAveragePool"),
+    "LeakyRelu": _elementwise("QLinearLeakyRelu", "alpha"),
     "MatMul": _matmul,
-    "Mul": _two("QLinearMul"),
+    "Mul": _elementwise("QLinearMul", operands=2),
     "Pad": _padded,
-    "Relu": _one("QLinearLeakyRelu", alpha=0.0),
+    "Relu": _elementwise("QLinearLeakyRelu", alpha=0.0),
     "Resize": _resized,
-    "Sigmoid": _one("QLinearSigmoid"),
+    "Sigmoid": _elementwise("QLinearSigmoid"),
     "Softmax": _softmax,
 }
 """Float operator -> what it is between integers."""
