@@ -1,17 +1,17 @@
-"""What are the numpy calls of a function of one tensor? Activations, rounding, transcendental
-functions.
+"""The numpy calls of functions of one tensor: activations, rounding, transcendental functions.
 
 Formulas are those of https://onnx.ai/onnx/operators/, rearranged so that no intermediate value
-overflows where the result does not, and so that a slab takes few passes: slabs lie in the cache,
-and a numpy call costs about 0.5 us plus, per thousand float32, 0.1 us for arithmetic and clip and
-0.4 us for tanh and exp (measured with AVX-512). Hence tanh in everything of sigmoid shape, and
-`ndarray.clip` for a maximum against a scalar, for which np.maximum takes three times as long.
+overflows where the result does not, and so that a slab takes few passes: slabs are in the cache, and
+a numpy call takes about 0.5 us plus, per thousand float32, 0.1 us for arithmetic and clip and 0.4 us
+for tanh and exp (measured with AVX-512). Hence functions of sigmoid shape are computed with tanh, and
+the maximum of a tensor and a scalar with `ndarray.clip`: np.maximum takes three times as long.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import pi, prod, sqrt
 from types import MappingProxyType
 from typing import Any
@@ -101,17 +101,8 @@ _AT_BOUND: Mapping[str, Callable[..., Any]] = {"min": maximum, "max": minimum}
 
 def _clip(task: Task) -> list[Call]:
     if "bounds" not in task.layer.attributes:
-        return [
-            (
-                _CLIP,
-                (
-                    task.x,
-                    task.scalar(task.attribute("min")),
-                    task.scalar(task.attribute("max")),
-                    task.out,
-                ),
-            )
-        ]
+        low, high = (task.scalar(task.attribute(name)) for name in _BOUNDS.values())
+        return [(_CLIP, (task.x, low, high, task.out))]
     x, *bounds = task.operands
     # the last bound may be the memory of `out`
     steps = [task.temporary() for _ in bounds[1:]] + [task.out]
@@ -181,38 +172,25 @@ def _thresholded_relu(task: Task) -> list[Call]:
 # Exponential below zero --------------------------------------------------------------------------
 
 
-def _exponential_below(task: Task, inner: float, outer: float, gain: float = 1.0) -> list[Call]:
-    """out = gain * (max(x, 0) + outer * (exp(inner * min(x, 0)) - 1)); factors of 1 cost no call."""
-    below, out = task.temporary(), task.out
+def _exponential(task: Task) -> list[Call]:
+    """Elu, Selu and Celu: gain * (max(x, 0) + alpha * (exp(inner * min(x, 0)) - 1)); factors of 1 cost no
+    call.
+    """
+    below, out, alpha = task.temporary(), task.out, task.attribute("alpha")
+    gain = task.layer.attributes.get("gamma", 1.0)
 
     def scaled(array: np.ndarray, factor: float) -> list[Call]:
         return [] if factor == 1 else [(np.multiply, (array, task.scalar(factor), array))]
 
     return [
         _negative_part(task.x, below),
-        *scaled(below, inner),
+        *(scaled(below, 1 / alpha) if task.layer.op_type == "Celu" else []),
         (np.expm1, (below, below)),
-        *scaled(below, outer * gain),
+        *scaled(below, alpha * gain),
         _positive_part(task.x, out),
         *scaled(out, gain),
         (np.add, (out, below, out)),
     ]
-
-
-def _elu(task: Task) -> list[Call]:
-    return _exponential_below(task, inner=1.0, outer=task.attribute("alpha"))
-
-
-def _selu(task: Task) -> list[Call]:
-    return _exponential_below(
-        task, inner=1.0, outer=task.attribute("alpha"), gain=task.attribute("gamma")
-    )
-
-
-def _celu(task: Task) -> list[Call]:
-    return _exponential_below(
-        task, inner=1 / task.attribute("alpha"), outer=task.attribute("alpha")
-    )
 
 
 # Smooth ------------------------------------------------------------------------------------------
@@ -373,13 +351,13 @@ def _build_clip(node: Node) -> Layer:
             )
     built = _MAX.build(replace(node, op_type="Max", inputs=(node.inputs[0], *bounds.values())))
     places = (0, *bounds)  # of its operands among the inputs of the node
+    found = dict(zip(places, zip(built.inputs, built.input_axes, strict=True), strict=True))
+    inputs, axes = zip(*(found.get(k, (None, None)) for k in range(3)), strict=True)
     return replace(
         built,
         op_type="Clip",
-        inputs=tuple(built.inputs[places.index(k)] if k in places else None for k in range(3)),
-        input_axes=tuple(
-            built.input_axes[places.index(k)] if k in places else None for k in range(3)
-        ),
+        inputs=inputs,
+        input_axes=axes,
         constants=MappingProxyType({places[k]: array for k, array in built.constants.items()}),
         attributes=MappingProxyType({"bounds": tuple(_BOUNDS[k] for k in bounds)}),
     )
@@ -399,7 +377,7 @@ def _celu_alpha(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _inference_only(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Nothing of Dropout's settings matters as long as it drops nothing."""
+    """Dropout drops nothing at inference, so that none of its settings matters."""
     if any(node.outputs[1:]):
         raise ModelError(
             f"output 1, the mask '{node.outputs[1]}', is used; export the model for inference"
@@ -464,20 +442,15 @@ _CONSTANT_CLIP = elementwise(
 _FLOAT = same(FLOATS)
 _ERF_NOTE = "the error function within 1e-7 of its value, in float64 too"
 
+_wide = partial(elementwise, types=_FLOAT, compute_in=accumulator_of)
+"""Of several calls, which would round float16 several times."""
+
 OPERATORS: tuple[Operator, ...] = (
     *(
         elementwise(name, one_call(function), same(types), since=since)
         for name, function, types, since in _ONE_CALL
     ),
-    elementwise(
-        "Celu",
-        _celu,
-        _FLOAT,
-        since=12,
-        attributes={"alpha": 1.0},
-        normalise=_celu_alpha,
-        compute_in=accumulator_of,
-    ),
+    _wide("Celu", _exponential, since=12, attributes={"alpha": 1.0}, normalise=_celu_alpha),
     replace(_CONSTANT_CLIP, build=_build_clip),
     elementwise(
         "Dropout",
@@ -489,52 +462,29 @@ OPERATORS: tuple[Operator, ...] = (
         constant_inputs=frozenset({2}),
         notes="inference only, without mask: a view",
     ),
-    elementwise("Elu", _elu, _FLOAT, attributes={"alpha": 1.0}, compute_in=accumulator_of),
-    elementwise("Erf", _erf, _FLOAT, since=9, compute_in=accumulator_of, notes=_ERF_NOTE),
-    elementwise(
+    _wide("Elu", _exponential, attributes={"alpha": 1.0}),
+    _wide("Erf", _erf, since=9, notes=_ERF_NOTE),
+    _wide(
         "Gelu",
         _gelu,
-        _FLOAT,
         since=20,
         attributes={"approximate": "none"},
         normalise=_gelu_kind,
-        compute_in=accumulator_of,
         notes=_ERF_NOTE,
     ),
-    elementwise(
-        "HardSigmoid",
-        _hard_sigmoid,
-        _FLOAT,
-        attributes={"alpha": 0.2, "beta": 0.5},
-        compute_in=accumulator_of,
-    ),
-    elementwise("HardSwish", _hard_swish, _FLOAT, since=14, compute_in=accumulator_of),
+    _wide("HardSigmoid", _hard_sigmoid, attributes={"alpha": 0.2, "beta": 0.5}),
+    _wide("HardSwish", _hard_swish, since=14),
     elementwise("Identity", _copy, same(EVERY), aliases=view_of_first, notes="a view"),
-    elementwise(
-        "LeakyRelu", _leaky_relu, _FLOAT, attributes={"alpha": 0.01}, compute_in=accumulator_of
-    ),
-    elementwise("Mish", _mish, _FLOAT, since=18, compute_in=accumulator_of),
-    elementwise("PRelu", _prelu, _prelu_types, operands=2, compute_in=accumulator_of),
+    _wide("LeakyRelu", _leaky_relu, attributes={"alpha": 0.01}),
+    _wide("Mish", _mish, since=18),
+    _wide("PRelu", _prelu, types=_prelu_types, operands=2),
     elementwise("Relu", _relu, same(SIGNED)),
-    elementwise(
-        "Selu",
-        _selu,
-        _FLOAT,
-        attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323},
-        compute_in=accumulator_of,
+    _wide(
+        "Selu", _exponential, attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}
     ),
-    elementwise("Sigmoid", _sigmoid, _FLOAT, compute_in=accumulator_of),
-    elementwise("Softplus", _softplus, _FLOAT, compute_in=accumulator_of),
-    elementwise("Softsign", _softsign, _FLOAT, compute_in=accumulator_of),
-    elementwise(
-        "Swish", _swish, _FLOAT, since=24, attributes={"alpha": 1.0}, compute_in=accumulator_of
-    ),
-    elementwise(
-        "ThresholdedRelu",
-        _thresholded_relu,
-        _FLOAT,
-        since=10,
-        attributes={"alpha": 1.0},
-        compute_in=accumulator_of,
-    ),
+    _wide("Sigmoid", _sigmoid),
+    _wide("Softplus", _softplus),
+    _wide("Softsign", _softsign),
+    _wide("Swish", _swish, since=24, attributes={"alpha": 1.0}),
+    _wide("ThresholdedRelu", _thresholded_relu, since=10, attributes={"alpha": 1.0}),
 )

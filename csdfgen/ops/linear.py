@@ -529,8 +529,6 @@ def _build_gemm(node: Node) -> Layer:
     return product_layer(node, (a, b, c), attributes)
 
 
-_STRUCTURE = "row-phased; whole when no axis of rows survives the product"
-
 GEMM = Operator(
     op_type="Gemm",
     multiplies=True,
@@ -542,21 +540,15 @@ GEMM = Operator(
     mode=_mode,
     state=in_the_accumulator,
     attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
-    structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
+    structure="row-phased; whole when no axis of rows survives the product; accumulating after Flatten (with --fuse full)",
     notes="A vector times a matrix is one phase. Operands may be constant or computed; one that is contracted is read whole.",
 )
 
-MATMUL = Operator(
+MATMUL = replace(
+    GEMM,
     op_type="MatMul",
-    multiplies=True,
     build=_build_matmul,
-    input_rows=_input_rows,
-    kernel=_kernel,
-    joins=_joins,
-    cost=_cost,
-    mode=_mode,
-    state=in_the_accumulator,
-    structure=f"{_STRUCTURE}; accumulating after Flatten (with --fuse full)",
+    attributes=MappingProxyType({}),
     notes="Operands may be constant or computed; one whose rows are contracted is read whole.",
 )
 
