@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -32,8 +32,6 @@ __all__ = [
     "STORED",
     "Channelwise",
     "Rescaled",
-    "Scaled",
-    "Truncated",
     "byte_operand",
     "byte_output",
     "byte_type",
@@ -61,10 +59,7 @@ LARGEST = {"float32": 2**24, "float64": 2**53}
 
 _SCALES = ("float32", "float16")
 
-_Own = TypeVar("_Own", bound="_Finished")
-
-
-# What a node says --------------------------------------------------------------------------------
+# Constants of a node------------------------------------------------------------------------------
 
 
 def quantization(
@@ -280,107 +275,70 @@ def _divisor(number: int, most: int) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Finished:
-    """What becomes of sums: they are multiplied, and a subclass says the rest.
+class Rescaled:
+    """What becomes of sums, plus a bias in their type: round(sum * factor) + zero, from low to high.
 
-    factor: float32, one number or one a channel. bias: integers in the type of the sums, added before.
+    factor: float32, one number or one a channel; None: the sums are integers of the output already.
+    rounds: False for an output of values, which are sum * factor.
     """
 
-    factor: Channelwise
+    factor: Channelwise | None
     bias: Channelwise | None = None
-    _parts: dict[tuple[int, int], Any] = field(default_factory=dict, init=False, repr=False)
-
-    def biased(self: _Own, bias: np.ndarray | None) -> _Own:
-        """The same with a bias."""
-        return self if bias is None else replace(self, bias=Channelwise(bias))
-
-    def between(self: _Own, channels: slice) -> _Own:
-        """The same for some of the channels, which are asked for again and again."""
-        key = channels.start, channels.stop
-        if key not in self._parts:
-            bias = None if self.bias is None else self.bias.between(channels)
-            self._parts[key] = replace(self, factor=self.factor.between(channels), bias=bias)
-        found: _Own = self._parts[key]
-        return found
-
-    def _complete(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
-        """Calls that add the bias, and round to float32 in the bytes of the sums; where that is."""
-        before = [] if self.bias is None else [self.bias.met(np.add, sums, sums)]
-        calls, narrow = in_float32(sums)
-        return [*before, *calls], narrow
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Rescaled(_Finished):
-    """Sums become integers of the output: round(sum * factor) + zero, from low to high."""
-
+    rounds: bool = True
     zero: int = 0
     low: int = 0
     high: int = 0
+    _parts: dict[tuple[int, int], Rescaled] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, layer: Layer, alpha: float = 1.0) -> Rescaled:
-        """As a layer's formats say. An activation that it has taken in narrows the range."""
-        low, high = layer.attributes.get("range") or limits(layer.attributes["y"].dtype)
+        """For the output format of a layer."""
+        if "y" not in layer.attributes and layer.output.dtype == "int32":
+            return cls(None)
         factor = Channelwise(factor_of(layer, alpha))
-        return cls(factor, zero=zero_of(layer, "y"), low=low, high=high)
+        if "y" not in layer.attributes:
+            return cls(factor, rounds=False)
+        return cls(factor, None, True, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
+
+    def biased(self, bias: np.ndarray | None) -> Rescaled:
+        """The same with a bias."""
+        return self if bias is None else replace(self, bias=Channelwise(bias))
+
+    def between(self, channels: slice) -> Rescaled:
+        """The same for some of the channels, which are requested again and again."""
+        key = channels.start, channels.stop
+        if key not in self._parts:
+            bias, factor = (
+                None if one is None else one.between(channels) for one in (self.bias, self.factor)
+            )
+            self._parts[key] = replace(self, factor=factor, bias=bias)
+        return self._parts[key]
 
     def in_place(self, sums: np.ndarray) -> list[Call]:
-        """Calls that leave the integers where the sums were."""
-        calls, narrow = self._rounded(sums)
+        """Calls that leave the results where the sums were."""
+        calls, narrow = self._made(sums)
         return calls if narrow is sums else [*calls, (np.copyto, (sums, narrow))]
 
     def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
-        """Calls that write the integers into the output; the sums are lost."""
-        calls, narrow = self._rounded(sums)
+        """Calls that write the results into the output; the sums are lost."""
+        if self.factor is not None and not self.rounds:
+            return self._made(sums, out)[0]
+        calls, narrow = self._made(sums)
         return [*calls, (np.copyto, (out, narrow, "unsafe"))]
 
-    def _rounded(self, sums: np.ndarray) -> tuple[list[Call], np.ndarray]:
-        """Calls that make the integers in the bytes of the sums, as float32, and where they are."""
-        calls, narrow = self._complete(sums)
-        calls.append(self.factor.met(np.multiply, narrow, narrow))
-        return calls + rounded(narrow, self.zero, self.low, self.high), narrow
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaled(_Finished):
-    """Sums become values: sum * factor."""
-
-    @classmethod
-    def of(cls, layer: Layer, alpha: float = 1.0) -> Scaled:
-        """As a layer's formats say."""
-        return cls(Channelwise(factor_of(layer, alpha)))
-
-    def in_place(self, sums: np.ndarray) -> list[Call]:
-        """Calls that leave the values where the sums were."""
-        calls, narrow = self._complete(sums)
-        calls.append(self.factor.met(np.multiply, narrow, narrow))
-        return calls if narrow is sums else [*calls, (np.copyto, (sums, narrow))]
-
-    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
-        """Calls that write the values into the output; the sums are lost."""
-        calls, narrow = self._complete(sums)
-        return [*calls, self.factor.met(np.multiply, narrow, out)]
-
-
-class Truncated:
-    """Sums that are the output: integers already, in another type."""
-
-    def __init__(self, bias: Channelwise | None = None) -> None:
-        self._bias = bias
-
-    def biased(self, bias: np.ndarray | None) -> Truncated:
-        """The same with a bias."""
-        return self if bias is None else Truncated(Channelwise(bias))
-
-    def between(self, channels: slice) -> Truncated:
-        """The same for some of the channels."""
-        return self if self._bias is None else Truncated(self._bias.between(channels))
-
-    def calls(self, sums: np.ndarray, out: np.ndarray) -> list[Call]:
-        """Calls that write the sums into the output; they may be lost."""
-        before = [] if self._bias is None else [self._bias.met(np.add, sums, sums)]
-        return [*before, (np.copyto, (out, sums, "unsafe"))]
+    def _made(
+        self, sums: np.ndarray, out: np.ndarray | None = None
+    ) -> tuple[list[Call], np.ndarray]:
+        """Calls that make the results, as float32 in the bytes of the sums, or values in `out`; and where
+        they are.
+        """
+        before = [] if self.bias is None else [self.bias.met(np.add, sums, sums)]
+        if self.factor is None:
+            return before, sums
+        calls, narrow = in_float32(sums)
+        made = narrow if out is None else out
+        calls = [*before, *calls, self.factor.met(np.multiply, narrow, made)]
+        return calls + (rounded(made, self.zero, self.low, self.high) if self.rounds else []), made
 
 
 def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:

@@ -46,6 +46,7 @@ __all__ = [
     "GLOBAL_AVERAGE_POOL",
     "OPERATORS",
     "counted",
+    "divisor",
     "pool_over_all",
     "pool_sliding",
 ]
@@ -93,7 +94,7 @@ def counted(window: Window, out: Rows, length: int, include_pad: bool) -> tuple[
     return tuple(counts)
 
 
-def _divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
+def divisor(counts: Sequence[tuple[int, ...]], dtype: str) -> np.ndarray:
     """Products of the counts along each axis, to divide (rows, ..., N, C) by; 0-dimensional if they
     are all equal.
     """
@@ -113,10 +114,10 @@ def _divide(layer: Layer) -> Finish:
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
     )
     # All phases but those at the border divide alike: they share one array.
-    divisor = lru_cache(maxsize=None)(lambda rows: _divisor((rows, *columns), dtype))
+    of_rows = lru_cache(maxsize=None)(lambda rows: divisor((rows, *columns), dtype))
 
     def finish(out: Rows, folded: np.ndarray) -> list[Call]:
-        by = divisor(counted(windows[0], out, lengths[0], include_pad))
+        by = of_rows(counted(windows[0], out, lengths[0], include_pad))
         return [(np.divide, (folded, by, folded))]
 
     return finish

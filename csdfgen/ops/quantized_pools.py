@@ -19,7 +19,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import with_attributes
+from csdfgen.ops._operands import source_of, with_attributes
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -46,6 +46,7 @@ from csdfgen.ops.pooling import (
     AVERAGE_POOL,
     GLOBAL_AVERAGE_POOL,
     counted,
+    divisor,
     pool_over_all,
     pool_sliding,
 )
@@ -92,8 +93,7 @@ def averaged(layer: Layer) -> tuple[Rescaled, int]:
 def _whole_map_kernel(layer: Layer) -> Emit:
     """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
     dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
-    source = layer.inputs[0]
-    assert source is not None
+    source = source_of(layer)
     dims = slab_dims(source, range(2, len(source.shape)))
 
     def emit(work: Work) -> list[Call]:
@@ -115,8 +115,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
 def _average_kernel(layer: Layer) -> Emit:
     """Values are summed one after the other, as onnxruntime does: their sums are rounded."""
     windows = windows_of(layer.attributes)
-    source = layer.inputs[0]
-    assert source is not None
+    source = source_of(layer)
     lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
     zero, scale = np.float32(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
     columns = [
@@ -171,19 +170,12 @@ def _average_kernel(layer: Layer) -> Emit:
 
 def _counts(layer: Layer, out: Rows) -> np.ndarray:
     """What sums are divided by, for output rows `out`: (rows, ..., 1, 1), or one number."""
-    source, attributes = layer.inputs[0], layer.attributes
-    assert source is not None
+    attributes = layer.attributes
     if attributes["count_include_pad"]:
         return constant(prod(attributes["kernel_shape"]), "float32")
     spans = (out, *(Rows(0, n) for n in layer.output.shape[3:]))
-    found = np.ones((1,) * (len(spans) + 2), np.float32)
-    for dim, (window, span, length) in enumerate(
-        zip(windows_of(attributes), spans, source.shape[2:], strict=True)
-    ):
-        shape = [1] * found.ndim
-        shape[dim] = len(span)
-        found = found * np.array(counted(window, span, length, False), np.float32).reshape(shape)
-    return found if np.ptp(found) else constant(found.flat[0], "float32")
+    each = zip(windows_of(attributes), spans, source_of(layer).shape[2:], strict=True)
+    return divisor([counted(*one, include_pad=False) for one in each], "float32")
 
 
 def _pool(

@@ -37,8 +37,6 @@ from csdfgen.ops.base import (
 from csdfgen.ops.convolution import CONV, conv_kernel, conv_layer
 from csdfgen.ops.integers import (
     Rescaled,
-    Scaled,
-    Truncated,
     byte_operand,
     byte_type,
     exact_rows,
@@ -77,63 +75,79 @@ def centred(layer: Layer) -> np.ndarray:
     return np.asarray(weights.astype(np.int32) - zeros)
 
 
-def _into(layer: Layer, alpha: float = 1.0) -> Rescaled | Scaled | Truncated:
-    """What becomes of the sums: integers of another scale, values, or themselves."""
-    if "y" in layer.attributes:
-        return Rescaled.of(layer, alpha)
-    return Truncated() if layer.output.dtype == "int32" else Scaled.of(layer, alpha)
-
-
 # Convolutions ------------------------------------------------------------------------------------
+
+
+def _forms(
+    node: Node, names: tuple[str, str], axis: int, channels: int, output: int = 6
+) -> tuple[dict[str, Format], Format]:
+    """Formats of the operands at 0 and 3 and of the output, whose scale is the operand at `output`; and
+    how the output is stored: float32 where it has no scale. names: of the operands, as errors call them.
+    axis, channels: of the right operand, where it has several scales.
+    """
+    a, b = names
+    weights = byte_type(node, 3, b)
+    found = {
+        "x": byte_operand(node, 0, a, 1, 2),
+        "w": quantization(node, 4, 5, weights, b, axis=axis, channels=channels),
+    }
+    if node.operand(output) is None:
+        return found, Format()
+    zero = output + 1
+    dtype = (
+        str(require_tensor(node, 0).dtype)
+        if node.operand(zero) is None
+        else byte_type(node, zero, "the zero point of the output")
+    )
+    found["y"] = quantization(node, output, zero, dtype, "the output")
+    return found, Format(dtype)
+
+
+def _integer_forms(
+    node: Node, names: tuple[str, str], axis: int
+) -> tuple[dict[str, Format], Tensor | None]:
+    """Formats of the operands at 0 and 1, whose zero points are those at 2 and 3; and the zero point at
+    2 where it is computed at run time. axis: of the right operand, where it has several zero points.
+    """
+    types = [byte_type(node, k, name) for k, name in enumerate(names)]
+    right = node.operand(1)
+    assert right is not None
+    count = right.shape[axis] if right.shape else 1
+    zero = scalar_of(node, 2, types[0], names[0])
+    zeros = np.zeros((), types[1]) if node.operand(3) is None else require_constant(node, 3)
+    if str(zeros.dtype) != types[1] or zeros.size not in (1, count) or zeros.ndim > 1:
+        raise ModelError(
+            f"the zero point of {names[1]} is {zeros.dtype} of shape {zeros.shape}; "
+            f"{types[1]}, one or {count}, is needed"
+        )
+    points, along = tuple(zeros.reshape(-1).tolist()), axis if zeros.size > 1 else None
+    computed = zero if isinstance(zero, Tensor) else None
+    x = Format(types[0], (1.0,), (0 if isinstance(zero, Tensor) else zero,))
+    return {"x": x, "w": Format(types[1], (1.0,), points, along)}, computed
 
 
 def _build_conv(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 3)
     channels = weights.shape[0] if weights.ndim else 1
-    forms = {
-        "x": byte_operand(node, 0, "the input", 1, 2),
-        "w": quantization(
-            node, 4, 5, byte_type(node, 3, "the weight"), "the weight", axis=0, channels=channels
-        ),
-        "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
-    }
-    layer = conv_layer(node, x, weights, _bias(node, 8), Format(forms["y"].dtype))
-    return with_attributes(layer, **forms)
+    forms, stored = _forms(node, _OF_CONV, 0, channels)
+    return with_attributes(conv_layer(node, x, weights, _bias(node, 8), stored), **forms)
 
 
-def _output_type(node: Node, position: int) -> str:
-    """The type of an output, that of its zero point; the input's without one."""
-    zero = node.operand(position)
-    if zero is None:
-        return str(require_tensor(node, 0).dtype)
-    return byte_type(node, position, "the zero point of the output")
+_OF_CONV, _OF_PRODUCT = ("the input", "the weight"), ("input a", "input b")
 
 
 def _build_conv_integer(node: Node) -> Layer:
     x, weights = require_tensor(node, 0), require_constant(node, 1)
-    dtype, of_weights = byte_type(node, 0, "the input"), byte_type(node, 1, "the weight")
-    zero = scalar_of(node, 2, dtype, "the input")
-    zeros = np.zeros((), of_weights) if node.operand(3) is None else require_constant(node, 3)
-    if zeros.dtype != weights.dtype or zeros.size not in (1, weights.shape[0]) or zeros.ndim > 1:
-        raise ModelError(
-            f"the zero point of the weight is {zeros.dtype} of shape {zeros.shape}; "
-            f"{weights.dtype}, one or {weights.shape[0]}, is needed"
-        )
+    forms, zero = _integer_forms(node, _OF_CONV, 0)
     layer = conv_layer(node, x, weights, None, Format("int32"))
-    if isinstance(zero, Tensor):
+    if zero is not None:
         layer = replace(layer, inputs=(x, None, zero), input_axes=(*layer.input_axes[:2], None))
-    return with_attributes(
-        layer,
-        x=Format(dtype, (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
-        w=Format(
-            of_weights, (1.0,), tuple(zeros.reshape(-1).tolist()), 0 if zeros.size > 1 else None
-        ),
-    )
+    return with_attributes(layer, **forms)
 
 
 def _zero_tensor(layer: Layer) -> Tensor | None:
     """The zero point of the input, where it is computed at run time."""
-    return layer.inputs[2]
+    return layer.inputs[2] if len(layer.inputs) > 2 else None
 
 
 @remembered
@@ -160,7 +174,7 @@ _DEEP = 256
 def _conv_kernel(layer: Layer) -> Emit:
     dtype, (terms, (read, *_), more) = _conv_type(layer), _terms(layer)
     computed = _zero_tensor(layer)
-    into = _into(layer)
+    into = Rescaled.of(layer)
     # sums in the output itself, which become what they are to be when they are complete
     accumulates = CONV.mode(layer) is Mode.ACCUMULATE
     inside = accumulates or layer.output.dtype == dtype
@@ -183,7 +197,7 @@ def _conv_kernel(layer: Layer) -> Emit:
     )
     if computed is not None:
         return _less_the_zero_point(emit, multiplied)
-    if not inside or isinstance(into, Truncated):
+    if not inside or into.factor is None:
         return emit
     finished = into
 
@@ -240,45 +254,18 @@ def _build_matmul(node: Node) -> Layer:
     if b is None:
         raise ModelError("input 3 is absent")
     columns = b.shape[-1] if len(b.shape) > 1 else 1
-    forms = {
-        "x": byte_operand(node, 0, "input a", 1, 2),
-        "w": quantization(
-            node,
-            4,
-            5,
-            byte_type(node, 3, "input b"),
-            "input b",
-            axis=len(b.shape) - 1,
-            channels=columns,
-        ),
-        "y": quantization(node, 6, 7, _output_type(node, 7), "the output"),
-    }
-    layer = product_layer(node, (a, b), {}, Format(forms["y"].dtype))
-    return _computable(with_attributes(layer, **forms))
+    forms, stored = _forms(node, _OF_PRODUCT, len(b.shape) - 1, columns)
+    return _computable(with_attributes(product_layer(node, (a, b), {}, stored), **forms))
 
 
 def _build_matmul_integer(node: Node) -> Layer:
     a, b = require_tensor(node, 0), node.operand(1)
     if b is None:
         raise ModelError("input 1 is absent")
-    types = byte_type(node, 0, "input a"), byte_type(node, 1, "input b")
-    zero = scalar_of(node, 2, types[0], "input a")
-    zeros = np.zeros((), types[1]) if node.operand(3) is None else require_constant(node, 3)
-    if str(zeros.dtype) != types[1] or zeros.size not in (1, b.shape[-1]) or zeros.ndim > 1:
-        raise ModelError(
-            f"the zero point of input b is {zeros.dtype} of shape {zeros.shape}; "
-            f"{types[1]}, one or {b.shape[-1]}, is needed"
-        )
-    operands = (a, b, zero) if isinstance(zero, Tensor) else (a, b)
+    forms, zero = _integer_forms(node, _OF_PRODUCT, len(b.shape) - 1)
+    operands = (a, b) if zero is None else (a, b, zero)
     layer = product_layer(node, operands, {}, Format("int32"))
-    along = len(b.shape) - 1 if zeros.size > 1 else None
-    return _computable(
-        with_attributes(
-            layer,
-            x=Format(types[0], (1.0,), (0 if isinstance(zero, Tensor) else zero,)),
-            w=Format(types[1], (1.0,), tuple(zeros.reshape(-1).tolist()), along),
-        )
-    )
+    return _computable(with_attributes(layer, **forms))
 
 
 def _build_gemm(node: Node) -> Layer:
@@ -287,22 +274,7 @@ def _build_gemm(node: Node) -> Layer:
         raise ModelError("both operands must be matrices")
     settings = {name: node.attributes.get(name, QGEMM[name]) for name in ("transA", "transB")}
     axis = 0 if settings["transB"] else 1
-    forms = {
-        "x": byte_operand(node, 0, "input a", 1, 2),
-        "w": quantization(
-            node,
-            4,
-            5,
-            byte_type(node, 3, "input b"),
-            "input b",
-            axis=axis,
-            channels=b.shape[axis],
-        ),
-    }
-    stored = Format()
-    if node.operand(7) is not None:
-        forms["y"] = quantization(node, 7, 8, _output_type(node, 8), "the output")
-        stored = Format(forms["y"].dtype)
+    forms, stored = _forms(node, _OF_PRODUCT, axis, b.shape[axis], output=7)
     alpha = float(node.attributes.get("alpha", QGEMM["alpha"]))
     layer = product_layer(node, (a, b, _bias(node, 6)), settings, stored)
     return _computable(with_attributes(layer, alpha=alpha, **forms))
@@ -327,16 +299,12 @@ def _centred_ranges(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
     found = []
     for position, role in ((0, "x"), (1, "w")):
         low, high = limits(layer.attributes[role].dtype)
-        if position == 0 and _zero_tensor_of_product(layer):
+        if position == 0 and _zero_tensor(layer) is not None:
             found.append((low - high, high - low))
         else:
             zeros = layer.attributes[role].zero_point
             found.append((low - max(zeros), high - min(zeros)))
     return found[0], found[1]
-
-
-def _zero_tensor_of_product(layer: Layer) -> bool:
-    return len(layer.inputs) > 2 and layer.inputs[2] is not None
 
 
 @remembered
@@ -358,14 +326,12 @@ def _product_type(layer: Layer) -> str:
 def _product_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(_product_type(layer))
     constants = {k: array.astype(dtype) for k, array in layer.constants.items() if k != 1}
-    zeros: dict[int, int | None] = {
-        0: None if _zero_tensor_of_product(layer) else zero_of(layer, "x")
-    }
+    zeros: dict[int, int | None] = {0: zero_of(layer, "x") if _zero_tensor(layer) is None else None}
     if 1 in layer.constants:
         constants[1] = centred(layer).astype(dtype)
     else:
         zeros[1] = zero_of(layer, "w")
-    into = _into(layer, layer.attributes.get("alpha", 1.0))
+    into = Rescaled.of(layer, layer.attributes.get("alpha", 1.0))
     return product_kernel(layer, dtype, constants, zeros=zeros, into=into)
 
 

@@ -155,6 +155,7 @@ class _Average(_Without):
         layer, phase, view = step.layer, step.phase, step.inputs[0]
         assert view is not None
         into, rest = averaged(layer)
+        assert into.factor is not None
         state, written = step.states[0], step.outputs[0]
         found, low = [], 0
         for piece in view.pieces or (view,):
