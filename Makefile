@@ -117,7 +117,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
 	@$(PY) -m tests.paper003_page
 	@$(PY) -m tests.batches_page
 	@$(PY) -m csdfgen.paper.plots docs
-	@$(PY) -m csdfgen.demo.method docs
+	@$(PY) -m benchmarks.method_picture docs
 	@$(PY) -m csdfgen schedule zoo:squeezenet1_1 --chart arena -o docs/arena.svg
 	@mkdir -p out
 	@$(PY) -m csdfgen sweep docs/sweep.toml -o out/sweep.csv

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from math import log10
 from typing import NamedTuple
 
-from csdfgen.charts.svg import DARK, GREY, INK, MARK, Drawing
+from benchmarks.method_picture import Sketch
+from csdfgen.charts.svg import DARK, GREY, INK, MARK
 
 __all__ = ["HIGH", "LOW", "PANELS", "Dot", "layers_chart"]
 
@@ -44,7 +45,7 @@ LOW, HIGH = 0.003, 40.0
 
 def layers_chart(dots: Sequence[Dot], title: str, facts: str) -> bytes:
     """The picture as an SVG file: measured to the right, predicted upwards, both logarithmic."""
-    drawing = Drawing(_WIDTH)
+    drawing = Sketch(_WIDTH)
     drawing.text(_MARGIN, 30, title, _LARGE, bold=True)
     drawing.text(_MARGIN, 51, facts, _PLAIN, color=_SOFT)
     _legend(drawing, 72)
@@ -59,7 +60,7 @@ def layers_chart(dots: Sequence[Dot], title: str, facts: str) -> bytes:
     return drawing.to_bytes(title)
 
 
-def _legend(drawing: Drawing, y: float) -> None:
+def _legend(drawing: Sketch, y: float) -> None:
     drawing.dots([(_MARGIN + 5, y)], 7, DARK)
     drawing.text(_MARGIN + 15, y + 4.5, "jetson-tx2, the published model", _SMALL)
     drawing.dots([(_MARGIN + 245, y)], 5, MARK)
@@ -70,7 +71,7 @@ def _legend(drawing: Drawing, y: float) -> None:
 
 
 def _panel(
-    drawing: Drawing, left: float, top: float, name: str, dots: Sequence[Dot], place: int
+    drawing: Sketch, left: float, top: float, name: str, dots: Sequence[Dot], place: int
 ) -> None:
     scale = _SIZE / log10(HIGH / LOW)
 

@@ -199,40 +199,6 @@ class Drawing:
         self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} fill="{color}"/>')
         self.height = max(self.height, y + height)
 
-    def frame(
-        self,
-        x: float,
-        y: float,
-        width: float,
-        height: float,
-        color: str,
-        stroke: float = 1,
-        dash: str = "",
-    ) -> None:
-        """The outline of a box, its line in the middle of the box's edge."""
-        more = f' stroke-dasharray="{dash}"' if dash else ""
-        size = f'width="{number(width)}" height="{number(height)}"'
-        line = f'fill="none" stroke="{color}" stroke-width="{number(stroke)}"{more}'
-        self.parts.append(f'<rect x="{number(x)}" y="{number(y)}" {size} {line}/>')
-        self.height = max(self.height, y + height)
-
-    def hatch(
-        self, x: float, y: float, width: float, height: float, color: str, step: float = 6
-    ) -> None:
-        """Lines from lower left to upper right, `step` pixels apart, across a box."""
-        path = ""
-        for line in range(1, int((width + height) / step) + 1):
-            low, high = max(0.0, line * step - height), min(line * step, width)
-            path += f"M{number(x + low)} {number(y + line * step - low)}"
-            path += f"L{number(x + high)} {number(y + line * step - high)}"
-        self.parts.append(f'<path d="{path}" stroke="{color}" stroke-width="0.8" fill="none"/>')
-        self.height = max(self.height, y + height)
-
-    def polygon(self, corners: Sequence[tuple[float, float]], color: str) -> None:
-        path = "L".join(f"{number(x)} {number(y)}" for x, y in corners)
-        self.parts.append(f'<path d="M{path}Z" fill="{color}"/>')
-        self.height = max(self.height, *(y for _, y in corners))
-
     def dots(self, places: Iterable[tuple[float, float]], size: float, color: str) -> None:
         """Round dots of this diameter; one path, however many there are."""
         path = "".join(f"M{number(x)} {number(y)}h0" for x, y in places)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,7 +17,7 @@ from runtime.reference import Comparison, Reference
 from runtime.resident import grown_by_onnxruntime
 from runtime.verify import compare_outputs
 
-__all__ = ["Beside", "measured_beside"]
+__all__ = ["Beside", "interleaved", "measured_beside"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +78,11 @@ def measured_beside(
             theirs = Reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
-            (ours,) = _in_turn([lambda: program(feeds)], repeat)
+            (ours,) = interleaved([lambda: program(feeds)], repeat)
             return Beside(*sizes, ours, repeat, refused=error.message)
         found = compare_outputs(plan, outputs, reference)
         stage("timing both")
-        ours, their_time = _in_turn([lambda: program(feeds), lambda: theirs(feeds)], repeat)
+        ours, their_time = interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
     stage("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)
@@ -91,7 +91,7 @@ def measured_beside(
     )
 
 
-def _in_turn(functions: list[Callable[[], object]], repeat: int) -> list[float]:
+def interleaved(functions: Sequence[Callable[[], object]], repeat: int) -> list[float]:
     """Median seconds of functions called in turn, so that a busy machine slows all alike."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(repeat):

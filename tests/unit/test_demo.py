@@ -7,6 +7,7 @@ import pytest
 
 from csdfgen.demo import centerface, pictures
 from csdfgen.errors import InputError
+from csdfgen.pages.beside import interleaved
 
 
 def maps(*cells: tuple[int, int, float]) -> dict[str, np.ndarray]:
@@ -66,3 +67,10 @@ def test_faces_and_bars_are_drawn() -> None:
     assert image.width == 480
     assert image.height > 256
     assert image.getpixel((100, 90)) == (0x3D, 0xDC, 0x84)
+
+
+def test_interleaving_calls_both_in_turn() -> None:
+    calls: list[str] = []
+    first, second = interleaved([lambda: calls.append("a"), lambda: calls.append("b")], 3)
+    assert calls == ["a", "b"] * 3
+    assert first >= 0 and second >= 0

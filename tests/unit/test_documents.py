@@ -13,12 +13,12 @@ import pytest
 
 import csdfgen
 import runtime
+from benchmarks import method_picture as method
 from benchmarks.bench_speed import MARKER
 from benchmarks.bench_speed import PAGE as SPEED
 from benchmarks.pages import between
 from csdfgen.backends.native.families import KERNELS
 from csdfgen.cli import main
-from csdfgen.demo import method
 from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
 from csdfgen.model.network import Node, Tensor

@@ -45,7 +45,7 @@ ARROWS: dict[str, set[str]] = {
     "phases": STAGES - {"phases"},
     "program": {"model", "ops"},
     "planning": STAGES | {"rewriting", "program", "schedules"},
-    "charts": {"base", "model", "dataflow", "phases", "planning", "schedules"},
+    "charts": {"base", "dataflow", "phases", "planning", "schedules"},
     "numpy": {"base", "model", "ops", "program"},
     "native": {"base", "model", "ops", "program", "numpy"},
     "backends": {"base", "model", "program", "numpy", "native"},

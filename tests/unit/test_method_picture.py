@@ -7,8 +7,16 @@ import re
 import pytest
 
 import csdfgen
-from csdfgen.charts.method import Moment
-from csdfgen.demo.method import FILE, SHOWN, fired, memory, moments, picture, three_layers
+from benchmarks.method_picture import (
+    FILE,
+    SHOWN,
+    Moment,
+    fired,
+    memory,
+    moments,
+    picture,
+    three_layers,
+)
 from csdfgen.model.network import Network
 from tests.documents import ROOT
 
