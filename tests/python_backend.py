@@ -28,7 +28,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, stored_rows
 from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Call, Code, Memory, Move, Step, View, by_image
+from csdfgen.program.steps import ALIGNMENT, Call, Code, Memory, Move, Step, View, by_image
 
 __all__ = ["PYTHON", "PythonKernels"]
 
@@ -436,13 +436,23 @@ class PythonKernels:
 
     code = "Python"
 
-    rereads_weights = tall_slabs = variants = False
+    rereads_weights = tall_slabs = variants = emits = False
+
+    origin = "", ""
 
     profile = "numpy-core"
 
     def peak(self) -> float | None:
         """Nobody asks for speed here."""
         return None
+
+    def alignment(self, pool: str) -> int:
+        """That of other host memory."""
+        return ALIGNMENT
+
+    def variants_of(self, layer: Layer, rows: int) -> tuple[str, ...]:
+        """There is one way alone."""
+        return ()
 
     def shared(self, threads: int) -> PythonKernels:
         """One thread does it all."""

@@ -16,9 +16,9 @@ from typing import Literal
 
 from csdfgen.phases.conversion import ActorWork, Conversion, Write
 from csdfgen.planning.sharing import Sharing
+from csdfgen.program.steps import ALIGNMENT
 
 __all__ = [
-    "ALIGNMENT",
     "ARENA",
     "Access",
     "Buffer",
@@ -27,11 +27,6 @@ __all__ = [
     "workspace_buffer",
     "workspace_name",
 ]
-
-ALIGNMENT = 16
-"""Bytes; every block of rows starts at a multiple, as vector units and every number format like it.
-Rows of a block follow each other without gaps, so that a larger one would align few of them.
-"""
 
 ARENA = "arena"
 """The pool that everything lies in, until a device has several memories."""
@@ -81,12 +76,19 @@ def workspace_name(actor: str) -> str:
     return f"workspace:{actor}"
 
 
-def workspace_buffer(actor: str, sizes: Sequence[int]) -> Buffer:
+def workspace_buffer(actor: str, sizes: Sequence[int], alignment: int = ALIGNMENT) -> Buffer:
     """The scratch of an actor's kernel: row i, `sizes[i]` bytes, is alive during its phase i alone."""
     each = Access(actor, tuple(range(1, len(sizes) + 1)))
     name = workspace_name(actor)
     return Buffer(
-        name, len(sizes), max(sizes), (each,), (each,), kind="workspace", sizes=tuple(sizes)
+        name,
+        len(sizes),
+        max(sizes),
+        (each,),
+        (each,),
+        kind="workspace",
+        sizes=tuple(sizes),
+        alignment=alignment,
     )
 
 
@@ -97,13 +99,14 @@ def buffers_of(
     fine: bool = False,
     kept: bool = False,
     heavy: float = inf,
+    alignment: int = ALIGNMENT,
 ) -> tuple[Buffer, ...]:
     """Every buffer of tensors and states, with who writes and who releases its rows, and when.
 
     Rows that a firing computes lie together as one block; those of a network input, which nobody
     computes, need not. fine: only those that are released together too, for arenas that waste less
     at the price of more calls; not those of layers with `heavy` bytes of weights or more, which every call may
-    read anew. kept: outputs lie in the arena to the end of the frame.
+    read again. kept: outputs stay in the arena to the end of the frame. alignment: of blocks, see `Backend.alignment`.
 
     Otherwise a tensor that nobody reads is released by its writer, a network output too: its rows are handed on
     in the firing that completes them (`lowering.program`). Layers without work of their own (views)
@@ -136,11 +139,12 @@ def buffers_of(
                 writers[name], readers[name], tensor.rows * frames, fine=fine, heavy=heavy
             ),
             kept=kept and not network.output_tensors.isdisjoint(sharing.members[name]),
+            alignment=alignment,
         )
         for name, tensor in sharing.buffers.items()
         if writers[name]
     ]
-    return (*tensors, *_states(conversion))
+    return (*tensors, *_states(conversion, alignment))
 
 
 def _weights(work: ActorWork) -> int:
@@ -171,7 +175,7 @@ def _blocks(
     return tuple(sorted(start for start in starts if start < rows))
 
 
-def _states(conversion: Conversion) -> list[Buffer]:
+def _states(conversion: Conversion, alignment: int) -> list[Buffer]:
     found = []
     for work in conversion.actors:
         if work.state is not None:
@@ -181,7 +185,9 @@ def _states(conversion: Conversion) -> list[Buffer]:
             rows = state.claimed[-1]
             name = state_name(work.name)
             alone = tuple(range(rows))
-            found.append(Buffer(name, rows, state.nbytes, made, free, kind="state", blocks=alone))
+            found.append(
+                Buffer(name, rows, state.nbytes, made, free, "state", (), alignment, blocks=alone)
+            )
     return found
 
 

@@ -8,12 +8,12 @@ of a plan are packed together (`planning.packing`), and `planning.checker` holds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer, workspace_name
+from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.lifetimes import Lifetimes
 from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.exact import pack_exact
@@ -93,7 +93,7 @@ class Layout:
     def placed(self, packed: Packing) -> Placement:
         """Where everything lies, by the offsets of the items."""
         count = len(self.blocks.buffer)
-        found = _scratch(self.scratch, packed.offsets[count:])
+        found = _scratch(self.scratch, packed.offsets[count:], self.items.alignment)
         regions = _regions(self.buffers, self.lifetimes, self.blocks, packed.offsets[:count])
         regions.update(found.regions)
         return Placement(
@@ -142,7 +142,7 @@ def layout_of(
 ) -> Layout:
     """What is to be packed of these buffers and this scratch."""
     blocks, rows = _blocks(buffers, lifetimes)
-    items = _items(rows, _settled(buffers, blocks), scratch)
+    items = _items(rows, _settled(buffers, blocks), scratch, _alignment(buffers))
     return Layout(buffers, lifetimes, scratch, blocks, items)
 
 
@@ -183,7 +183,7 @@ def with_free_scratch(
     some and have none, too. levels: what kernels can use, actor -> bytes of each phase, from little to
     much. The total is no larger than the room, smaller where what lay on top is elsewhere now.
     """
-    most = max(placed.total, room)
+    most, step = max(placed.total, room), _alignment(buffers)
     born = np.concatenate([one.born for one in lifetimes.each])
     gone = np.concatenate([one.gone for one in lifetimes.each])
     low = np.concatenate([np.array(placed.regions[b.name].table) for b in buffers])
@@ -199,16 +199,16 @@ def with_free_scratch(
         enough = np.max(wanted, axis=0)
         for phase in np.flatnonzero(enough > sizes).tolist():
             alive = (born <= times[phase]) & (gone > times[phase])
-            at, size = _largest_gap(low[alive], high[alive], placed.total)
+            at, size = _largest_gap(low[alive], high[alive], placed.total, step)
             if most > placed.total and size < enough[phase]:
-                at, size = _largest_gap(low[alive], high[alive], most)
+                at, size = _largest_gap(low[alive], high[alive], most, step)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
             # any size from the least on will do: what is free, where that is less than all levels
             fits = fits or [size] if size > sizes[phase] else []
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
         found[actor] = wider, offsets
-    return _beside(placed, found)
+    return _beside(placed, found, step)
 
 
 def trimmed(
@@ -227,17 +227,24 @@ def trimmed(
         for phase in np.flatnonzero((sizes > least) & (offsets + sizes > top)).tolist():
             sizes[phase] = max(least[phase], used(actor, phase, int(sizes[phase])))
         found[actor] = sizes, offsets
-    return _beside(placed, found)
+    return _beside(placed, found, _alignment(placed.workspaces))
 
 
-def _beside(placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> Placement:
+def _alignment(buffers: Iterable[Buffer]) -> int:
+    """The alignment of these buffers, which have one."""
+    return max((one.alignment for one in buffers), default=1)
+
+
+def _beside(
+    placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], alignment: int
+) -> Placement:
     """The same rows with other scratch, actor -> (bytes, offset of each phase), and no more than both span."""
     regions, workspaces = _rows(placed), []
     total = _end(regions)
     for actor, (sizes, offsets) in scratch.items():
         if sizes.any():
             total = max(total, int((offsets + sizes)[sizes > 0].max()))
-            buffer, region = _workspace(actor, sizes, offsets)
+            buffer, region = _workspace(actor, sizes, offsets, alignment)
             regions[buffer.name] = region
             workspaces.append(buffer)
     return replace(placed, regions=regions, workspaces=tuple(workspaces), total=total)
@@ -254,9 +261,9 @@ def _end(regions: Mapping[str, Region]) -> int:
     return max((max(one.table) + one.row_bytes for one in regions.values()), default=0)
 
 
-def _largest_gap(low: np.ndarray, high: np.ndarray, total: int) -> tuple[int, int]:
-    """(offset, bytes) of the largest range below `total` that rows, by offset, leave free."""
-    starts = -(-np.append(0, high) // ALIGNMENT) * ALIGNMENT
+def _largest_gap(low: np.ndarray, high: np.ndarray, total: int, step: int) -> tuple[int, int]:
+    """(offset, bytes) of the largest range below `total` that rows, by offset, leave free, from a multiple of `step` on."""
+    starts = -(-np.append(0, high) // step) * step
     sizes = np.append(low, total) - starts
     at = int(np.argmax(sizes))
     return int(starts[at]), int(sizes[at])
@@ -266,6 +273,7 @@ def _items(
     rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     fixed: np.ndarray,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    alignment: int,
 ) -> Items:
     """Rows, as (bytes, born, gone), and behind them the scratch of firings that take any."""
     sizes, times = _listed(scratch)
@@ -274,29 +282,33 @@ def _items(
         np.concatenate([rows[0], sizes[firing]]),
         np.concatenate([rows[1], times[firing]]),
         np.concatenate([rows[2], times[firing] + 1]),
-        ALIGNMENT,
+        alignment,
         fixed=np.concatenate([fixed, np.full(np.count_nonzero(firing), FREE)]),
     )
 
 
-def _scratch(scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.ndarray) -> Placement:
+def _scratch(
+    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.ndarray, alignment: int
+) -> Placement:
     """Buffers and regions of the scratch, from the offsets of that which takes any bytes."""
     sizes, _ = _listed(scratch)
     offsets = np.zeros(len(sizes), np.int64)
     offsets[sizes > 0] = packed
     regions, workspaces, at = {}, [], 0
     for actor, (needs, _) in scratch.items():
-        buffer, region = _workspace(actor, needs, offsets[at : at + len(needs)])
+        buffer, region = _workspace(actor, needs, offsets[at : at + len(needs)], alignment)
         workspaces.append(buffer)
         regions[buffer.name] = region
         at += len(needs)
     return Placement(regions, tuple(workspaces), 0, 0, False)
 
 
-def _workspace(actor: str, sizes: np.ndarray, offsets: np.ndarray) -> tuple[Buffer, Region]:
+def _workspace(
+    actor: str, sizes: np.ndarray, offsets: np.ndarray, alignment: int
+) -> tuple[Buffer, Region]:
     """The scratch of an actor, with the bytes and the offset of each of its phases."""
-    buffer, table = workspace_buffer(actor, sizes.tolist()), tuple(offsets.tolist())
-    return buffer, Region(buffer.name, buffer.row_bytes, 1, table)
+    buffer = workspace_buffer(actor, sizes.tolist(), alignment)
+    return buffer, Region(buffer.name, buffer.row_bytes, 1, tuple(offsets.tolist()))
 
 
 def _listed(
@@ -338,7 +350,7 @@ def _settled(buffers: Sequence[Buffer], blocks: _Blocks) -> np.ndarray:
         if buffer.kept:
             mine = blocks.buffer == number
             fixed[mine] = at + blocks.start[mine] * buffer.row_bytes
-            at += -(-buffer.rows * buffer.row_bytes // ALIGNMENT) * ALIGNMENT
+            at += -(-buffer.rows * buffer.row_bytes // buffer.alignment) * buffer.alignment
     return fixed
 
 

@@ -316,7 +316,7 @@ def _with_scratch(file: PlanFile, draft: Plan, phased: Phased) -> Plan:
         for work in phased.conversion.actors
         if work.layer is not None and work.name not in phased.sharing.silent
     }
-    buffers = _workspaces(file.scratch, phased.scratch, idle)
+    buffers = _workspaces(file.scratch, phased.scratch, idle, phased.kernels.alignment(ARENA))
     regions = {one.name: Region(one.name, max(one.sizes), 1, one.offsets) for one in file.scratch}
     return replace(
         draft,
@@ -327,7 +327,10 @@ def _with_scratch(file: PlanFile, draft: Plan, phased: Phased) -> Plan:
 
 
 def _workspaces(
-    given: Sequence[_Scratch], needs: Mapping[str, np.ndarray], idle: Mapping[str, np.ndarray]
+    given: Sequence[_Scratch],
+    needs: Mapping[str, np.ndarray],
+    idle: Mapping[str, np.ndarray],
+    alignment: int,
 ) -> tuple[Buffer, ...]:
     """Buffers of the scratch in the file, at least as large as the kernels' least need is here.
 
@@ -353,7 +356,7 @@ def _workspaces(
             raise PlanError(
                 f"'{one.name}' has {one.sizes[short]} bytes in phase {short}, its kernel needs {least[short]}"
             )
-        found.append(workspace_buffer(actors[one.name], one.sizes))
+        found.append(workspace_buffer(actor, one.sizes, alignment))
     return tuple(found)
 
 

@@ -19,7 +19,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
 from csdfgen.phases.heights import RowSpec
-from csdfgen.planning.buffers import Buffer, buffers_of
+from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.ordering import Order, lower_bound, named_order
 from csdfgen.planning.recompute import recomputed
@@ -100,7 +100,12 @@ class Phased:
         """Those of tensors and states."""
         heavy = _HEAVY if self.terms.together and self.kernels.rereads_weights else inf
         return buffers_of(
-            self.conversion, self.sharing, fine=self.fine, kept=_kept(self.options), heavy=heavy
+            self.conversion,
+            self.sharing,
+            fine=self.fine,
+            kept=_kept(self.options),
+            heavy=heavy,
+            alignment=self.kernels.alignment(ARENA),
         )
 
     @cached_property

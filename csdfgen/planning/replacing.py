@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import PlanError, option
-from csdfgen.planning.buffers import ALIGNMENT, ARENA
+from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.memories import FAST, row_traffic, split
 from csdfgen.planning.packing.items import Packing, lower_bound, packed
 from csdfgen.planning.packing.minimalloc import read_offsets, write_items
@@ -81,7 +81,7 @@ def in_memories(plan: Plan, fast: int, slow: int) -> Plan:
     moved = layout.moved({name: reads[name] + writes[name] for name in reads})
     found = split(items, moved, fast, slow, effort=options.search_effort)
     # a gap at the border keeps rows in both memories from being taken for one array
-    border = -(-found.pools[FAST] // ALIGNMENT) * ALIGNMENT + ALIGNMENT
+    border = (-(-found.pools[FAST] // items.alignment) + 1) * items.alignment
     offsets = found.offsets + np.where(found.fast | (items.sizes == 0), 0, border)
     placed = layout.placed(packed(items, offsets, 0))
     asked = replace(options, fast=fast, slow=slow)

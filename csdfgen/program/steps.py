@@ -24,6 +24,7 @@ from csdfgen.ops.spread import NEAR
 from csdfgen.program.instructions import Constants, Instruction
 
 __all__ = [
+    "ALIGNMENT",
     "Backend",
     "Bound",
     "Call",
@@ -44,6 +45,11 @@ __all__ = [
     "some_images",
     "structures",
 ]
+
+ALIGNMENT = 16
+"""Bytes that blocks of rows in host memory start at a multiple of, as vector units and every number format like it. Rows of
+a block follow each other without gaps, so that a larger one would align few of them.
+"""
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 """A prepared call: function(*arguments), without a result."""
@@ -276,6 +282,9 @@ class Backend(Protocol):
 
     def peak(self) -> float | None:
         """Operations a second of multiply-adds on the registers of one core, measured now; None where that is unknown."""
+
+    def alignment(self, pool: str) -> int:
+        """Bytes that every block of rows in a pool starts at a multiple of."""
 
     def shared(self, threads: int) -> Backend:
         """The same backend, whose instructions so many threads share. Raises InputError for too many."""

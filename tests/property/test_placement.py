@@ -6,9 +6,10 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from csdfgen.planning.buffers import ALIGNMENT, Access, Buffer
+from csdfgen.planning.buffers import Access, Buffer
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Placement, place
+from csdfgen.program.steps import ALIGNMENT
 
 Piece = tuple[int, int, int, int]
 """Bytes [low, high) in use during firings [start, end)."""

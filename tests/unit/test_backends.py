@@ -16,17 +16,18 @@ import pytest
 from onnx import helper
 
 import csdfgen
-from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
 from csdfgen.errors import CapacityExceededError, PlanError
 from csdfgen.lowering.program import lower
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
-from csdfgen.planning.buffers import ALIGNMENT, ARENA, Buffer, workspace_buffer
+from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer
+from csdfgen.planning.checker import check
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.planning.planner import assemble, plan_of
-from csdfgen.program.steps import Backend, Scratchpad, Step
+from csdfgen.program.steps import ALIGNMENT, Backend, Scratchpad, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.python_backend import PYTHON
@@ -307,6 +308,28 @@ def test_a_layer_that_a_backend_cannot_compute_is_named() -> None:
     ) as caught:
         Executable(plan, kernels=PYTHON)
     assert "\n" not in str(caught.value)
+
+
+class Lines(NumpyKernels):
+    """Numpy in a memory whose blocks start at lines of 64 bytes."""
+
+    def alignment(self, pool: str) -> int:
+        return 64
+
+
+@pytest.mark.parametrize("result", ["stored", "arena"])
+def test_blocks_are_aligned_as_the_backend_wants(result: str) -> None:
+    network = csdfgen.load(squeeze_and_excite())
+    plan = plan_of(network, PlanOptions(rows="1", result=result), Lines())
+    starts = [
+        at
+        for buffer in plan.buffers
+        for at in map(plan.regions[buffer.name].table.__getitem__, buffer.blocks or (0,))
+    ]
+    assert len(starts) > 10 and not any(at % 64 for at in starts)
+    plain = plan_of(network, PlanOptions(rows="1", result=result), NUMPY)
+    with pytest.raises(PlanError, match=r"starts at byte .*, which is no multiple of 64"):
+        check(replace(plan, regions=plain.regions, pools=plain.pools))
 
 
 @pytest.mark.parametrize("kernels", BACKENDS, ids=lambda kernels: kernels.name)

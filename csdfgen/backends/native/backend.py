@@ -28,7 +28,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Backend, Call, Code, Move, Step, by_image
+from csdfgen.program.steps import ALIGNMENT, Backend, Call, Code, Move, Step, by_image
 
 __all__ = ["NativeKernels", "backend"]
 
@@ -59,6 +59,10 @@ class NativeKernels:
     def peak(self) -> float | None:
         """See `Backend.peak`."""
         return self._library.peak()
+
+    def alignment(self, pool: str) -> int:
+        """See `Backend.alignment`."""
+        return ALIGNMENT
 
     def shared(self, threads: int) -> NativeKernels:
         """See `Backend.shared`. Raises InputError for too many."""

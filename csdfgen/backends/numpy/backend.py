@@ -36,7 +36,18 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.spread import Piece, Spread, Stack
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Backend, Call, Code, Memory, Move, Step, View, by_image, demand_of
+from csdfgen.program.steps import (
+    ALIGNMENT,
+    Backend,
+    Call,
+    Code,
+    Memory,
+    Move,
+    Step,
+    View,
+    by_image,
+    demand_of,
+)
 
 __all__ = ["NUMPY", "NumpyKernels", "backend"]
 
@@ -75,6 +86,10 @@ class NumpyKernels:
     def peak(self) -> float | None:
         """See `Backend.peak`: that of BLAS is unknown."""
         return None
+
+    def alignment(self, pool: str) -> int:
+        """See `Backend.alignment`."""
+        return ALIGNMENT
 
     def shared(self, threads: int) -> NumpyKernels:
         """See `Backend.shared`."""
