@@ -28,6 +28,7 @@ __all__ = [
     "normal_axes",
     "normal_axis",
     "one_input_layer",
+    "one_of",
     "output_elements",
     "source_of",
     "storage_axis",
@@ -90,6 +91,13 @@ def checked_shape(shape: Shape) -> Shape:
             f"the output would be {'x'.join(map(str, shape))}, which has no elements; check the node's constants"
         )
     return shape
+
+
+def one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
+    """An attribute that is one of several words. Raises ModelError."""
+    if value not in allowed:
+        raise ModelError(f"{name}='{value}' is not one of {', '.join(allowed)}")
+    return str(value)
 
 
 def storage_axis(tensor: Tensor, axis: int) -> int:

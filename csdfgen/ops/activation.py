@@ -21,6 +21,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.ops._operands import one_of
 from csdfgen.ops.arithmetic import OPERATORS as ARITHMETIC
 from csdfgen.ops.base import Call, Operator, require_constant
 from csdfgen.ops.elementwise import (
@@ -364,9 +365,7 @@ def _build_clip(node: Node) -> Layer:
 
 
 def _gelu_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    kind = attributes["approximate"]
-    if kind not in _GELU_INNER:
-        raise ModelError(f"approximate='{kind}' is not one of {', '.join(_GELU_INNER)}")
+    one_of(attributes["approximate"], "approximate", tuple(_GELU_INNER))
     return attributes
 
 

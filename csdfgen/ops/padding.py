@@ -25,6 +25,7 @@ from csdfgen.ops._operands import (
     integers,
     normal_axes,
     one_input_layer,
+    one_of,
     output_elements,
     source_of,
     storage_axis,
@@ -130,9 +131,7 @@ def _value(node: Node, dtype: str) -> Any:
 
 def _build(node: Node) -> Layer:
     source = require_tensor(node, 0)
-    mode = str(PAD.attribute(node, "mode"))
-    if mode not in MODES:
-        raise ModelError(f"mode '{mode}' is not one of {', '.join(MODES)}")
+    mode = one_of(PAD.attribute(node, "mode"), "mode", MODES)
     rank = len(source.shape)
     pads = _pads(node, rank)
     shape = checked_shape(

@@ -1,15 +1,20 @@
-"""Which rows make a resized row? Resize, Upsample, DepthToSpace, SpaceToDepth.
+"""Which rows make a resized row? Resize and Upsample.
 
-Source: https://onnx.ai/onnx/operators/onnx__Resize.html and the pages beside it. Resizing is done
-one axis after the other, rows first, by the tables of `_interpolation`. Nearest neighbours at a
-whole factor are plain copies with broadcasting; weighted neighbours are gathered side by side,
-multiplied by one weight array, and added.
+Sources: https://onnx.ai/onnx/operators/onnx__Resize.html; the cubic kernel is equation (4) of Keys,
+"Cubic convolution interpolation for digital image processing", 1981.
+
+Resizing is separable: each axis has a table of taps (original positions and their weights), and the
+table of the row axis is the row rule. Positions are computed in float32, as onnxruntime does: a tie of
+nearest neighbours may fall either way, and it has to fall as it does there. Rows are resized first,
+then one axis after the other. Nearest neighbours at a whole factor are copies with broadcasting;
+weighted neighbours are gathered side by side, multiplied by one array of weights, and added.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import product
 from math import prod
 from types import MappingProxyType
@@ -21,26 +26,17 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._interpolation import (
-    COORDINATES,
-    MODES,
-    ROUNDINGS,
-    Sampling,
-    Taps,
-    row_table,
-    taps_of,
-)
 from csdfgen.ops._operands import (
     checked_shape,
     first_only,
     integers,
     normal_axes,
     one_input_layer,
+    one_of,
     output_elements,
     storage_axis,
 )
 from csdfgen.ops.base import (
-    REQUIRED,
     Alias,
     AliasKind,
     Call,
@@ -48,11 +44,12 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
-    each_phase,
     require_constant,
     require_tensor,
 )
 from csdfgen.ops.copies import (
+    OUTSIDE,
+    RowTable,
     Segment,
     Selection,
     contiguous,
@@ -63,7 +60,17 @@ from csdfgen.ops.copies import (
     take,
 )
 
-__all__ = ["OPERATORS"]
+__all__ = [
+    "COORDINATES",
+    "MODES",
+    "OPERATORS",
+    "ROUNDINGS",
+    "Sampling",
+    "Taps",
+    "row_table",
+    "taps_of",
+]
+
 
 SHORT_RUN = 32
 """Below this many elements behind an axis, weights are repeated for each of them: numpy's inner
@@ -140,7 +147,7 @@ def _build_upsample(node: Node) -> Layer:
     scales = _factors(given)
     if len(scales) != len(source.shape):
         raise ModelError(f"{len(scales)} scales for a tensor of rank {len(source.shape)}")
-    mode = _one_of(UPSAMPLE.attribute(node, "mode"), "mode", ("nearest", "linear"))
+    mode = one_of(UPSAMPLE.attribute(node, "mode"), "mode", ("nearest", "linear"))
     return _resized_layer(
         node,
         _scaled(source.shape, scales),
@@ -149,12 +156,6 @@ def _build_upsample(node: Node) -> Layer:
         coordinates="asymmetric",
         rounding="simple",
     )
-
-
-def _one_of(value: Any, name: str, allowed: Sequence[str]) -> str:
-    if value not in allowed:
-        raise ModelError(f"{name}='{value}' is not one of {', '.join(allowed)}")
-    return str(value)
 
 
 def _operand(node: Node, position: int) -> np.ndarray | None:
@@ -185,7 +186,7 @@ def _sizes_and_scales(node: Node, shape: Shape, axes: tuple[int, ...]) -> tuple[
         return _scaled(shape, scales), scales
     for axis, size in zip(axes, given, strict=True):
         sizes[axis], scales[axis] = int(size), size / shape[axis]
-    policy = _one_of(
+    policy = one_of(
         RESIZE.attribute(node, "keep_aspect_ratio_policy"),
         "keep_aspect_ratio_policy",
         tuple(POLICIES),
@@ -212,7 +213,7 @@ def _build_resize(node: Node) -> Layer:
     named = RESIZE.attribute(node, "axes")
     axes = tuple(range(rank)) if named is None else normal_axes((int(axis) for axis in named), rank)
     shape, scales = _sizes_and_scales(node, source.shape, axes)
-    mode = _one_of(RESIZE.attribute(node, "mode"), "mode", MODES)
+    mode = one_of(RESIZE.attribute(node, "mode"), "mode", MODES)
     if node.opset < 11:
         return _resized_layer(
             node, shape, scales, mode=mode, coordinates="asymmetric", rounding="simple"
@@ -235,8 +236,8 @@ def _build_resize(node: Node) -> Layer:
         shape,
         scales,
         mode=mode,
-        coordinates=_one_of(coordinates, "coordinate_transformation_mode", tuple(COORDINATES)),
-        rounding=_one_of(RESIZE.attribute(node, "nearest_mode"), "nearest_mode", tuple(ROUNDINGS)),
+        coordinates=one_of(coordinates, "coordinate_transformation_mode", tuple(COORDINATES)),
+        rounding=one_of(RESIZE.attribute(node, "nearest_mode"), "nearest_mode", tuple(ROUNDINGS)),
         cubic_coefficient=float(RESIZE.attribute(node, "cubic_coeff_a")),
         exclude_outside=bool(RESIZE.attribute(node, "exclude_outside")),
         antialias=antialias,
@@ -472,124 +473,175 @@ RESIZE = _resize_operator(
 )
 
 
-# DepthToSpace, SpaceToDepth ----------------------------------------------------------------------
+OPERATORS: tuple[Operator, ...] = (RESIZE, UPSAMPLE)
 
-BLOCK_ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = MappingProxyType(
+
+# Tables of taps ----------------------------------------------------------------------------------
+
+
+MODES = ("nearest", "linear", "cubic")
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """How one axis of `length` positions becomes one of `resized`; the fields are the attributes of
+    ONNX's Resize.
+
+    scale: resized / length, or the factor that the size was computed from, which need not divide
+        it.
+    roi: the part of the original, 0 to 1, that tf_crop_and_resize resizes.
+    precise: positions in float64, for float64 tensors.
+    """
+
+    length: int
+    resized: int
+    scale: float
+    mode: str = "nearest"
+    coordinates: str = "half_pixel"
+    rounding: str = "round_prefer_floor"
+    cubic_coefficient: float = -0.75
+    exclude_outside: bool = False
+    antialias: bool = False
+    roi: tuple[float, float] = (0.0, 1.0)
+    precise: bool = False
+
+    @property
+    def is_identity(self) -> bool:
+        """Whether the axis keeps every position.
+
+        Where the size stays, onnxruntime resamples nothing at scale 1, not even a cropped region,
+        and nothing at any scale if it antialiases.
+        """
+        return self.length == self.resized and (self.scale == 1 or self.antialias)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Taps:
+    """What every resized position reads.
+
+    indices: (taps, resized) original positions, inside the axis.
+    weights: (taps, resized), summing to 1 over the taps; None if there is one tap of weight 1.
+    outside: (resized,) bool, positions outside the original that show the extrapolation value.
+    """
+
+    indices: np.ndarray
+    weights: np.ndarray | None
+    outside: np.ndarray
+
+
+Position = Callable[[Sampling, np.ndarray], np.ndarray]
+
+
+def _half_pixel(s: Sampling, x: np.ndarray) -> np.ndarray:
+    return (x + x.dtype.type(0.5)) / x.dtype.type(s.scale) - x.dtype.type(0.5)
+
+
+def _half_pixel_symmetric(s: Sampling, x: np.ndarray) -> np.ndarray:
+    """Half pixels about the centre of the exact, fractional, output length."""
+    adjustment = x.dtype.type(s.resized) / (x.dtype.type(s.scale) * x.dtype.type(s.length))
+    offset = x.dtype.type(s.length / 2) * (x.dtype.type(1) - adjustment)
+    exact = x.astype(np.float64)
+    return (float(offset) + (exact + 0.5) / float(x.dtype.type(s.scale)) - 0.5).astype(x.dtype)
+
+
+def _align_corners(s: Sampling, x: np.ndarray) -> np.ndarray:
+    return x * x.dtype.type(s.length - 1) / x.dtype.type(max(s.resized - 1, 1))
+
+
+def _crop_and_resize(s: Sampling, x: np.ndarray) -> np.ndarray:
+    start, end = x.dtype.type(s.roi[0]), x.dtype.type(s.roi[1])
+    last = x.dtype.type(s.length - 1)
+    if s.resized == 1:
+        return np.full_like(x, 0.5 * float(start + end) * float(last))
+    return start * last + x * (end - start) * last / x.dtype.type(s.resized - 1)
+
+
+COORDINATES: Mapping[str, Position] = MappingProxyType(
     {
-        "DCR": (("block", "block", "depth"), (0, 3, 1, 4, 2, 5)),
-        "CRD": (("depth", "block", "block"), (0, 4, 1, 5, 2, 3)),
+        "half_pixel": _half_pixel,
+        "half_pixel_symmetric": _half_pixel_symmetric,
+        "pytorch_half_pixel": lambda s, x: _half_pixel(s, x) if s.resized > 1 else np.zeros_like(x),
+        "align_corners": _align_corners,
+        "asymmetric": lambda s, x: x / x.dtype.type(s.scale),
+        "tf_half_pixel_for_nn": lambda s, x: (x + x.dtype.type(0.5)) / x.dtype.type(s.scale),
+        "tf_crop_and_resize": _crop_and_resize,
     }
 )
-"""mode -> how channels divide, and the axes of [row, W, N, channels divided] as [row, block row, W,
-block column, N, depth].
+"""coordinate_transformation_mode -> original positions of resized positions (an array of floats).
 """
 
+TIE = 1e-6
+"""Positions so near to the middle between two neighbours count as the middle, as in onnxruntime
+1.31.
+"""
 
-def _block(node: Node, operator: Operator) -> tuple[Tensor, int, str]:
-    """Input, block size and mode of either operator."""
-    source = require_tensor(node, 0)
-    size = int(operator.attribute(node, "blocksize"))
-    if len(source.shape) != 4 or size < 1:
-        raise ModelError(
-            f"blocksize {size} on a tensor of rank {len(source.shape)}; it takes 4 axes and a positive size"
-        )
-    return source, size, _one_of(operator.attribute(node, "mode"), "mode", tuple(BLOCK_ORDERS))
-
-
-def _build_depth_to_space(node: Node) -> Layer:
-    source, size, mode = _block(node, DEPTH_TO_SPACE)
-    n, c, h, w = source.shape
-    if c % size**2:
-        raise ModelError(f"{c} channels do not divide into blocks of {size} x {size}")
-    output = Tensor(node.outputs[0], (n, c // size**2, h * size, w * size), source.format, 2)
-    return _read_along(one_input_layer(node, source, output, blocksize=size, mode=mode), 2)
+ROUNDINGS: Mapping[str, Position] = MappingProxyType(
+    {
+        "round_prefer_floor": lambda s, x: np.floor(x) + (x - np.floor(x) > 0.5 + TIE),
+        "round_prefer_ceil": lambda s, x: np.floor(x) + (x - np.floor(x) >= 0.5 - TIE),
+        "floor": lambda s, x: np.floor(x),
+        "ceil": lambda s, x: np.ceil(x),
+        "simple": lambda s, x: np.ceil(x) if s.scale < 1 else np.floor(x),
+    }
+)
+"""nearest_mode -> nearest position; "simple" is what Resize 10 and Upsample do."""
 
 
-def _build_space_to_depth(node: Node) -> Layer:
-    source, size, mode = _block(node, SPACE_TO_DEPTH)
-    n, c, h, w = source.shape
-    if h % size or w % size:
-        raise ModelError(f"a map of {h} x {w} does not divide into blocks of {size} x {size}")
-    output = Tensor(node.outputs[0], (n, c * size**2, h // size, w // size), source.format, 2)
-    return _read_along(one_input_layer(node, source, output, blocksize=size, mode=mode), 2)
+def _linear(s: Sampling, x: np.ndarray) -> np.ndarray:
+    return np.maximum(1 - np.abs(x), 0)
 
 
-def _blocks(stored: np.ndarray, size: int, mode: str) -> np.ndarray:
-    """Deep rows [r, W, N, C * size * size] as [r, block row, W, block column, N, C]; a view."""
-    rows, width, batch, channels = stored.shape
-    names, order = BLOCK_ORDERS[mode]
-    sizes = {"block": size, "depth": channels // size**2}
-    return stored.reshape(rows, width, batch, *(sizes[name] for name in names)).transpose(order)
+def _cubic(s: Sampling, x: np.ndarray) -> np.ndarray:
+    a, d = s.cubic_coefficient, np.abs(x)
+    near = ((a + 2) * d - (a + 3)) * d * d + 1
+    far = ((d - 5) * d + 8) * d * a - 4 * a
+    return np.where(d <= 1, near, np.where(d < 2, far, 0))
 
 
-def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
-    """Output rows cut into (rows, deep rows, rows within the block): a part of a block, whole
-    blocks, a part.
+KERNELS: Mapping[str, tuple[int, Position]] = MappingProxyType(
+    {"linear": (1, _linear), "cubic": (2, _cubic)}
+)
+"""mode -> (support on either side, weight of a neighbour at a distance)."""
 
-    >>> [(r.start, r.stop, q.start, q.stop, p.start, p.stop) for r, q, p in _block_runs(Rows(1, 5), 2)]
-    [(1, 2, 0, 1, 1, 2), (2, 4, 1, 2, 0, 2), (4, 5, 2, 3, 0, 1)]
+
+@lru_cache(maxsize=256)
+def taps_of(s: Sampling) -> Taps:
+    """The table of taps of one axis.
+
+    >>> taps_of(Sampling(2, 4, 2.0, "linear")).weights.tolist()
+    [[0.25, 0.75, 0.25, 0.75], [0.75, 0.25, 0.75, 0.25]]
     """
-    found = []
-    at = out.start
-    while at < out.stop:
-        block, inside = divmod(at, size)
-        whole = (out.stop - at) // size if inside == 0 else 0
-        rows = whole * size or min(size - inside, out.stop - at)
-        found.append(
-            (
-                Rows(at, at + rows),
-                Rows(block, block + max(whole, 1)),
-                Rows(inside, inside + rows // max(whole, 1)),
-            )
-        )
-        at += rows
-    return found
+    x = np.arange(s.resized, dtype=np.float64 if s.precise else np.float32)
+    position = COORDINATES[s.coordinates](s, x)
+    crops = s.coordinates == "tf_crop_and_resize"
+    outside = (position < 0) | (position > s.length - 1) if crops else np.zeros(s.resized, bool)
+    if s.mode == "nearest":
+        nearest = ROUNDINGS[s.rounding](s, position)
+        return Taps(np.clip(nearest, 0, s.length - 1).astype(np.intp)[None], None, outside)
+    # The kernel is stretched where antialiasing averages over the input positions of one output
+    # position.
+    support, kernel = KERNELS[s.mode]
+    stretch = min(s.scale, 1.0) if s.antialias else 1.0
+    first = int(np.floor(-support / stretch)) + 1
+    offsets = np.arange(first, 2 - first)[:, None]
+    base = np.floor(position)
+    weights = kernel(s, ((offsets - (position - base)) * stretch).astype(x.dtype))
+    indices = offsets + base.astype(np.int64)
+    if s.exclude_outside:
+        weights = np.where((indices < 0) | (indices >= s.length), 0, weights)
+    total = np.sum(weights, axis=0)
+    weights = weights / np.where(total == 0, 1, total)
+    used = np.any(weights != 0, axis=1)
+    indices = np.clip(indices[used], 0, s.length - 1).astype(np.intp)
+    weights = weights[used]
+    return Taps(indices, None if len(weights) == 1 and np.all(weights == 1) else weights, outside)
 
 
-def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    size = layer.attributes["blocksize"]
-    return first_only(layer, Rows(out.start // size, -(-out.stop // size)))
-
-
-def _depth_to_space(layer: Layer, work: Work) -> list[Call]:
-    size, held, out = layer.attributes["blocksize"], work.held, work.phase.out
-    blocks = _blocks(work.slab, size, layer.attributes["mode"])
-    calls: list[Call] = []
-    for rows, deep, inside in _block_runs(out, size):
-        source = blocks[
-            deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
-        ]
-        target = work.result[rows.start - out.start : rows.stop - out.start]
-        calls.append((np.copyto, (target.reshape(source.shape), source)))
-    return calls
-
-
-def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    size = layer.attributes["blocksize"]
-    return first_only(layer, Rows(out.start * size, out.stop * size))
-
-
-def _space_to_depth(layer: Layer, work: Work) -> list[Call]:
-    target = _blocks(work.result, layer.attributes["blocksize"], layer.attributes["mode"])
-    return [(np.copyto, (target, work.slab.reshape(target.shape)))]
-
-
-DEPTH_TO_SPACE = Operator(
-    "DepthToSpace",
-    _build_depth_to_space,
-    _depth_to_space_rows,
-    each_phase(_depth_to_space),
-    output_elements,
-    attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
-)
-SPACE_TO_DEPTH = Operator(
-    "SpaceToDepth",
-    _build_space_to_depth,
-    _space_to_depth_rows,
-    each_phase(_space_to_depth),
-    output_elements,
-    shift_invariant=True,
-    attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
-)
-
-OPERATORS: tuple[Operator, ...] = (RESIZE, UPSAMPLE, DEPTH_TO_SPACE, SPACE_TO_DEPTH)
+@lru_cache(maxsize=256)
+def row_table(s: Sampling) -> RowTable:
+    """The row rule of the axis: rows of weight 0 are not read."""
+    taps = taps_of(s)
+    read = np.ones(taps.indices.shape, bool) if taps.weights is None else taps.weights != 0
+    first = np.where(taps.outside, OUTSIDE, np.min(np.where(read, taps.indices, s.length), axis=0))
+    last = np.where(taps.outside, OUTSIDE, np.max(np.where(read, taps.indices, OUTSIDE), axis=0))
+    return RowTable.of(first.tolist(), last.tolist(), s.length)

@@ -1,7 +1,7 @@
 """Which rows survive a change of shape? Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Expand,
-Tile.
+Tile, DepthToSpace, SpaceToDepth.
 
-Source: https://onnx.ai/onnx/operators/onnx__Reshape.html and the pages beside it. A Reshape or
+Source: https://onnx.ai/onnx/operators/ (a page for each operator). A Reshape or
 Transpose that keeps the row axis apart keeps the rows (docs/model.md): ShuffleNet's channel
 shuffle, Reshape [1,C,H,W] -> [1,g,C/g,H,W], Transpose and Reshape back, stays row-phased. A
 Reshape that mixes rows with channels writes natural order, one slab of its input at a time.
@@ -10,7 +10,7 @@ Reshape that mixes rows with channels writes natural order, one slab of its inpu
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 from types import MappingProxyType
@@ -25,13 +25,16 @@ from csdfgen.ops._operands import (
     checked_shape,
     first_only,
     integers,
+    node_layer,
     normal_axes,
     one_input_layer,
+    one_of,
     output_elements,
     source_of,
     storage_axis,
 )
 from csdfgen.ops.base import (
+    REQUIRED,
     Alias,
     AliasKind,
     Call,
@@ -350,4 +353,134 @@ TILE = Operator(
     notes="Repeating along the row axis returns to the first rows after the last, so the input must stay.",
 )
 
-OPERATORS: tuple[Operator, ...] = (RESHAPE, FLATTEN, SQUEEZE, UNSQUEEZE, TRANSPOSE, EXPAND, TILE)
+# DepthToSpace, SpaceToDepth ----------------------------------------------------------------------
+
+BLOCK_ORDERS: Mapping[str, tuple[tuple[str, ...], tuple[int, ...]]] = MappingProxyType(
+    {
+        "DCR": (("block", "block", "depth"), (0, 3, 1, 4, 2, 5)),
+        "CRD": (("depth", "block", "block"), (0, 4, 1, 5, 2, 3)),
+    }
+)
+"""mode -> how channels divide, and the axes of [row, W, N, channels divided] as [row, block row, W,
+block column, N, depth].
+"""
+
+
+def _block(node: Node, operator: Operator) -> tuple[Tensor, int, str]:
+    """Input, block size and mode of either operator."""
+    source = require_tensor(node, 0)
+    size = int(operator.attribute(node, "blocksize"))
+    if len(source.shape) != 4 or size < 1:
+        raise ModelError(
+            f"blocksize {size} on a tensor of rank {len(source.shape)}; it takes 4 axes and a positive size"
+        )
+    return source, size, one_of(operator.attribute(node, "mode"), "mode", tuple(BLOCK_ORDERS))
+
+
+def _build_depth_to_space(node: Node) -> Layer:
+    source, size, mode = _block(node, DEPTH_TO_SPACE)
+    n, c, h, w = source.shape
+    if c % size**2:
+        raise ModelError(f"{c} channels do not divide into blocks of {size} x {size}")
+    output = Tensor(node.outputs[0], (n, c // size**2, h * size, w * size), source.format, 2)
+    return node_layer(node, (source,), (output,), {"blocksize": size, "mode": mode}, (2,))
+
+
+def _build_space_to_depth(node: Node) -> Layer:
+    source, size, mode = _block(node, SPACE_TO_DEPTH)
+    n, c, h, w = source.shape
+    if h % size or w % size:
+        raise ModelError(f"a map of {h} x {w} does not divide into blocks of {size} x {size}")
+    output = Tensor(node.outputs[0], (n, c * size**2, h // size, w // size), source.format, 2)
+    return node_layer(node, (source,), (output,), {"blocksize": size, "mode": mode}, (2,))
+
+
+def _blocks(stored: np.ndarray, size: int, mode: str) -> np.ndarray:
+    """Deep rows [r, W, N, C * size * size] as [r, block row, W, block column, N, C]; a view."""
+    rows, width, batch, channels = stored.shape
+    names, order = BLOCK_ORDERS[mode]
+    sizes = {"block": size, "depth": channels // size**2}
+    return stored.reshape(rows, width, batch, *(sizes[name] for name in names)).transpose(order)
+
+
+def _block_runs(out: Rows, size: int) -> list[tuple[Rows, Rows, Rows]]:
+    """Output rows cut into (rows, deep rows, rows within the block): a part of a block, whole
+    blocks, a part.
+
+    >>> [(r.start, r.stop, q.start, q.stop, p.start, p.stop) for r, q, p in _block_runs(Rows(1, 5), 2)]
+    [(1, 2, 0, 1, 1, 2), (2, 4, 1, 2, 0, 2), (4, 5, 2, 3, 0, 1)]
+    """
+    found = []
+    at = out.start
+    while at < out.stop:
+        block, inside = divmod(at, size)
+        whole = (out.stop - at) // size if inside == 0 else 0
+        rows = whole * size or min(size - inside, out.stop - at)
+        found.append(
+            (
+                Rows(at, at + rows),
+                Rows(block, block + max(whole, 1)),
+                Rows(inside, inside + rows // max(whole, 1)),
+            )
+        )
+        at += rows
+    return found
+
+
+def _depth_to_space_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    size = layer.attributes["blocksize"]
+    return first_only(layer, Rows(out.start // size, -(-out.stop // size)))
+
+
+def _depth_to_space(layer: Layer, work: Work) -> list[Call]:
+    size, held, out = layer.attributes["blocksize"], work.held, work.phase.out
+    blocks = _blocks(work.slab, size, layer.attributes["mode"])
+    calls: list[Call] = []
+    for rows, deep, inside in _block_runs(out, size):
+        source = blocks[
+            deep.start - held.start : deep.stop - held.start, inside.start : inside.stop
+        ]
+        target = work.result[rows.start - out.start : rows.stop - out.start]
+        calls.append((np.copyto, (target.reshape(source.shape), source)))
+    return calls
+
+
+def _space_to_depth_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    size = layer.attributes["blocksize"]
+    return first_only(layer, Rows(out.start * size, out.stop * size))
+
+
+def _space_to_depth(layer: Layer, work: Work) -> list[Call]:
+    target = _blocks(work.result, layer.attributes["blocksize"], layer.attributes["mode"])
+    return [(np.copyto, (target, work.slab.reshape(target.shape)))]
+
+
+DEPTH_TO_SPACE = Operator(
+    "DepthToSpace",
+    _build_depth_to_space,
+    _depth_to_space_rows,
+    each_phase(_depth_to_space),
+    output_elements,
+    attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
+)
+SPACE_TO_DEPTH = Operator(
+    "SpaceToDepth",
+    _build_space_to_depth,
+    _space_to_depth_rows,
+    each_phase(_space_to_depth),
+    output_elements,
+    shift_invariant=True,
+    attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
+)
+
+OPERATORS: tuple[Operator, ...] = (
+    RESHAPE,
+    FLATTEN,
+    SQUEEZE,
+    UNSQUEEZE,
+    TRANSPOSE,
+    EXPAND,
+    TILE,
+    DEPTH_TO_SPACE,
+    SPACE_TO_DEPTH,
+)

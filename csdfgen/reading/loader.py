@@ -21,8 +21,7 @@ from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.dequantized import as_integers
 from csdfgen.reading.folding import Folder
-from csdfgen.reading.input_axes import row_axis_of_input
-from csdfgen.reading.input_shapes import AskedShapes, input_shapes
+from csdfgen.reading.input_shapes import AskedShapes, input_shapes, row_axis_of_input
 from csdfgen.reading.network_builder import (
     build_network,
     fold_constants,

@@ -1,8 +1,8 @@
 """How does a graph of operations become layers, given the shapes of its inputs?
 
-Every operation is visited once, in order. What has only constants for operands is evaluated, the
-rest is built by its operator. The visit goes on behind an operation that cannot be built, so that
-one error can name every operator that is not supported.
+Every operation is visited once, in order. An operation whose operands are all constants is evaluated;
+the operator of any other operation builds a layer. The visit continues behind an operation that cannot
+be built, so that one error names every operator that is not supported.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import CsdfgenError, ModelError
+from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
+from csdfgen.reading.batching import lifted
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
-from csdfgen.reading.lifting import lifted
-from csdfgen.reading.microsoft_schema import microsoft_signature
 from csdfgen.reading.onnx_file import ModelFile, label
 from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
 from csdfgen.reading.onnx_schema import (
@@ -30,12 +29,19 @@ from csdfgen.reading.onnx_schema import (
     attribute_values,
     check_attributes,
     check_operands,
+    microsoft_signature,
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
-from csdfgen.reading.unsupported import unsupported_error
 
-__all__ = ["build_network", "fold_constants", "refuse_unknown", "refuse_unsupported"]
+__all__ = [
+    "build_network",
+    "fold_constants",
+    "refuse_unknown",
+    "refuse_unsupported",
+    "unsupported_error",
+]
+
 
 # What a damaged model can make an operator raise beside ModelError: operators check what they read,
 # but a file can hold any combination of attributes and operands.
@@ -488,3 +494,48 @@ def _check_size(tensor: Tensor, what: str) -> None:
         raise ModelError(
             f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
         )
+
+
+# Operators that are not supported ----------------------------------------------------------------
+
+
+_MOST_OPERATORS = 24
+_MOST_NODES = 3
+
+_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+
+
+def _is_quantized(op_type: str) -> bool:
+    return "Quantize" in op_type or "QLinear" in op_type or op_type.endswith("Integer")
+
+
+def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperatorError:
+    """One error for all of them. found: operator -> names of its nodes.
+
+    >>> str(unsupported_error({"Loop": ["a", "b", "c", "d"], "QLinearConv": ["q"]}))[:64]
+    'operators that are not supported: Loop (a, b, c, +1), QLinearCon'
+    """
+    listed = []
+    for op_type in list(found)[:_MOST_OPERATORS]:
+        names = found[op_type]
+        more = [f"+{len(names) - _MOST_NODES}"] if len(names) > _MOST_NODES else []
+        listed.append(
+            f"{label(op_type) or chr(39) * 2} ({', '.join([label(n) for n in names[:_MOST_NODES]] + more)})"
+        )
+    if len(found) > _MOST_OPERATORS:
+        listed.append(f"{len(found) - _MOST_OPERATORS} more")
+    advice = []
+    if any(_is_quantized(op) for op in found):
+        advice.append(
+            "leave the layers of other quantized operators in float when the model is quantized "
+            "(nodes_to_exclude)"
+        )
+    if _CONTROL_FLOW & set(found):
+        advice.append(
+            "control flow is not supported; export the model with fixed sizes and loops unrolled"
+        )
+    if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
+        advice.append("export the model without them; 'csdfgen operators' lists those that are")
+    return UnsupportedOperatorError(
+        f"operators that are not supported: {', '.join(listed)}: {'; '.join(advice)}"
+    )

@@ -20,8 +20,8 @@ from onnx import AttributeProto
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Stored
 from csdfgen.ops.base import MICROSOFT
-from csdfgen.reading.microsoft_schema import SAME_AS_ONNX
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
+from csdfgen.reading.onnx_schema import SAME_AS_ONNX
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
 __all__ = [

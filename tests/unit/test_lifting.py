@@ -15,8 +15,8 @@ from csdfgen.cli import main
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Node, Tensor
+from csdfgen.reading.batching import lifted
 from csdfgen.reading.folding import Folder
-from csdfgen.reading.lifting import lifted
 from csdfgen.reading.network_builder import build_network, fold_constants
 from csdfgen.reading.onnx_file import from_proto
 from csdfgen.reading.onnx_graph import read_graph
