@@ -1,4 +1,4 @@
-"""Where do two plans differ? Figures, order and layers beside each other, as values and as a page."""
+"""Where do two plans differ? Their figures, orders and layers are compared, as values and as a page."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from csdfgen.charts.footprint import Footprint, binary
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
-from csdfgen.pages.html import Markup, chart, document, element, table
+from csdfgen.pages.html import Markup, chart, document, element, section, soft, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import FIGURES, Plan
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FACTS = ("rows", "fuse", "image", "policy", "order", "frames", "firings", "buffers")
-"""What is told of each plan beside its figures; `policy` was asked for, `order` was chosen."""
+"""What is reported of each plan in addition to its figures; `policy` is the option, `order` the order that was chosen."""
 
 _HIGHER_IS_BETTER = frozenset({"lower_bound"})
 _INDIFFERENT = frozenset({"sum_of_tensors", "whole_layer_live", "parameters"})
@@ -76,7 +76,7 @@ class FigurePair:
 
     @property
     def verdict(self) -> str:
-        """ "better" or "worse" is b; "" where neither can be said."""
+        """Whether b is "better" or "worse"; "" where the figure has no better or worse."""
         if self.a is None or self.b is None or not self.differs or self.name in _INDIFFERENT:
             return ""
         return "better" if (self.b < self.a) != (self.name in _HIGHER_IS_BETTER) else "worse"
@@ -93,14 +93,7 @@ class LayerPair:
     def values(self) -> list[tuple[str, int | None, int | None]]:
         """(what, in a, in b)."""
         names = ("phases", "height", "held_rows", "held", "workspace")
-        return [
-            (
-                name,
-                None if self.a is None else getattr(self.a, name),
-                None if self.b is None else getattr(self.b, name),
-            )
-            for name in names
-        ]
+        return [(name, getattr(self.a, name, None), getattr(self.b, name, None)) for name in names]
 
     @property
     def differs(self) -> bool:
@@ -143,10 +136,7 @@ def to_json(found: Comparison) -> dict[str, Any]:
             pair.name: {"a": pair.a, "b": pair.b, "ratio": pair.ratio} for pair in found.figures
         },
         "layers": [
-            {
-                "layer": pair.name,
-                **{name: {"a": a, "b": b} for name, a, b in pair.values()},
-            }
+            {"layer": pair.name, **{name: {"a": a, "b": b} for name, a, b in pair.values()}}
             for pair in found.layers
             if pair.differs
         ],
@@ -162,18 +152,18 @@ def comparison_page(found: Comparison) -> bytes:
     a, b = found.a, found.b
     arena = next(pair for pair in found.figures if pair.name == "arena")
     ratio = "" if not arena.ratio else f": {arena.ratio:.2f} times"
-    said = f"Arena {_size(arena.a)} and {_size(arena.b)}{ratio}."
+    sizes = " and ".join("-" if size is None else binary(size) for size in (arena.a, arena.b))
     return document(
         f"{a.name} and {b.name}: two plans",
         element(
             "header",
             element("h1", a.name, element("span", " and ", class_="soft"), b.name),
-            element("p", said, class_="headline"),
+            element("p", f"Arena {sizes}{ratio}.", class_="headline"),
         ),
-        element("section", element("h2", "Figures"), _figures(found)),
+        section("Figures", _figures(found)),
         *_charts(found),
-        element("section", element("h2", "How they are made"), _facts(found)),
-        element("section", element("h2", "Layers that differ"), *_layers(found)),
+        section("How they are made", _facts(found)),
+        section("Layers that differ", *_layers(found)),
         script=False,
     )
 
@@ -183,7 +173,7 @@ def _figures(found: Comparison) -> Markup:
     for pair in found.figures:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         marked = element("span", ratio, class_=pair.verdict or None)
-        rows.append([pair.name, FIGURES.get(pair.name, ""), _bytes(pair.a), _bytes(pair.b), marked])
+        rows.append([pair.name, FIGURES.get(pair.name, ""), _shown(pair.a), _shown(pair.b), marked])
     return table(["figure", "meaning", found.a.name, found.b.name, "ratio"], rows, 2, "figures")
 
 
@@ -197,19 +187,16 @@ def _facts(found: Comparison) -> Markup:
 
 def _layers(found: Comparison) -> Iterator[Markup]:
     differing = [pair for pair in found.layers if pair.differs]
-    yield element("p", f"{len(differing):,} of {len(found.layers):,} layers differ.", class_="soft")
+    yield soft(f"{len(differing):,} of {len(found.layers):,} layers differ.")
     if not differing:
         return
-    rows = []
-    for pair in differing:
-        row: list[object] = [pair.name]
-        for _, a, b in pair.values():
-            row += [_shown(a), _changed(a, b)]
-        rows.append(row)
-    head = ["layer"]
-    for what in ("phases", "rows a phase", "holds rows", "holds bytes", "workspace"):
-        head += [f"{what}, first", "second"]
-    yield table(head, rows, 1, "layers")
+    rows = [
+        [pair.name, *(cell for _, a, b in pair.values() for cell in (_shown(a), _changed(a, b)))]
+        for pair in differing
+    ]
+    named = ("phases", "rows a phase", "holds rows", "holds bytes", "workspace")
+    head = [text for what in named for text in (f"{what}, first", "second")]
+    yield table(["layer", *head], rows, 1, "layers")
 
 
 def _charts(found: Comparison) -> Iterator[Markup]:
@@ -218,24 +205,9 @@ def _charts(found: Comparison) -> Iterator[Markup]:
     most = max(float(max(side.shown.arena, side.shown.alive.max(initial=0))) for side in sides)
     text = "The bytes that are alive in each firing, by layer; both plans have the same scale."
     for side in sides:
-        yield element(
-            "section",
-            element("h2", side.name),
-            element("p", text, class_="soft"),
-            chart(
-                f"{side.name}: memory over {side.shown.span}",
-                partial(draw_memory, footprint=side.shown, look=IN_PAGE, top=12, scale=most),
-            ),
-            class_="figure",
-        )
-
-
-def _size(value: int | None) -> str:
-    return "-" if value is None else binary(value)
-
-
-def _bytes(value: int | None) -> str:
-    return "-" if value is None else f"{value:,}"
+        draw = partial(draw_memory, footprint=side.shown, look=IN_PAGE, top=12, scale=most)
+        picture = chart(f"{side.name}: memory over {side.shown.span}", draw)
+        yield section(side.name, picture, note=text, class_="figure")
 
 
 def _shown(value: object) -> str:

@@ -1,6 +1,6 @@
-"""How is HTML written so that no name from a model becomes markup? Elements whose texts are escaped.
+"""How is HTML written so that no name from a model becomes markup? Elements escape their texts.
 
-A `Markup` is HTML already; any other string is text. Nothing else makes HTML.
+A `Markup` is HTML already; any other string is text. No other module makes HTML.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from csdfgen.charts.plan_axes import Axes
 from csdfgen.charts.svg import NARROW, WIDTH, Drawing, number
 from csdfgen.dataflow.dot import visible
 
-__all__ = ["Markup", "chart", "data", "document", "element", "join", "table"]
+__all__ = ["Markup", "chart", "data", "document", "element", "join", "section", "soft", "table"]
 
 _LONGEST_TEXT = 2000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
@@ -43,6 +43,16 @@ def element(name: str, /, *content: object, **attributes: object) -> Markup:
     )
     inside = "".join(map(_markup, content))
     return Markup(f"<{name}{said}>" + ("" if name in _EMPTY else f"{inside}</{name}>"))
+
+
+def section(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:
+    """A part of a page: its title, a note in small print, and what follows."""
+    return element("section", element("h2", title), soft(note), *content, class_=class_)
+
+
+def soft(text: str) -> Markup:
+    """A paragraph in small print; nothing for no text."""
+    return element("p", text, class_="soft") if text else Markup("")
 
 
 def join(parts: Iterable[object]) -> Markup:
@@ -106,13 +116,10 @@ def document(title: str, *content: object, script: bool = True) -> bytes:
         element("title", title),
         element("style", Markup(_file("page.css"))),
     )
-    body = element("body", element("main", *content), _script() if script else Markup(""))
+    code = element("script", Markup(_file("page.js"))) if script else ""
+    body = element("body", element("main", *content), code)
     page = f"<!DOCTYPE html>\n{element('html', head, body, lang='en')}\n"
     return page.encode("utf-8", "backslashreplace")
-
-
-def _script() -> Markup:
-    return element("script", Markup(_file("page.js")))
 
 
 def _file(name: str) -> str:

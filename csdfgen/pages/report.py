@@ -1,13 +1,12 @@
 """What does a plan do with memory and time? One page with charts, tables and how to repeat it.
 
-It says everything without a script; the script adds what is under the pointer. Nothing is loaded
-from anywhere.
+The page is complete without its script, which adds what is under the pointer. It loads nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,10 +20,11 @@ from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.devices.model import Estimate
 from csdfgen.pages.beside import Beside
-from csdfgen.pages.html import Markup, chart, data, document, element, join, table
+from csdfgen.pages.html import Markup, chart, data, document, element, join, section, soft, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
+from runtime.reference import Comparison
 from runtime.report import kept_whole
 
 __all__ = ["Told", "report_page"]
@@ -38,9 +38,9 @@ _HOLDERS, _KEPT = 12, 12
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """What a page tells beside the plan. model: as the reader knows it. commands: (what it does,
+    """What a page shows in addition to the plan. model: its name for the reader. commands: (what it does,
     command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the
-    device of that title. frames: what is to be said of several images in one order, and of what.
+    device of that title. frames: facts about several images in one order, (fact, value).
     """
 
     model: str
@@ -88,14 +88,14 @@ def _header(plan: Plan, shown: Footprint, told: Told) -> Markup:
         "header",
         element("h1", told.model),
         element("p", _headline(arena, figures.get("outputs", 0), whole), class_="headline"),
-        element("p", facts, class_="soft"),
+        soft(facts),
         *(element("p", note) for note in _notes(plan)),
         element("div", *_tiles(plan, shown, told.beside), class_="tiles"),
     )
 
 
 def _headline(arena: int, outputs: int, whole: int) -> str:
-    """What is gained; whole layers count outputs, so that they count here."""
+    """How much less memory a frame takes; whole layers count outputs, so that they count here too."""
     frame = arena + outputs
     with_them = f" (arena {binary(arena)}, outputs {binary(outputs)})" if outputs else ""
     if not frame or not whole:
@@ -108,7 +108,7 @@ def _headline(arena: int, outputs: int, whole: int) -> str:
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    """What else is to be said of how the plan was chosen."""
+    """How the plan was chosen, where that is not the usual way."""
     if plan.interrupted:
         yield "The search for this plan was broken off; it is the best that was found until then."
     yield from plan.notes
@@ -137,7 +137,7 @@ def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Mark
         if beside.equal is None:
             yield _tile("Outputs", "not compared", "onnxruntime did not run")
         else:
-            worst = max((one.max_abs_error for one in beside.comparisons), default=0.0)
+            worst = beside.max_abs_error
             said = f"to onnxruntime's, largest difference {worst:.2g}"
             if not beside.equal:
                 said = f"from onnxruntime's, by up to {worst:.2g}"
@@ -162,16 +162,15 @@ def _tile(title: str, value: str, more: str, bad: bool = False) -> Markup:
 
 def _charts(shown: Footprint) -> Markup:
     return join(
-        element(
-            "section",
-            element("h2", title),
-            element("p", text, class_="soft"),
+        section(
+            title,
             _legend() if kind == "memory" else "",
             chart(
                 f"{shown.title}: {title.lower()}",
                 partial(draw, footprint=shown, look=IN_PAGE, top=top),
                 kind,
             ),
+            note=text,
             class_=f"figure {kind}",
         )
         for kind, draw, top, title, text in (
@@ -214,15 +213,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
     joined = shown.joined()
     area = (joined.high - joined.low) * (joined.last - joined.first)
     kept = np.sort(np.argsort(-area, kind="stable")[:_MOST_ROWS])
-    columns = (
-        joined.owner,
-        joined.row,
-        joined.end,
-        joined.low,
-        joined.high,
-        joined.first,
-        joined.last,
-    )
+    names = ("owner", "row", "end", "low", "high", "first", "last")
     order = shown.order
     starts = (
         np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
@@ -235,7 +226,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
             [owner.layer, owner.name, owner.kind, int(owner.pool == shown.arena_pool)]
             for owner in shown.owners
         ],
-        "columns": [one[kept].tolist() for one in columns],
+        "columns": [getattr(joined, name)[kept].tolist() for name in names],
         "left_out": len(area) - len(kept),
         "runs": [[int(order[at]), int(n)] for at, n in zip(starts, lengths, strict=True)],
         "needed": shown.needed.tolist(),
@@ -248,7 +239,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
 
 
 def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
-    """Who holds most when most is held, which bound is known, and what is kept whole."""
+    """Which layers hold most at the peak, which bound is proven, and which tensors are kept whole."""
     if not shown.firings:
         return Markup("")
     at, figures = shown.peak, plan.figures
@@ -270,19 +261,15 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     bound = figures.get("lower_bound")
     if bound:
         said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
-        said += (
-            "; this one needs no more."
-            if plan.optimal
-            else f"; this one needs {shown.most / bound:.3g} times that."
-        )
+        more = "no more" if plan.optimal else f"{shown.most / bound:.3g} times that"
+        said += f"; this one needs {more}."
     else:
         said = (
-            "This plan comes without a proven bound; what is alive in the fullest firing is what no "
-            "arena for this order can do without."
+            "This plan comes without a proven bound; no arena for this order is smaller than what is "
+            "alive in the fullest firing."
         )
-    return element(
-        "section",
-        element("h2", "The peak, and what causes it"),
+    return section(
+        "The peak, and what causes it",
         element(
             "p",
             f"Most is alive in firing {at + 1:,} of {shown.firings:,}, phase {phase + 1:,} of ",
@@ -309,123 +296,90 @@ def _rows_alive(shown: Footprint, line: int, at: int) -> str:
 def _kept_whole(plan: Plan) -> Markup:
     whole = kept_whole(plan)
     if not whole:
-        return element("p", "No tensor is ever in memory as a whole.", class_="soft")
+        return soft("No tensor is ever in memory as a whole.")
     rows: list[list[object]] = [
         [e.tensor, e.why, f"{e.rows:,}", f"{e.nbytes:,}"] for e in whole[:_KEPT]
     ]
     if len(whole) > _KEPT:
         rest = sum(entry.nbytes for entry in whole[_KEPT:])
         rows.append([f"{len(whole) - _KEPT} smaller ones", "", "", f"{rest:,}"])
-    return join(
-        [
-            element("h3", "Tensors of which all rows are in memory at one time"),
-            table(["tensor", "why", "rows", "bytes"], rows, 2),
-        ]
-    )
+    title = element("h3", "Tensors of which all rows are in memory at one time")
+    return join([title, table(["tensor", "why", "rows", "bytes"], rows, 2)])
 
 
 def _beside(plan: Plan, beside: Beside | None) -> Markup:
-    title = element("h2", "Beside onnxruntime")
+    title = "Compared with onnxruntime"
     if beside is None:
-        return element(
-            "section", title, element("p", "Nothing was measured for this page (--no-measure).")
-        )
-    theirs = beside.theirs
-    grown = (
-        "not reported by the system" if beside.their_bytes is None else binary(beside.their_bytes)
-    )
-    if beside.refused:
-        grown = "-"
+        return section(title, element("p", "Nothing was measured for this page (--no-measure)."))
+    grown, theirs = beside.their_bytes, beside.theirs
+    process = "-" if beside.refused else "not reported by the system"
     rows = [
-        ["arena that a frame writes, workspace in it", binary(beside.touched), ""],
+        ["arena that a frame writes, workspace included", binary(beside.touched), ""],
+        ["allocated outside it in the whole call, outputs included", binary(beside.call), ""],
         [
-            "allocated beside it in the whole call, the caller's outputs too",
-            binary(beside.call),
-            "",
-        ],
-        [
-            "in all: of onnxruntime the growth of its process in a frame, every dead tensor freed",
+            "in all; of onnxruntime the growth of its process in a frame, every dead tensor freed",
             binary(beside.touched + beside.call),
-            grown,
+            process if grown is None else binary(grown),
         ],
         ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
     ]
-    parts: list[object] = [title, table(["measured here", "csdfgen", "onnxruntime"], rows)]
     if beside.refused:
-        parts.append(element("p", f"onnxruntime did not run: {beside.refused}", class_="bad"))
+        compared = element("p", f"onnxruntime did not run: {beside.refused}", class_="bad")
     else:
         outputs = [
-            [
-                one.name,
-                element("span", "equal")
-                if one.ok
-                else element("span", f"{one.wrong:,} wrong", class_="bad"),
-                f"{one.values:,}",
-                f"{one.max_abs_error:.3g}",
-            ]
+            [one.name, _verdict(one), f"{one.values:,}", f"{one.max_abs_error:.3g}"]
             for one in beside.comparisons
         ]
-        head = ["output", "is", "values", "largest difference"]
-        parts.append(table(head, outputs, 2))
+        compared = table(["output", "is", "values", "largest difference"], outputs, 2)
     note = (
         f"Times are medians of {beside.repeat} frames in turn on this machine. Weights "
         f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
         "A process grows by whole pages, and reuses what it has freed before."
     )
-    parts.append(element("p", note, class_="soft"))
-    return element("section", *parts)
+    measured = table(["measured here", "csdfgen", "onnxruntime"], rows)
+    return section(title, measured, compared, soft(note))
+
+
+def _verdict(one: Comparison) -> Markup:
+    if one.ok:
+        return element("span", "equal")
+    return element("span", f"{one.wrong:,} wrong", class_="bad")
 
 
 def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> Markup:
-    seconds = None
-    if told.estimate is not None:
-        seconds = {layer.name: layer.seconds for layer in told.estimate.layers}
+    estimate = told.estimate
+    seconds = None if estimate is None else {one.name: one.seconds for one in estimate.layers}
     lines = layer_lines(plan, shown, seconds)
     place = {layer.name: at for at, layer in enumerate(shown.layers)}
     total = max(1, sum(line.work for line in lines))
-    rows = [_layer_row(line, colors[place[line.name]], total) for line in lines]
-    timed = told.estimate is not None
-    head = [
-        "layer",
-        "computes",
-        "phases",
-        "rows a phase",
-        "needs rows",
-        "holds rows",
-        "holds bytes",
-        "workspace",
-        "MACs",
-        "work",
-    ]
     text = (
-        "Rows a phase: of its output, or of its input where it adds up. Needs: most rows that a phase reads of one "
-        "input. Holds: most rows and bytes of its own alive at one time. Work: its part of the modelled time, "
-        "multiply-accumulates, or elements where a layer has none."
+        "Rows a phase: of its output, or of its input where it adds up. Needs: the most rows that a phase reads of one "
+        "input. Holds: the most rows and bytes of its own alive at one time. Work: its part of the modelled time, in "
+        "multiply-accumulates, or in elements where a layer has none."
     )
-    if told.estimate is not None:
-        text += f" Time: modelled for {told.device}; {_ms(told.estimate.seconds)} a frame."
-    return element(
-        "section",
-        element("h2", "Layers"),
-        element("p", text, class_="soft"),
-        table([*head, "time"] if timed else head, rows, 2, "layers"),
-    )
+    if estimate is not None:
+        text += f" Time: modelled for {told.device}; {_ms(estimate.seconds)} a frame."
+    columns: dict[str, Callable[[LayerLine], object]] = {
+        "layer": lambda line: _swatch(colors[place[line.name]], line.name),
+        "computes": lambda line: line.function,
+        "phases": lambda line: f"{line.phases:,}",
+        "rows a phase": lambda line: f"{line.height:,} of {line.of:,}",
+        "needs rows": lambda line: _counted(line.need),
+        "holds rows": lambda line: _counted(line.held_rows),
+        "holds bytes": lambda line: _counted(line.held),
+        "workspace": lambda line: _counted(line.workspace),
+        "MACs": lambda line: _counted(line.macs),
+        "work": lambda line: f"{line.work / total:.1%}" if line.work else "",
+        "time": lambda line: _ms(line.seconds or 0.0),
+    }
+    if estimate is None:
+        del columns["time"]
+    rows = [[cell(line) for cell in columns.values()] for line in lines]
+    return section("Layers", table(columns, rows, 2, "layers"), note=text)
 
 
-def _layer_row(line: LayerLine, color: str, total: int) -> list[object]:
-    cells: list[object] = [
-        _swatch(color, line.name),
-        line.function,
-        f"{line.phases:,}",
-        f"{line.height:,} of {line.of:,}",
-        f"{line.need:,}" if line.need else "",
-        f"{line.held_rows:,}" if line.held_rows else "",
-        f"{line.held:,}" if line.held else "",
-        f"{line.workspace:,}" if line.workspace else "",
-        f"{line.macs:,}" if line.macs else "",
-        f"{line.work / total:.1%}" if line.work else "",
-    ]
-    return cells if line.seconds is None else [*cells, _ms(line.seconds)]
+def _counted(value: int) -> str:
+    return f"{value:,}" if value else ""
 
 
 def _formats(plan: Plan) -> Markup:
@@ -444,12 +398,8 @@ def _formats(plan: Plan) -> Markup:
     total = sum(whole.values()), sum(weights.values())
     rows.append(["all", f"{tensors.total():,}", *(f"{size:,}" for size in total)])
     text = "Tensors between layers, with the bytes that all would take as a whole, and weights and biases."
-    return element(
-        "section",
-        element("h2", "Number formats"),
-        element("p", text, class_="soft"),
-        table(["stored in", "tensors", "their bytes", "bytes of weights"], rows, 1, "figures"),
-    )
+    head = ["stored in", "tensors", "their bytes", "bytes of weights"]
+    return section("Number formats", table(head, rows, 1, "figures"), note=text)
 
 
 def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
@@ -457,9 +407,8 @@ def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
         [name, FIGURES.get(name, ""), f"{size:,}", binary(size)]
         for name, size in plan.figures.items()
     ]
-    return element(
-        "section",
-        element("h2", "Figures"),
+    return section(
+        "Figures",
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
         *_memories(plan),
         table(["several images in one order", ""], frames, 2) if frames else "",
@@ -472,11 +421,9 @@ def _memories(plan: Plan) -> Iterator[Markup]:
     if not memories:
         return
     total = max(1, sum(one.moved for one in memories))
-    yield element(
-        "p",
-        "Rows that are moved most for the bytes and firings that they take lie in the fast memory. "
-        f"In the arena it is below address {plan.border:,}, the slow one from there on.",
-        class_="soft",
+    yield soft(
+        "The fast memory has the rows that are moved most for the bytes and firings that they take. "
+        f"In the arena it ends below address {plan.border:,}, where the slow one begins."
     )
     rows = [
         [one.name, *(f"{n:,}" for n in (one.size, one.used, one.read, one.written)),
@@ -492,12 +439,7 @@ def _repeat(told: Told) -> Markup:
         join([element("p", what), element("pre", element("code", line), tabindex="0")])
         for what, line in told.commands
     ]
-    return element(
-        "section",
-        element("h2", "To repeat it"),
-        *commands,
-        element("p", "; ".join(told.versions), class_="soft"),
-    )
+    return section("To repeat it", *commands, soft("; ".join(told.versions)))
 
 
 def _swatch(color: str, name: str) -> Markup:
