@@ -1,18 +1,19 @@
-"""Who fires when? A Gantt chart: one row an actor, one bar a firing.
+"""Which actor fires when? A Gantt chart: one row for each actor, one bar for each firing.
 
-Where there are more firings than can be told apart, neighbours become one bar; the picture says so.
-Its size is bounded whatever the number of firings.
+Where firings are too many to be distinguished, neighbours become one bar, and the picture says so.
+Its size is bounded for any number of firings.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 
 from csdfgen.charts.svg import (
     DARK,
     GREY,
+    INK,
     LIGHT,
     MARK,
     ROW_LABEL,
@@ -36,7 +37,7 @@ MAX_BARS = 20_000
 
 _LONGEST_NAME = 30
 _MOST_LANES = 4
-"""Firings of an actor at one time that are drawn beside each other."""
+"""Firings of an actor at one time that are drawn next to each other."""
 
 _TALLEST, _LOWEST, _HEIGHT = 20.0, 3.0, 1100.0
 _NARROWEST = 0.8
@@ -45,7 +46,7 @@ _WIDE = 3.0
 
 _NUMBERED_FIRINGS = 400
 _SHADED = 8.0
-"""Pixels an iteration must have for iterations to be told apart."""
+"""Pixels an iteration must have for iterations to be distinguished."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,31 +80,25 @@ def gantt_chart(timeline: Timeline, max_bars: int = MAX_BARS) -> bytes:
     scale = (right - left) / float(timeline.end or 1)
     shaded = _iterations_apart(timeline, scale)
     rows, merged = _rows(timeline, left, scale, shaded, max_bars)
-    drawing.heading(f"{timeline.graph.name}: {timeline.title}", _facts(timeline))
+    title = f"{timeline.graph.name}: {timeline.title}"
+    drawing.heading(title, _facts(timeline))
     _background(drawing, timeline, left, scale, bottom)
-    unit = "firings in their order" if timeline.pace else "time, in the graph's time units"
-    drawing.time_axis(left, right, bottom, TOP, float(timeline.end), unit)
+    drawing.time_axis(left, right, bottom, TOP, float(timeline.end), timeline.axis)
     every = labelled_every(height)
     numbered = 0
     for place, (actor, name, row) in enumerate(zip(actors, names, rows, strict=True)):
         middle = TOP + height * (place + 0.5)
         if place % every == 0:
-            drawing.text(
-                left - 6,
-                middle + 3.5,
-                name,
-                ROW_LABEL,
-                "end",
-                color=GREY if not row.overlap else "#222222",
-            )
+            color = INK if row.overlap else GREY
+            drawing.text(left - 6, middle + 3.5, name, ROW_LABEL, "end", color=color)
             drawing.line(left - 3, middle, right, middle, "#eeeeee", 0.6)
-        title = f"{actor.name}: {len(timeline.starts[place])} firings"
-        _draw_row(drawing, row, middle, height, title)
+        tip = f"{actor.name}: {len(timeline.starts[place])} firings"
+        _draw_row(drawing, row, middle, height, tip)
         if timeline.firings <= _NUMBERED_FIRINGS and actor.phases > 1:
             numbered += _number_phases(drawing, row, middle, height)
     _period_lines(drawing, timeline, left, scale, bottom)
     drawing.notes(12, bottom + 48, _notes(timeline, merged, shaded, numbered > 0, every, rows))
-    return drawing.to_bytes(f"{timeline.graph.name}: {timeline.title}")
+    return drawing.to_bytes(title)
 
 
 def _facts(timeline: Timeline) -> str:
@@ -123,13 +118,8 @@ def _facts(timeline: Timeline) -> str:
 def _iterations_apart(timeline: Timeline, scale: float) -> bool:
     """Whether iterations are wide enough to be drawn in two shades."""
     quota = repetition_vector(timeline.graph)
-    rounds = max(
-        (
-            len(row) / quota[actor.name]
-            for actor, row in zip(timeline.graph.actors, timeline.starts, strict=True)
-        ),
-        default=0,
-    )
+    rows = zip(timeline.graph.actors, timeline.starts, strict=True)
+    rounds = max((len(row) / quota[actor.name] for actor, row in rows), default=0)
     return rounds > 1 and float(timeline.end) * scale / rounds >= _SHADED
 
 
@@ -211,11 +201,8 @@ def _background(
         return
     first, second, third = (left + float(span.start + k * span.length) * scale for k in range(3))
     drawing.box(first, TOP, second - first, bottom - TOP, "#fdf1e3")
-    for start, stop, name in (
-        (left, first, "transient"),
-        (first, second, "period"),
-        (second, third, "period again"),
-    ):
+    parts = ((left, first, "transient"), (first, second, "period"), (second, third, "period again"))
+    for start, stop, name in parts:
         if stop - start > wide(name, 10) + 4 and stop <= WIDTH:
             drawing.text((start + stop) / 2, TOP - 8, name, 10, "middle", color="#444444")
 
@@ -234,42 +221,39 @@ def _period_lines(
 
 
 def _draw_row(drawing: Drawing, row: _Row, middle: float, height: float, title: str) -> None:
-    space = height * 0.86 / max(1, len(row.lanes))
-    for place, lane in enumerate(row.lanes):
-        y = middle + space * (place + 0.5 - len(row.lanes) / 2)
+    for lane, y, space in _by_lane(row, middle, height):
         for odd, color in ((False, DARK), (True, LIGHT)):
-            drawing.bars(
-                [_shown(bar) for bar in lane if bar.odd == odd], y, space * 0.9, color, title
-            )
-
-
-def _shown(bar: _Bar) -> tuple[float, float]:
-    """Ends of a bar, which leave a line to the next one."""
-    return bar.start, bar.stop - 0.6 if bar.stop - bar.start >= _WIDE else bar.stop
+            # a line is left between a bar and the next one
+            ends = [
+                (bar.start, bar.stop - 0.6 * (bar.stop - bar.start >= _WIDE))
+                for bar in lane
+                if bar.odd == odd
+            ]
+            drawing.bars(ends, y, space * 0.9, color, title)
 
 
 def _number_phases(drawing: Drawing, row: _Row, middle: float, height: float) -> int:
-    """Write the phases, counted from 1, into bars that have room; how many do."""
-    space = height * 0.86 / max(1, len(row.lanes))
-    if space < 9 or not row.overlap:
+    """Write the phases, counted from 1, into bars that are wide enough; how many are."""
+    if height * 0.86 < 9 * max(1, len(row.lanes)) or not row.overlap:
         return 0
     room = max(wide(str(bar.phase + 1), 9) for lane in row.lanes for bar in lane) + 2
     numbered = 0
-    for place, lane in enumerate(row.lanes):
-        y = middle + space * (place + 0.5 - len(row.lanes) / 2)
+    for lane, y, _ in _by_lane(row, middle, height):
         for bar in lane:
             if bar.phase >= 0 and bar.stop - bar.start > room:
-                color = "#222222" if bar.odd else "white"
-                drawing.text(
-                    (bar.start + bar.stop) / 2,
-                    y + 3.2,
-                    str(bar.phase + 1),
-                    9,
-                    "middle",
-                    color=color,
-                )
+                color, x = INK if bar.odd else "white", (bar.start + bar.stop) / 2
+                drawing.text(x, y + 3.2, str(bar.phase + 1), 9, "middle", color=color)
                 numbered += 1
     return numbered
+
+
+def _by_lane(
+    row: _Row, middle: float, height: float
+) -> Iterator[tuple[tuple[_Bar, ...], float, float]]:
+    """Every lane of a row, with its y and its height."""
+    space = height * 0.86 / max(1, len(row.lanes))
+    for place, lane in enumerate(row.lanes):
+        yield lane, middle + space * (place + 0.5 - len(row.lanes) / 2), space
 
 
 def _notes(

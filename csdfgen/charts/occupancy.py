@@ -80,14 +80,14 @@ def occupancy_chart(timeline: Timeline, unit: Unit = "tokens") -> bytes:
     top = TOP + _TOTAL_HEIGHT + _BETWEEN
     bottom = top + height * len(shown)
     if shown:
-        drawing.time_axis(left, right, bottom, top, float(timeline.end), _time_label(timeline))
+        drawing.time_axis(left, right, bottom, top, float(timeline.end), timeline.axis)
     for row, (place, name, side) in enumerate(zip(shown, names, sides, strict=True)):
         base = top + height * (row + 1)
         drawing.text(left - 6, base - height / 2 + 3.5, name, ROW_LABEL, "end")
         drawing.text(right + 6, base - height / 2 + 3.5, side, ROW_LABEL)
         _draw_strip(drawing, strips[place], (left, right), base, height, float(timeline.end or 1))
     drawing.notes(12, bottom + 48, _notes(timeline, strips, shown, unit))
-    return drawing.to_bytes(f"{timeline.graph.name}: {unit} held, {timeline.title}")
+    return drawing.to_bytes(title)
 
 
 def _weight(channel: Channel, unit: Unit) -> int:
@@ -97,16 +97,10 @@ def _weight(channel: Channel, unit: Unit) -> int:
     return channel.token_bytes if unit == "bytes" else 1
 
 
-def _time_label(timeline: Timeline) -> str:
-    return "firings in their order" if timeline.pace else "time, in the graph's time units"
-
-
 def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_Strip]:
     times = np.array([float(time) for time in found.times])
-    channels, levels = (
-        np.array(found.channels, dtype=np.int64),
-        np.array(found.levels, dtype=object),
-    )
+    channels = np.array(found.channels, dtype=np.int64)
+    levels = np.array(found.levels, dtype=object)
     order = np.argsort(channels, kind="stable")
     first = np.searchsorted(channels[order], np.arange(len(weights) + 1))
     strips = []
@@ -117,11 +111,8 @@ def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_
         held = np.concatenate([[found.initial[place]], levels[mine]]) * weight
         room = timeline.capacities.get(channel.name)
         capacity = None if room is None else room * weight
-        strips.append(
-            _Strip(
-                channel.name, np.concatenate([[0.0], times[mine]]), held, int(max(held)), capacity
-            )
-        )
+        starts = np.concatenate([[0.0], times[mine]])
+        strips.append(_Strip(channel.name, starts, held, int(max(held)), capacity))
     return strips
 
 
@@ -134,30 +125,23 @@ def _total(timeline: Timeline, found: Replay, weights: Sequence[int]) -> _Strip:
         total += (level - held[channel]) * weights[channel]
         held[channel] = level
         levels.append(total)
-    rooms = [
-        timeline.capacities.get(c.name)
-        for c, weight in zip(timeline.graph.channels, weights, strict=True)
+    counted = [
+        (timeline.capacities.get(channel.name), weight)
+        for channel, weight in zip(timeline.graph.channels, weights, strict=True)
         if weight
     ]
-    weighted = [weight for weight in weights if weight]
-    capacity = None
-    if rooms and None not in rooms:
-        capacity = sum(
-            room * weight for room, weight in zip(rooms, weighted, strict=True) if room is not None
-        )
+    rooms = [room * weight for room, weight in counted if room is not None]
+    capacity = sum(rooms) if rooms and len(rooms) == len(counted) else None
     times = np.array([0.0, *(float(time) for time in found.times)])
     return _Strip("total", times, np.array(levels, dtype=object), max(levels), capacity)
 
 
 def _filled(strip: _Strip, unit: Unit) -> str:
-    """What stands beside a chart: the highest level and the capacity."""
+    """The text right of a chart: the highest level and the capacity."""
     if strip.capacity is None:
         return f"{quantity(strip.peak, unit)}, unlimited"
-    return (
-        quantity(strip.peak, unit)
-        if strip.peak == strip.capacity
-        else f"{strip.peak:,} of {quantity(strip.capacity, unit)}"
-    )
+    part = "" if strip.peak == strip.capacity else f"{strip.peak:,} of "
+    return f"{part}{quantity(strip.capacity, unit)}"
 
 
 def _facts(total: _Strip, channels: int, unit: Unit) -> str:

@@ -69,6 +69,11 @@ class Timeline:
     def firings(self) -> int:
         return sum(map(len, self.starts))
 
+    @property
+    def axis(self) -> str:
+        """What the time axis of a picture counts."""
+        return "firings in their order" if self.pace else "time, in the graph's time units"
+
     def durations(self, actor: int) -> tuple[int, ...]:
         """Time of every phase of an actor."""
         times = self.graph.actors[actor].execution_times
@@ -181,16 +186,8 @@ def of_schedule(graph: CsdfGraph, schedule: Schedule) -> Timeline:
     note = f"{schedule.iterations} iterations in" if schedule.iterations > 1 else "one iteration in"
     unit, remark = ("firing", "; the graph gives no execution times") if pace else ("time unit", "")
     lasts = f"{now:,} {unit if now == 1 else unit + 's'}{remark}"
-    return Timeline(
-        graph,
-        title,
-        tuple(map(tuple, starts)),
-        now,
-        _room(graph, schedule.capacities),
-        None,
-        (f"{note} {lasts}",),
-        pace,
-    )
+    room, begun = _room(graph, schedule.capacities), tuple(map(tuple, starts))
+    return Timeline(graph, title, begun, now, room, None, (f"{note} {lasts}",), pace)
 
 
 def of_periodic(
@@ -218,18 +215,9 @@ def of_periodic(
     iterations = ceil(end / period)
     total = sum(map(len, offsets)) * iterations
     if total > limit:
-        raise GraphError(
-            f"two periods take {total} firings; at most {limit} are drawn",
-            where=f"graph '{graph.name}'",
-        )
-    starts = tuple(
-        tuple(
-            start + k * period
-            for k in range(iterations)
-            for start in row
-            if start + k * period < end
-        )
-        for row in offsets
-    )
+        fault = f"two periods take {total} firings; at most {limit} are drawn"
+        raise GraphError(fault, where=f"graph '{graph.name}'")
+    starts = ((start + k * period for k in range(iterations) for start in row) for row in offsets)
+    shown = tuple(tuple(start for start in row if start < end) for row in starts)
     span = Span(settled, period, Fraction(1))
-    return Timeline(graph, "periodic schedule", starts, end, _room(graph, capacities), span)
+    return Timeline(graph, "periodic schedule", shown, end, _room(graph, capacities), span)
