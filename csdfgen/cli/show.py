@@ -10,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from csdfgen.backends.registry import kernels_for
-from csdfgen.charts.front import Dot, front_chart
+from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
 from csdfgen.cli.terminal import (
     Stage,

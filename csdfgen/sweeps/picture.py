@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from csdfgen.charts.sweep import Line, Panel, sweep_chart
+from csdfgen.charts.fronts import Line, Panel, sweep_chart
 from csdfgen.sweeps.axes import AXES
 from csdfgen.sweeps.run import Swept
 from csdfgen.sweeps.spec import Point

@@ -1,7 +1,7 @@
-"""What does memory buy, in each way of planning? A panel a model, predicted time over the memory that plans take,
-a line a way.
+"""How much time does how much memory save? Predicted time over the memory of plans: of a sweep, with a panel for
+each model and a line for each set of options; and of one network's Pareto front.
 
-Axes begin where the plans do: ways differ by little of what each takes.
+The axes of a sweep begin where its plans do, because sets of options differ by little of what each takes.
 """
 
 from __future__ import annotations
@@ -11,19 +11,22 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 
 from csdfgen.charts.footprint import ramp
-from csdfgen.charts.svg import INK, TOP, Drawing, cut, number, wide
+from csdfgen.charts.svg import DARK, GREY, INK, LIGHT, MARK, TOP, Drawing, cut, number, wide
 
-__all__ = ["Line", "Panel", "sweep_chart"]
+__all__ = ["Dot", "Line", "Panel", "front_chart", "sweep_chart"]
 
 _LEFT, _RIGHT, _TALL = 64.0, 20.0, 230.0
 _BELOW, _ABOVE = 62.0, 26.0
-"""Room for the names of an axis, and for a panel's title."""
+"""Pixels for the names of an axis, and for a panel's title."""
 
 _MARGIN = 0.06
 """Of a span, left free beyond its ends."""
 
 _LEAST_ROOM = 0.02
 """The same, of what the axis ends at."""
+
+_FRONT_TALL, _HEAD_ROOM = 300.0, 1.08
+"""Height of the panel of a front, and what its axes show beyond the largest value, as a factor."""
 
 _MOST_PANELS = 24
 _LONGEST = 60
@@ -36,7 +39,7 @@ _FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Plans of one way: (bytes, seconds), from the smallest to the largest."""
+    """Plans with one set of options: (bytes, seconds), from the smallest to the largest."""
 
     label: str
     dots: tuple[tuple[int, float], ...]
@@ -44,7 +47,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The ways that one model was planned in."""
+    """The plans of one model."""
 
     title: str
     lines: tuple[Line, ...]
@@ -54,6 +57,7 @@ class Panel:
 class _Axes:
     """A panel's place, and what its edges stand for: KiB or MiB, and ms."""
 
+    drawing: Drawing
     left: float
     right: float
     top: float
@@ -69,9 +73,31 @@ class _Axes:
         low, high = self.up
         return self.bottom - (self.bottom - self.top) * (ms - low) / (high - low)
 
+    def draw(self, across: str, up: str) -> None:
+        """Edges, lines at round numbers, and what the axes are."""
+        drawing = self.drawing
+        for value, text in _marks(self.across, 7):
+            x = self.x(value)
+            drawing.line(x, self.top, x, self.bottom, "#dddddd", 0.6)
+            drawing.text(x, self.bottom + 15, text, _SMALL, "middle")
+        for value, text in _marks(self.up, 6):
+            y = self.y(value)
+            drawing.line(self.left, y, self.right, y, "#dddddd", 0.6)
+            drawing.text(self.left - 6, y + 3.5, text, _SMALL, "end")
+        drawing.line(self.left, self.bottom, self.right, self.bottom, INK)
+        drawing.line(self.left, self.top, self.left, self.bottom, INK)
+        drawing.text((self.left + self.right) / 2, self.bottom + 31, across, 11, "middle")
+        x, y = self.left + 14 - _LEFT, (self.top + self.bottom) / 2
+        drawing.text(x, y, up, 11, "middle", upright=True)
+
+    def path(self, steps: str, color: str, width: float, dash: str = "") -> None:
+        more = f' stroke-dasharray="{dash}"' if dash else ""
+        line = f'stroke="{color}" stroke-width="{number(width)}" fill="none"{more}'
+        self.drawing.parts.append(f'<path d="{steps}" {line}/>')
+
 
 def sweep_chart(title: str, facts: str, panels: Sequence[Panel]) -> bytes:
-    """The panels as an SVG file, two beside each other where there are several; facts: the line below the title."""
+    """The panels as an SVG file, two in a row where there are several; facts: the line below the title."""
     drawing = Drawing()
     drawing.heading(title, facts)
     shown = panels[:_MOST_PANELS]
@@ -83,7 +109,9 @@ def sweep_chart(title: str, facts: str, panels: Sequence[Panel]) -> bytes:
         row, column = divmod(place, columns)
         _panel(drawing, panel, looks, column * width, width, top + row * (_ABOVE + _TALL + _BELOW))
     bottom = top - (-len(shown) // columns) * (_ABOVE + _TALL + _BELOW)
-    notes = ["A dot is a plan: arena and outputs beside it. Axes need not begin at 0."]
+    notes = [
+        "A dot is a plan; its memory is the arena and the outputs outside it. Axes need not begin at 0."
+    ]
     if not shown:
         notes = ["No point has a plan."]
     if len(panels) > len(shown):
@@ -103,7 +131,7 @@ def _looks(labels: Sequence[str]) -> Mapping[str, tuple[str, str]]:
 
 
 def _legend(drawing: Drawing, looks: Mapping[str, tuple[str, str]]) -> float:
-    """A sample of every line with its name; gives the height of what follows."""
+    """A sample of every line with its name; returns the height of what follows."""
     x, y = 12.0, TOP
     if len(looks) < 2:
         return y
@@ -131,41 +159,70 @@ def _panel(
     unit, name = (2**20, "MiB") if max(sizes) >= 2**20 else (2**10, "KiB")
     times = [1e3 * seconds for line in panel.lines for _, seconds in line.dots]
     axes = _Axes(
-        left + _LEFT, left + width - _RIGHT, top + _ABOVE, top + _ABOVE + _TALL,
+        drawing, left + _LEFT, left + width - _RIGHT, top + _ABOVE, top + _ABOVE + _TALL,
         _span([size / unit for size in sizes]), _span(times),
     )  # fmt: skip
     drawing.text(axes.left, top + 12, cut(panel.title, _LONGEST), 12, bold=True)
-    for value, said in _marks(axes.across, 7):
-        x = axes.x(value)
-        drawing.line(x, axes.top, x, axes.bottom, "#dddddd", 0.6)
-        drawing.text(x, axes.bottom + 15, said, _SMALL, "middle")
-    for value, said in _marks(axes.up, 6):
-        y = axes.y(value)
-        drawing.line(axes.left, y, axes.right, y, "#dddddd", 0.6)
-        drawing.text(axes.left - 6, y + 3.5, said, _SMALL, "end")
-    drawing.line(axes.left, axes.bottom, axes.right, axes.bottom, INK)
-    drawing.line(axes.left, axes.top, axes.left, axes.bottom, INK)
-    middle = (axes.left + axes.right) / 2
-    drawing.text(middle, axes.bottom + 31, f"memory of a plan, {name}", 11, "middle")
-    drawing.text(
-        left + 14,
-        (axes.top + axes.bottom) / 2,
-        "an image, predicted ms",
-        11,
-        "middle",
-        upright=True,
-    )
+    axes.draw(f"memory of a plan, {name}", "an image, predicted ms")
     for place, line in enumerate(panel.lines):
         color, dash = looks[line.label]
         places = [(axes.x(size / unit), axes.y(1e3 * seconds)) for size, seconds in line.dots]
         if len(places) > 1:
             path = "L".join(f"{number(x)} {number(y)}" for x, y in places)
-            more = f' stroke-dasharray="{dash}"' if dash else ""
-            drawing.parts.append(
-                f'<path d="M{path}" stroke="{color}" stroke-width="2.2" fill="none"{more}/>'
-            )
+            axes.path(f"M{path}", color, 2.2, dash)
         # plans that several lines share are seen as rings
         drawing.dots(places, _DOT + _RING * min(_RINGS, len(panel.lines) - 1 - place), color)
+
+
+# One network's front ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A plan: bytes, predicted seconds, and measured seconds if it was executed."""
+
+    bytes: int
+    seconds: float
+    measured: float | None = None
+
+
+def front_chart(
+    dots: Sequence[Dot], *, name: str, device: str, whole_layers: int, bound: int | None = None
+) -> bytes:
+    """The Pareto front of a network as SVG. whole_layers, bound: bytes, drawn as lines. An empty
+    front is a chart without dots.
+    """
+    drawing, title = Drawing(), f"{name}: memory against time"
+    times = [time for dot in dots for time in (dot.seconds, dot.measured) if time is not None]
+    end = max([whole_layers, *(dot.bytes for dot in dots)], default=1) * _HEAD_ROOM / 2**20
+    high = max(times, default=1.0) * _HEAD_ROOM * 1e3
+    count = "1 plan" if len(dots) == 1 else f"{len(dots)} plans"
+    drawing.heading(title, f"{count} on the Pareto front; times predicted on {device}")
+    right, bottom = drawing.width - _RIGHT, TOP + _FRONT_TALL
+    axes = _Axes(drawing, _LEFT, right, TOP, bottom, (0.0, end), (0.0, high))
+    axes.draw("memory, MiB", "a frame, ms")
+    for size, text, dash in ((whole_layers, "whole layers", "5 3"), (bound, "bound", "2 2")):
+        if size:
+            x = axes.x(size / 2**20)
+            drawing.line(x, TOP, x, bottom, GREY, 1, dash)
+            drawing.text(x - 4, TOP + 10, text, 10, "end", color="#444444")
+    places = [(axes.x(dot.bytes / 2**20), axes.y(1e3 * dot.seconds)) for dot in dots]
+    if len(places) > 1:
+        # between two plans the smaller one is the best that fits: right first, then down
+        steps = "".join(f"H{number(x)}V{number(y)}" for x, y in places[1:])
+        axes.path(f"M{number(places[0][0])} {number(places[0][1])}{steps}", LIGHT, 2)
+    measured = [
+        (x, axes.y(1e3 * dot.measured))
+        for (x, _), dot in zip(places, dots, strict=True)
+        if dot.measured is not None
+    ]
+    drawing.dots(measured, 7, MARK)
+    drawing.dots(places, 7, DARK)
+    lines = ["A step is the time that a little more memory saves."]
+    if measured:
+        lines.append("Orange: measured on this machine, dark: predicted.")
+    drawing.notes(_LEFT, bottom + 52, lines)
+    return drawing.to_bytes(title)
 
 
 def _span(values: Sequence[float]) -> tuple[float, float]:
