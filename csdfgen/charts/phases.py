@@ -6,7 +6,7 @@ import numpy as np
 
 from csdfgen.charts.footprint import Footprint, ramp
 from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, margins_of
-from csdfgen.charts.svg import Drawing, labelled_every, wide
+from csdfgen.charts.svg import Drawing, labelled_every, quantity, wide
 
 __all__ = ["draw_phases", "phases_chart"]
 
@@ -44,8 +44,7 @@ def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) 
         step = (axes.right - left) / max(1, footprint.firings)
         starts, stops = joined_spans(left + step * at, left + step * (at + 1), _APART)
         spans = [(a, max(b, a + 1.0)) for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
-        phases = "1 phase" if layer.phases == 1 else f"{layer.phases:,} phases"
-        title = f"{layer.name}: {layer.function}, {phases}"
+        title = f"{layer.name}: {layer.function}, {quantity(layer.phases, 'phases')}"
         drawing.bars(spans, middle, height * 0.82, colors[line], title)
     axes.firing_axis("firings in their order")
     return axes

@@ -27,21 +27,11 @@ from csdfgen.cli.options import (
     is_graph_file,
 )
 from csdfgen.cli.schedule import PICTURES, Gantt
-from csdfgen.cli.terminal import (
-    Stage,
-    counted,
-    csv_text,
-    dim,
-    in_bytes,
-    plain,
-    say,
-    say_json,
-    stages,
-    table,
-)
+from csdfgen.cli.terminal import Stage, csv_text, dim, in_bytes, plain, say, say_json, stages, table
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked

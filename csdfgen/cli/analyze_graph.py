@@ -24,11 +24,12 @@ from csdfgen.charts import (
 )
 from csdfgen.cli.analyze import Analyze, Part, Report, Section
 from csdfgen.cli.graphs import capacities_for, graph_sizes, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import Stage, counted, dim, plain, table
+from csdfgen.cli.terminal import Stage, dim, plain, table
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 from csdfgen.dataflow.transform import space_in, without
 from csdfgen.errors import InconsistentError, InputError, about
 from csdfgen.files import check_writable, write_bytes
+from csdfgen.model.units import counted
 from schedules.analysis import Analysis, analyze, to_json
 from schedules.liveness import Deadlock
 from schedules.periodic import periodic_schedule

@@ -11,9 +11,10 @@ from csdfgen.cli.command import Command
 from csdfgen.cli.emit_c import Target
 from csdfgen.cli.options import OUTPUT, Planned, check_suffix, counts_of
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import counted, plain, say, stages
+from csdfgen.cli.terminal import plain, say, stages
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import PlanOptions, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli import models

@@ -10,9 +10,10 @@ from rich.text import Text
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import JSON, source_of
 from csdfgen.cli.report import PageOption, check_page
-from csdfgen.cli.terminal import counted, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import plain, say, say_json, stages, table
 from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.pages.comparison import Comparison, LayerPair
@@ -92,7 +93,8 @@ def _show(found: Comparison) -> None:
     if not differing:
         return
     layers = [(one.name, *(_pair(a, b) for _, a, b in one.values())) for one in differing[:_SHOWN]]
-    more = [(f"and {len(differing) - _SHOWN} others, all with --json or -o page.html",)]
+    rest = counted(len(differing) - _SHOWN, "other")
+    more = [(f"and {rest}, all with --json or -o page.html",)]
     columns = ("> phases", "> rows a phase", "> holds rows", "> holds bytes", "> workspace")
     say(table("layer", *columns, rows=[*layers, *more * (len(differing) > _SHOWN)]))
 

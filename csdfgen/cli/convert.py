@@ -17,9 +17,10 @@ from csdfgen.cli.options import (
     check_suffix,
     is_graph_file,
 )
-from csdfgen.cli.terminal import counted, plain, say, stages, table
+from csdfgen.cli.terminal import plain, say, stages, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked

@@ -20,8 +20,9 @@ from rich.text import Text
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.terminal import counted, say, table
+from csdfgen.cli.terminal import say, table
 from csdfgen.errors import ToolError
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from sdf3_bridge.tools import Family

@@ -10,9 +10,10 @@ from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import OUTPUT, Planned
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import counted, plain, say, stages
+from csdfgen.cli.terminal import plain, say, stages
 from csdfgen.errors import about
 from csdfgen.model.options import Option, declare
+from csdfgen.model.units import counted
 
 __all__ = ["EmitC", "Target"]
 

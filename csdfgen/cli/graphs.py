@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import typer
 
-from csdfgen.cli.terminal import counted
 from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.graph_json import read_graph
 from csdfgen.errors import InputError
+from csdfgen.model.units import counted
 
 __all__ = ["Capacities", "capacities_for", "graph_sizes", "parse_capacities", "read_graph_file"]
 

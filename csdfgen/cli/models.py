@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.options import Asked, Source
-from csdfgen.cli.terminal import Stage, counted
+from csdfgen.cli.terminal import Stage
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, PlanError, about
 from csdfgen.goals.asked import plan_options, wished
@@ -20,6 +20,7 @@ from csdfgen.goals.choice import chosen
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.model.units import counted
 from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import converted

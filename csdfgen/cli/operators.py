@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import counted, dim, plain, say, say_json, table
+from csdfgen.cli.terminal import dim, plain, say, say_json, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.ops.base import Operator

@@ -23,9 +23,10 @@ from csdfgen.cli.options import (
     taking,
 )
 from csdfgen.cli.quantize import Stored
-from csdfgen.cli.terminal import counted, cut, dim, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import cut, dim, plain, say, say_json, stages, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked

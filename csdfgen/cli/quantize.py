@@ -21,9 +21,10 @@ from csdfgen.cli.options import (
     refuse,
     refuse_graph,
 )
-from csdfgen.cli.terminal import counted, csv_text, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import csv_text, plain, say, say_json, stages, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import Option, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked

@@ -23,10 +23,11 @@ from csdfgen.cli.options import (
     refuse_graph,
 )
 from csdfgen.cli.schedule import Pareto
-from csdfgen.cli.terminal import counted, dim, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import dim, plain, say, say_json, stages, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.files import write_json
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     import numpy as np

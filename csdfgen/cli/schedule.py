@@ -22,10 +22,11 @@ from csdfgen.cli.options import (
     refuse,
 )
 from csdfgen.cli.quantize import Formats, say_formats, say_quality, written_beside
-from csdfgen.cli.terminal import counted, in_bytes, say, say_json, stages, table
+from csdfgen.cli.terminal import in_bytes, say, say_json, stages, table
 from csdfgen.errors import about
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked, Table

@@ -14,10 +14,11 @@ from rich.text import Text
 
 from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
 from csdfgen.cli.graphs import capacities_for, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import counted, dim, plain, say, stages, table
+from csdfgen.cli.terminal import dim, plain, say, stages, table
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes
+from csdfgen.model.units import counted
 from schedules import check
 from schedules.periodic import PeriodicSchedule, periodic_schedule
 from schedules.schedule import Firing, compact, loop_text, write_schedule

@@ -12,17 +12,7 @@ from rich.table import Table
 from csdfgen.backends.registry import kernels_for
 from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
-from csdfgen.cli.terminal import (
-    Stage,
-    counted,
-    dim,
-    in_bytes,
-    mebibytes,
-    plain,
-    say,
-    say_json,
-    table,
-)
+from csdfgen.cli.terminal import Stage, dim, in_bytes, mebibytes, plain, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes, write_json
@@ -33,6 +23,7 @@ from csdfgen.goals.frames import Frames, frames_of
 from csdfgen.goals.search import Point
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
+from csdfgen.model.units import counted
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.plan_file import write_plan

@@ -12,10 +12,11 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import OUTPUT
-from csdfgen.cli.terminal import counted, plain, say, stages
+from csdfgen.cli.terminal import plain, say, stages
 from csdfgen.errors import options_as_arguments
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 __all__ = ["Sweep"]
 

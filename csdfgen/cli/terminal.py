@@ -17,7 +17,6 @@ from rich.text import Text
 
 __all__ = [
     "Stage",
-    "counted",
     "csv_text",
     "cut",
     "dim",
@@ -76,15 +75,6 @@ def dim(text: str) -> Text:
 def cut(text: str, most: int) -> str:
     """A text of no more characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
-
-
-def counted(count: int, what: str, plural: str = "") -> str:
-    """A number with its noun.
-
-    >>> counted(1, "phase"), counted(1200, "phase")
-    ('1 phase', '1,200 phases')
-    """
-    return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
 def mebibytes(size: int) -> str:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import JSON, OUTPUT, Fused, ModelArgument, check_suffix, refuse_graph
-from csdfgen.cli.terminal import Stage, counted, cut, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import Stage, cut, plain, say, say_json, stages, table
 from csdfgen.errors import about
 from csdfgen.model.options import DEFAULTS, declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.model.network import Network

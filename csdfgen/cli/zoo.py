@@ -15,9 +15,10 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON, OUTPUT, check_suffix
-from csdfgen.cli.terminal import counted, dim, mebibytes, say, say_json, table
+from csdfgen.cli.terminal import dim, mebibytes, say, say_json, table
 from csdfgen.errors import about
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from zoo_models import Counts, Published, ZooEntry

@@ -23,6 +23,7 @@ __all__ = [
     "ENERGIES",
     "SIZES",
     "TIMES",
+    "counted",
     "energy_of",
     "memories_of",
     "shown_energy",
@@ -103,6 +104,8 @@ def _amount(
 ) -> float:
     """A number of base units, more than 0 and at least `low`."""
     accepted = f"a number above 0 with one of {', '.join(units)}, alone a number of {of}, is needed"
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{option(name)} is not a finite number; {accepted}")
     said = option(name, _cut(value))
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip()) if len(value) <= _LONGEST else None
@@ -129,6 +132,15 @@ def _cut(value: object) -> object:
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
     return value if isinstance(value, float) else quoted(value)
+
+
+def counted(count: int, what: str, plural: str = "") -> str:
+    """A number with its noun.
+
+    >>> counted(1, "phase"), counted(1200, "phase")
+    ('1 phase', '1,200 phases')
+    """
+    return f"{count:,} {what if count == 1 else plural or what + 's'}"
 
 
 def shown_size(size: int) -> str:

@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from csdfgen.model.by_layer import ROWS, ByLayer, Spec
 from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.units import counted
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, height_along
 
@@ -67,7 +68,7 @@ class RowSpec(Spec):
         """As people read it: many layers are counted, not listed."""
         if len(self.layers) <= _LISTED:
             return str(self)
-        return f"{self.general} ({len(self.layers)} layers differ)"
+        return f"{self.general} ({counted(len(self.layers), 'layer differs', 'layers differ')})"
 
 
 AskedRows = ByLayer | RowSpec

@@ -21,6 +21,7 @@ from csdfgen.files import Fields, load_json, quoted, write_json
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.model.units import counted
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import PlanFile, from_json, plan_for, prepared_for, to_json
 from csdfgen.planning.prepared import Prepared
@@ -101,7 +102,7 @@ class PlanTable:
         that they do not add up to.
         """
         if images < 1:
-            raise InputError(f"a request of {images} images; at least 1 is needed")
+            raise InputError(f"a request of {counted(images, 'image')}; at least 1 is needed")
         fitting = [
             (at, entry)
             for at, entry in enumerate(self.entries)
@@ -111,7 +112,7 @@ class PlanTable:
             least = min(entry.bytes for entry in self.entries)
             raise PlanError(
                 f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
-                f"{len(self.entries)} plans takes; free that much, or make the table with smaller plans"
+                f"{counted(len(self.entries), 'plan')} takes; free that much, or make the table with smaller plans"
             )
         # of equal times the largest: its kernels have more scratch, which predictions do not know of
         widest = {(one.images, one.seconds): at for at, one in sorted(fitting, key=_size)}
@@ -136,7 +137,7 @@ class PlanTable:
                 else "add a plan for 1 image"
             )
             raise InputError(
-                f"{images} images are not made up of requests of {', '.join(map(str, sizes))}, which the plans take "
+                f"{counted(images, 'image')} cannot be made up of requests of {', '.join(map(str, sizes))}, which the plans take "
                 f"in this memory; {hint}"
             )
         return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))

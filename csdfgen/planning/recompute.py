@@ -28,6 +28,7 @@ import numpy as np
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.model.rows import Rows
+from csdfgen.model.units import counted
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import convert, fed_slices
 from csdfgen.planning.buffers import buffers_of
@@ -597,7 +598,8 @@ class Told:
             return "nothing is computed twice: no tiles of columns take less"
         most = max(self.times, key=self.times.__getitem__, default="")
         again = (
-            f"{len(self.times)} layers are computed more than once in part ('{most}' {self.times[most]:.2f} times)"
+            f"{counted(len(self.times), 'layer is', 'layers are')} computed more than once in part "
+            f"('{most}' {self.times[most]:.2f} times)"
             if self.times
             else "nothing is computed twice"
         )

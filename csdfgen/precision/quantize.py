@@ -28,7 +28,7 @@ from csdfgen.goals.choice import check_together, chosen, profile_for, usual
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.model.units import size_of, time_of
+from csdfgen.model.units import counted, size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.calibrate import Frame, Inputs, calibrate, frames_of
@@ -347,7 +347,7 @@ class _Work:
         )
 
     def _tell_plans(self, count: int) -> None:
-        self.tell(f"choosing formats: {count} choices tried")
+        self.tell(f"choosing formats: {counted(count, 'choice')} tried")
 
     def _chosen(self, arenas: Arenas, tried: Sensitivity) -> Chosen:
         self.tell("choosing formats")

@@ -56,8 +56,17 @@ def test_what_is_no_size_is_one_line_with_the_units(wrong: Any) -> None:
     with pytest.raises(InputError) as error:
         size_of(wrong)
     said = str(error.value)
-    assert said.startswith("memory=") and "\n" not in said and len(said) < 400
+    assert (
+        said.startswith(("memory=", "memory is not a finite"))
+        and "\n" not in said
+        and len(said) < 400
+    )
     assert all(f" {unit}" in said for unit in SIZES)
+
+
+def test_what_has_no_end_is_not_shown_as_inf() -> None:
+    with pytest.raises(InputError, match=r"^memory is not a finite number; a number above 0"):
+        size_of(1e400)
 
 
 @pytest.mark.parametrize("wrong", ["20", "20m", "20MB", "-1ms", "nan", "0s", 0, -1, math.nan, None])

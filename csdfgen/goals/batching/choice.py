@@ -24,7 +24,7 @@ from csdfgen.goals.search import Progress, expected
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
-from csdfgen.model.units import shown_energy, shown_size, shown_time
+from csdfgen.model.units import counted, shown_energy, shown_size, shown_time
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import Entry
 from csdfgen.planning.planner import Candidate, outputs_beside
@@ -431,8 +431,7 @@ class Chooser:
 
     @property
     def _images(self) -> str:
-        count = self.options.frames
-        return "1 image" if count == 1 else f"{count:,} images"
+        return counted(self.options.frames, "image")
 
     def _least(self, allowed: int) -> int | None:
         """Bytes of the smallest plan that was made, or can be by ever more memory."""
