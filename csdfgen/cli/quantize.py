@@ -91,15 +91,17 @@ class Quantize(Command):
         "mixed: the least arena of this quality, or with --goal speed the fastest.", None, "DB"
     )
     latency: str | None = declare(
-        "mixed: a frame of 20ms, 0.5s, ... at most, as predicted on --device; alone, or with a limit of memory.",
+        "mixed: a frame of 20ms, 0.5s, ... at most, as predicted on the device that --device names; alone, or with a "
+        "limit of memory.",
         None, "TIME",
     )  # fmt: skip
     goal: Literal["memory", "speed"] = declare(
         "With --min-sqnr: the least arena, or the shortest predicted frame.", "memory"
     )
     device: str | None = declare(
-        "Where times are predicted, see csdfgen devices; host: measured by csdfgen profile MODEL --formats mixed.",
-        None, "NAME|FILE.toml", shown="a core of a server, in round numbers",
+        "Where times are predicted, see csdfgen devices; --latency needs one. host: this machine, once csdfgen profile "
+        "MODEL --formats mixed has measured it.",
+        None, "NAME|FILE.toml", shown="native-core or numpy-core, as the backend",
     )  # fmt: skip
     integer_io: IntegerIo = False
     front: Path | None = declare("mixed: write quality against arena (.csv, .json).", None, "FILE")
@@ -154,7 +156,7 @@ class Quantize(Command):
         say_quality(made)
         say(f"a frame: {1e3 * made.predicted_seconds:.4g} ms predicted on {plain(made.device)}")
         for row in made.front:
-            tensors = counted(len(row.tensors), "tensor")
+            tensors = counted(row.stored, "tensor")
             say(f"  {row.arena:,} bytes: {row.sqnr_db:.1f} dB predicted, {tensors} in int16")
 
     def _json(self, made: Quantized) -> dict[str, Any]:
@@ -186,7 +188,7 @@ def _front_file(made: Quantized, suffix: str) -> bytes:
     """The front as a file: CSV with a line for each choice, or JSON with the names of tensors too."""
     if suffix == ".json":
         return (json.dumps([one.to_json() for one in made.front], indent=2) + "\n").encode()
-    rows = [(one.arena, f"{one.sqnr_db:.2f}", len(one.tensors)) for one in made.front]
+    rows = [(one.arena, f"{one.sqnr_db:.2f}", one.stored) for one in made.front]
     return csv_text([("arena_bytes", "predicted_sqnr_db", "int16_tensors"), *rows])
 
 

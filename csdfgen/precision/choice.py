@@ -72,11 +72,15 @@ _NO_NOISE = 1e-3
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A choice of formats: tensors in int16 and weights of 16 bits, arena of its plan in bytes, predicted noise."""
+    """A choice of formats: tensors in int16 and weights of 16 bits, arena of its plan in bytes, predicted noise;
+    of the choices of a front also the number of tensors that its model stores in int16, those that share a scale
+    included.
+    """
 
     wide: frozenset[str]
     arena: int
     noise: float
+    stored: int = 0
 
     @property
     def sqnr_db(self) -> float:
@@ -85,7 +89,7 @@ class Chosen:
 
     @property
     def tensors(self) -> list[str]:
-        """Those in int16, sorted."""
+        """Tensors in int16 with a scale of their own, sorted."""
         return sorted(name for name in self.wide if not name.startswith(_WEIGHTS))
 
     @property
@@ -96,7 +100,8 @@ class Chosen:
     def to_json(self) -> dict[str, Any]:
         """As JSON values."""
         quality = {"arena": self.arena, "predicted_sqnr_db": self.sqnr_db}
-        return {**quality, "int16": self.tensors, "int16_weights": self.weights}
+        names = {"int16": self.tensors, "int16_weights": self.weights}
+        return {**quality, "int16_tensors": self.stored, **names}
 
 
 @dataclass(eq=False, slots=True)
@@ -174,6 +179,10 @@ class Arenas:
             made = self.planned(self._network(wide))
             self._seconds[wide] = estimate(made, self.profile).seconds
         return self._seconds[wide]
+
+    def stored(self, wide: frozenset[str]) -> int:
+        """Number of tensors of the network that are stored in int16."""
+        return sum(one.dtype == "int16" for one in self._network(wide).tensors.values())
 
     def met(self) -> list[frozenset[str]]:
         """The choices that have been planned as asked for."""
@@ -407,4 +416,4 @@ def front(arenas: Arenas, sensitivity: Sensitivity) -> list[Chosen]:
             found.append(one)
         elif one.noise < found[-1].noise:
             found[-1] = one
-    return found
+    return [replace(one, stored=arenas.stored(one.wide)) for one in found]

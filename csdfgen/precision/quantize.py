@@ -192,6 +192,10 @@ def quantize(
         )
     options = planning or usual()
     options = replace(options, device=device) if device is not None else options
+    if time is not None and not (options.device or options.tuning):
+        raise InputError(
+            f"{option('latency')} is the time on a device; name it with {option('device')} (csdfgen devices lists them)"
+        )
     check_together(options if time is None else replace(options, latency=time))
     profile_for(options)  # refuses a device that is none before anything is measured
     source, where = float_model(model)

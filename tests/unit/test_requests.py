@@ -363,7 +363,7 @@ def test_memory_may_be_a_text_and_what_cannot_be_is_refused(
     with pytest.raises(InputError, match="a request of 0 images; at least 1 is needed"):
         serve(x[:0])
     without = replace(table, entries=tuple(e for e in table.entries if e.images != 1))
-    with pytest.raises(InputError, match=r"3 images are not made up .*; add a plan for 1 image"):
+    with pytest.raises(InputError, match=r"3 images cannot be made up .*; add a plan for 1 image"):
         without.rounds(3)
 
 
