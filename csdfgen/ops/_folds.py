@@ -43,16 +43,12 @@ def _lowest(dtype: np.dtype[Any]) -> float:
     return float(np.finfo(dtype).min) if dtype.kind == "f" else int(np.iinfo(dtype).min)
 
 
-def _zero(dtype: np.dtype[Any]) -> float:
-    return 0.0
-
-
-def _maximum_over(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> Call:
-    return (np.maximum.reduce, (array, tuple(dims), None, out, True))
-
-
-MAXIMUM = Fold(_maximum_over, maximum, _lowest)
-SUM = Fold(sum_over, np.add, _zero)
+MAXIMUM = Fold(
+    lambda array, dims, out: (np.maximum.reduce, (array, tuple(dims), None, out, True)),
+    maximum,
+    _lowest,
+)
+SUM = Fold(sum_over, np.add, lambda dtype: 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +61,11 @@ class FoldAxis:
     out: Rows
     held: Rows
     length: int
+
+    @classmethod
+    def unfolded(cls, length: int) -> FoldAxis:
+        """An axis of which every position is kept."""
+        return cls(Window(1), Rows(0, length), Rows(0, length), length)
 
     @property
     def is_whole(self) -> bool:
@@ -135,17 +136,8 @@ Read = Callable[[int, int, int], np.ndarray | None]
 """
 
 
-def _slide(
-    fold: Fold, source: np.ndarray, target: np.ndarray, dim: int, axis: FoldAxis
-) -> Iterator[Call]:
-    """Calls that fold `source` along a dimension into `target`, window by window."""
-    return _slide_over(fold, partial(_along, source, dim), target, dim, axis)
-
-
-def _slide_over(
-    fold: Fold, read: Read, target: np.ndarray, dim: int, axis: FoldAxis
-) -> Iterator[Call]:
-    """The same, wherever the positions lie."""
+def _slide(fold: Fold, read: Read, target: np.ndarray, dim: int, axis: FoldAxis) -> Iterator[Call]:
+    """Calls that fold what is read along a dimension into `target`, window by window."""
     for step, taps_, run in _steps(axis.window, axis.out, axis.length):
         yield from _slide_run(fold, read, target, dim, axis, step, taps_, run)
 
@@ -199,7 +191,7 @@ def fold_axes(
     for dim in sliding:
         shape = (*source.shape[:dim], len(axes[dim].out), *source.shape[dim + 1 :])
         folded = scratch.take(shape, source.dtype) if dim != sliding[-1] else target
-        calls.extend(_slide(fold, source, folded, dim, axes[dim]))
+        calls.extend(_slide(fold, partial(_along, source, dim), folded, dim, axes[dim]))
         source = folded
     return calls or [(np.copyto, (target, source))]
 
@@ -216,9 +208,9 @@ def fold_piece(
     if not columns or (whole is not None and not slides):
         if whole is not None:
             return fold_axes(fold, whole, target, axes, scratch)
-        return list(_slide_over(fold, piece.at, target, 0, rows))
+        return list(_slide(fold, piece.at, target, 0, rows))
     if not slides and all(axis.window.stride == 1 for axis in columns):
-        return list(_slide_over(fold, piece.at, target, 0, rows))
+        return list(_slide(fold, piece.at, target, 0, rows))
     if rows.window.kernel == 1 and not rows.is_whole:
         return _fold_rows_apart(fold, piece, target, axes, scratch)
     calls: list[Call] = []
@@ -241,8 +233,8 @@ def fold_piece(
         if whole is not None and rows.is_whole:
             calls.append(fold.along(whole[:, held], (0,), part))
         else:
-            calls += _slide_over(fold, own.at, part, 0, rows)
-        lead = FoldAxis(Window(1), Rows(0, len(rows.out)), Rows(0, len(rows.out)), len(rows.out))
+            calls += _slide(fold, own.at, part, 0, rows)
+        lead = FoldAxis.unfolded(len(rows.out))
         rest = [lead, column, *columns[1:]]
         calls += fold_axes(fold, part, target[:, start:stop], rest, scratch)
         scratch.rewind(mark)
@@ -258,7 +250,7 @@ def _fold_rows_apart(
     first = rows.out.start * window.stride - rows.held.start
     source = piece.at(first, len(rows.out), window.stride)
     if source is not None:
-        lead = FoldAxis(Window(1), Rows(0, len(source)), Rows(0, len(source)), len(source))
+        lead = FoldAxis.unfolded(len(source))
         mark = scratch.mark
         calls = fold_axes(fold, source, target, [lead, *columns], scratch)
         scratch.rewind(mark)
@@ -291,7 +283,7 @@ def fold_images(
     if whole is not None:
         slides = sum(axis.window.kernel > 1 and not axis.is_whole for axis in axes)
         if slides < 2 or _between_bytes(whole, axes) <= scratch.room:
-            lead = FoldAxis(Window(1), Rows(0, images), Rows(0, images), images)
+            lead = FoldAxis.unfolded(images)
             mark = scratch.mark
             calls = fold_axes(fold, whole, target, [lead, *axes], scratch)
             scratch.rewind(mark)

@@ -27,7 +27,7 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops._depthwise_products import depthwise_products, tiled
 from csdfgen.ops._im2col import Axis, Into, Job
-from csdfgen.ops._operands import node_layer, source_of
+from csdfgen.ops._operands import first_only, node_layer, source_of
 from csdfgen.ops._window_products import matrix_products
 from csdfgen.ops.base import (
     Call,
@@ -166,8 +166,7 @@ def window(layer: Layer) -> Window:
 
 
 def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    rows = read_rows(window(layer), out, source_of(layer).shape[ROW_AXIS])
-    return (rows, *(None,) * (len(layer.inputs) - 1))
+    return first_only(layer, read_rows(window(layer), out, source_of(layer).shape[ROW_AXIS]))
 
 
 @remembered
@@ -283,12 +282,9 @@ class _Arithmetic:
 
 
 def _bias(layer: Layer) -> np.ndarray | None:
-    bias = layer.constants.get(2)
-    return (
-        None
-        if bias is None
-        else bias.reshape(-1).astype(accumulator_of(layer.output.dtype), copy=False)
-    )
+    if 2 not in layer.constants:
+        return None
+    return layer.constants[2].astype(accumulator_of(layer.output.dtype), copy=False)
 
 
 def _joins(layer: Layer, images: int) -> bool:
@@ -379,13 +375,12 @@ def _transpose_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     Exact for dilation 1. With holes, a row may be claimed that only neighbouring output rows read.
     """
     w, height = windows_of(layer.attributes)[0], source_of(layer).shape[ROW_AXIS]
-    rest = (None,) * (len(layer.inputs) - 1)
     if not out:
-        return (Rows(0, 0), *rest)
+        return first_only(layer, Rows(0, 0))
     start = -(-(out.start + w.pad_top - w.extent + 1) // w.stride)
     stop = (out.stop - 1 + w.pad_top) // w.stride + 1
     low = min(max(0, start), height)
-    return (Rows(low, max(low, min(height, stop))), *rest)
+    return first_only(layer, Rows(low, max(low, min(height, stop))))
 
 
 def _transpose_cost(layer: Layer, out: Rows) -> int:

@@ -13,7 +13,7 @@ not; either way every sum is the true one, whatever the order, the slab and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import isfinite
@@ -24,6 +24,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import Call, require_constant
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "exact_type",
     "factor_of",
     "limits",
+    "of_bytes",
     "quantization",
     "rounded",
     "scalar_of",
@@ -123,6 +125,25 @@ def byte_operand(node: Node, position: int, what: str, scale: int, zero_point: i
 def byte_output(node: Node, scale: int, zero_point: int, like: Format) -> Format:
     """The format of an output that has the type of an operand; as `quantization`."""
     return quantization(node, scale, zero_point, like.dtype, "the output")
+
+
+def of_bytes(build: Callable[[Node], Layer], operands: int = 1) -> Callable[[Node], Layer]:
+    """`build` of an operator on one or two tensors of one byte an element: a scale and a zero point
+    follow each of them, those of the output are last. build: the layer for the tensors alone.
+    """
+    places = range(0, 3 * operands, 3)
+    names = ("the input",) if operands == 1 else ("input a", "input b")
+
+    def of_node(node: Node) -> Layer:
+        forms = {
+            role: byte_operand(node, k, name, k + 1, k + 2)
+            for role, name, k in zip("xw", names, places, strict=False)
+        }
+        forms["y"] = byte_output(node, 3 * operands, 3 * operands + 1, forms["x"])
+        layer = build(replace(node, inputs=tuple(node.operand(k) for k in places)))
+        return with_attributes(layer, **forms)
+
+    return of_node
 
 
 def checked_scales(scales: np.ndarray, what: str) -> None:

@@ -22,6 +22,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
     attribute_or_input,
     checked_shape,
+    first_only,
     integers,
     normal_axes,
     one_input_layer,
@@ -167,7 +168,7 @@ def _rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
         rows = Rows(0, source.rows)
     else:
         rows = _row_table(_padding(layer, source.row_axis)).input_rows(out)
-    return (rows, *(None,) * (len(layer.inputs) - 1))
+    return first_only(layer, rows)
 
 
 def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:

@@ -27,6 +27,7 @@ from csdfgen.ops.integers import (
     byte_output,
     factor_of,
     limits,
+    of_bytes,
     rounded,
     scale_of,
     table_of,
@@ -40,20 +41,6 @@ __all__ = ["OPERATORS", "Addends", "function_table", "looked_up_bytes", "transla
 
 
 # Sums and products of two tensors ----------------------------------------------------------------
-
-
-def _build_two(base: Operator) -> Callable[[Node], Layer]:
-    def build(node: Node) -> Layer:
-        first = byte_operand(node, 0, "input a", 1, 2)
-        forms = {
-            "x": first,
-            "w": byte_operand(node, 3, "input b", 4, 5),
-            "y": byte_output(node, 6, 7, first),
-        }
-        layer = base.build(replace(node, inputs=(node.operand(0), node.operand(3)), attributes={}))
-        return replace(layer, attributes=MappingProxyType(forms))
-
-    return build
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +151,10 @@ def _two(
         compute_in=compute_in,
         constant_inputs=frozenset({1, 2, 4, 5, 6, 7}),
     )
-    return replace(base, build=_build_two(base), domain=MICROSOFT)
+    return replace(base, build=of_bytes(base.build, operands=2), domain=MICROSOFT)
 
 
 # Functions of one byte ---------------------------------------------------------------------------
-
-
-def _build_function(base: Operator) -> Callable[[Node], Layer]:
-    def build(node: Node) -> Layer:
-        x = byte_operand(node, 0, "the input", 1, 2)
-        forms = {"x": x, "y": byte_output(node, 3, 4, x)}
-        layer = base.build(replace(node, inputs=node.inputs[:1]))
-        return with_attributes(layer, **forms)
-
-    return build
 
 
 def _logistic(layer: Layer) -> Callable[[np.ndarray], np.ndarray]:
@@ -224,7 +201,7 @@ def _function(
         constant_inputs=frozenset({1, 2, 3, 4}),
         notes="a table of 256",
     )
-    return replace(base, build=_build_function(base), domain=MICROSOFT)
+    return replace(base, build=of_bytes(base.build), domain=MICROSOFT)
 
 
 # QLinearConcat -----------------------------------------------------------------------------------

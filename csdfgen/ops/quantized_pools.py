@@ -6,12 +6,12 @@ summed one after the other, as onnxruntime does; over a whole map, integers are,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from itertools import product
 from math import prod
 from types import MappingProxyType
-from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import source_of, with_attributes
+from csdfgen.ops._operands import source_of
 from csdfgen.ops.base import (
     MICROSOFT,
     Call,
@@ -35,9 +35,8 @@ from csdfgen.ops.integers import (
     LARGEST,
     Channelwise,
     Rescaled,
-    byte_operand,
-    byte_output,
     limits,
+    of_bytes,
     rounded,
     scale_of,
     zero_of,
@@ -56,18 +55,13 @@ from csdfgen.ops.windows import taps, windows_of
 __all__ = ["OPERATORS", "averaged"]
 
 
-def _refuse_channels_last(node: Node) -> None:
-    if int(node.attributes.get("channels_last", 0)):
-        raise ModelError("channels_last=1 is not supported; export the model with channels first")
-
-
-def _build_pool(base: Callable[[Node, Sequence[str]], Layer]) -> Callable[[Node], Layer]:
+def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
     def build(node: Node) -> Layer:
-        _refuse_channels_last(node)
-        x = byte_operand(node, 0, "the input", 1, 2)
-        layer = base(replace(node, inputs=node.inputs[:1]), BYTES)
-        forms = {"x": x, "y": byte_output(node, 3, 4, x)}
-        return with_attributes(layer, **forms)
+        if int(node.attributes.get("channels_last", 0)):
+            raise ModelError(
+                "channels_last=1 is not supported; export the model with channels first"
+            )
+        return of_bytes(partial(base, dtypes=BYTES))(node)
 
     return build
 
@@ -184,7 +178,6 @@ def _pool(
     build: Callable[[Node], Layer],
     kernel: Callable[[Layer], Emit],
     state: Callable[[Layer], str],
-    attributes: dict[str, Any],
 ) -> Operator:
     return replace(
         twin,
@@ -197,7 +190,7 @@ def _pool(
         since=1,
         domain=MICROSOFT,
         constant_inputs=frozenset({1, 2, 3, 4}),
-        attributes=MappingProxyType({**twin.attributes, **attributes}),
+        attributes=MappingProxyType({**twin.attributes, "channels_last": 0}),
         notes="",
     )
 
@@ -209,7 +202,6 @@ OPERATORS: tuple[Operator, ...] = (
         _build_pool(pool_sliding),
         _average_kernel,
         lambda layer: "float32",
-        {"channels_last": 0},
     ),
     _pool(
         GLOBAL_AVERAGE_POOL,
@@ -217,6 +209,5 @@ OPERATORS: tuple[Operator, ...] = (
         _build_pool(pool_over_all),
         _whole_map_kernel,
         _sum_type,
-        {"channels_last": 0},
     ),
 )
