@@ -302,22 +302,6 @@ class Alias:
     start: int = 0
 
 
-def _no_aliases(layer: Layer) -> tuple[Alias, ...]:
-    return ()
-
-
-def _no_window(layer: Layer) -> Window | None:
-    return None
-
-
-def _even(layer: Layer, position: int) -> Takes:
-    return Takes.EVEN
-
-
-def _row_phased(layer: Layer) -> Mode:
-    return Mode.ROWS
-
-
 def one_by_one(layer: Layer, images: int) -> bool:
     """A kernel that takes one image at a time."""
     return False
@@ -377,15 +361,15 @@ class Operator:
     kernel: Callable[[Layer], Emit]
     cost: Callable[[Layer, Rows], int]
     since: int = 7
-    mode: Callable[[Layer], Mode] = _row_phased
+    mode: Callable[[Layer], Mode] = lambda layer: Mode.ROWS
     accumulate_over: int = 0
     state: Callable[[Layer], Format] = output_format
-    aliases: Callable[[Layer], tuple[Alias, ...]] = _no_aliases
-    window: Callable[[Layer], Window | None] = _no_window
+    aliases: Callable[[Layer], tuple[Alias, ...]] = lambda layer: ()
+    window: Callable[[Layer], Window | None] = lambda layer: None
     rowwise: bool = False
     pointwise: bool = False
     shift_invariant: bool = False
-    takes: Callable[[Layer, int], Takes] = _even
+    takes: Callable[[Layer, int], Takes] = lambda layer, position: Takes.EVEN
     joins: Callable[[Layer, int], bool] = one_by_one
     constant_inputs: frozenset[int] = frozenset()
     attributes: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))

@@ -282,36 +282,6 @@ def product_kernel(
     operand first: None for what operand 2 holds, which then is no addend. into: how the product
     becomes an output of another type.
     """
-    emit = _product_of_one(layer, dtype, constants, alpha, beta, zeros, into)
-    if not _is_vector(layer):
-        return emit
-    right = constants[1].T if layer.attributes.get("transB") else constants[1]
-    bias, zero = constants.get(2), zeros.get(0) or 0
-    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
-
-
-def _centred(
-    array: np.ndarray, zero: int | None, slabs: Sequence[np.ndarray | None], scratch: Scratch
-) -> list[Call]:
-    """Calls that subtract a zero point from an operand; None: what operand 2 holds."""
-    if zero is not None:
-        return [(np.subtract, (array, array.dtype.type(zero), array))] if zero else []
-    given = slabs[2]
-    assert given is not None
-    held = scratch.take(given.shape, array.dtype)
-    return [(np.copyto, (held, given)), (np.subtract, (array, held.reshape(()), array))]
-
-
-def _product_of_one(
-    layer: Layer,
-    dtype: np.dtype[Any],
-    constants: Mapping[int, np.ndarray],
-    alpha: Any,
-    beta: Any,
-    zeros: Mapping[int, int | None],
-    into: Into | None,
-) -> Emit:
-    """The same for one image at a time."""
     axes = _axes(layer)
     adds = _has_addend(layer) and None not in zeros.values()
     trans_a, trans_b = layer.attributes.get("transA"), layer.attributes.get("transB")
@@ -364,7 +334,23 @@ def _product_of_one(
             return calls + into.calls(total, out)
         return calls if total is out else [*calls, (np.copyto, (out, total))]
 
-    return emit
+    if not _is_vector(layer):
+        return emit
+    right = constants[1].T if layer.attributes.get("transB") else constants[1]
+    bias, zero = constants.get(2), zeros.get(0) or 0
+    return with_images(emit, lambda: right, outputs_first(right), dtype, bias, zero, into)
+
+
+def _centred(
+    array: np.ndarray, zero: int | None, slabs: Sequence[np.ndarray | None], scratch: Scratch
+) -> list[Call]:
+    """Calls that subtract a zero point from an operand; None: what operand 2 holds."""
+    if zero is not None:
+        return [(np.subtract, (array, array.dtype.type(zero), array))] if zero else []
+    given = slabs[2]
+    assert given is not None
+    held = scratch.take(given.shape, array.dtype)
+    return [(np.copyto, (held, given)), (np.subtract, (array, held.reshape(()), array))]
 
 
 def _scaled(layer: Layer, dtype: np.dtype[Any]) -> tuple[dict[int, np.ndarray], Any, Any]:

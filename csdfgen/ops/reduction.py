@@ -73,17 +73,19 @@ def _plain(reduce: Callable[..., Any]) -> Fold:
     return lambda slab, dims, target, scratch: [(reduce, (slab, dims, None, target, True))]
 
 
+def _one_call(fold: Callable[[np.ndarray, tuple[int, ...], np.ndarray], Call]) -> Fold:
+    """One call, which takes no scratch."""
+    return lambda slab, dims, target, scratch: [fold(slab, dims, target)]
+
+
+_sum, _squares = _one_call(sum_over), _one_call(sum_of_squares)
+
+
 def _sum_absolute(
     slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
 ) -> list[Call]:
     absolute = scratch.take(slab.shape, slab.dtype)
     return [(np.absolute, (slab, absolute)), sum_over(absolute, dims, target)]
-
-
-def _sum_squares(
-    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
-) -> list[Call]:
-    return [sum_of_squares(slab, dims, target)]
 
 
 def _log_sum_exp(
@@ -107,10 +109,6 @@ def _log_sum_exp(
     ]
 
 
-def _as_folded(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
-    return []
-
-
 def _mean(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
     by = constant(count, folded.dtype)
     if folded.dtype.kind == "f":
@@ -124,12 +122,9 @@ def _mean(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
     ]
 
 
-def _square_root(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
-    return [(np.sqrt, (folded, folded))]
-
-
-def _logarithm(folded: np.ndarray, count: int, scratch: Scratch) -> list[Call]:
-    return [(np.log, (folded, folded))]
+def _then(function: Callable[..., Any]) -> Finish:
+    """A function of each folded value."""
+    return lambda folded, count, scratch: [(function, (folded, folded))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,28 +135,22 @@ class _Reduction:
 
     fold: Fold
     combine: Callable[[np.ndarray, np.ndarray, np.ndarray], Any] = np.add
-    finish: Finish = _as_folded
+    finish: Finish = lambda folded, count, scratch: []
     dtypes: tuple[str, ...] = (*FLOATS, *_INTEGERS)
-
-
-def _sum(
-    slab: np.ndarray, dims: tuple[int, ...], target: np.ndarray, scratch: Scratch
-) -> list[Call]:
-    return [sum_over(slab, dims, target)]
 
 
 _REDUCTIONS: Mapping[str, _Reduction] = MappingProxyType(
     {
         "ReduceL1": _Reduction(_sum_absolute),
-        "ReduceL2": _Reduction(_sum_squares, finish=_square_root, dtypes=FLOATS),
-        "ReduceLogSum": _Reduction(_sum, finish=_logarithm, dtypes=FLOATS),
+        "ReduceL2": _Reduction(_squares, finish=_then(np.sqrt), dtypes=FLOATS),
+        "ReduceLogSum": _Reduction(_sum, finish=_then(np.log), dtypes=FLOATS),
         "ReduceLogSumExp": _Reduction(_log_sum_exp, combine=np.logaddexp, dtypes=FLOATS),
         "ReduceMax": _Reduction(_plain(np.maximum.reduce), combine=maximum, dtypes=_ORDERED),
         "ReduceMean": _Reduction(_sum, finish=_mean),
         "ReduceMin": _Reduction(_plain(np.minimum.reduce), combine=minimum, dtypes=_ORDERED),
         "ReduceProd": _Reduction(_plain(np.multiply.reduce), combine=np.multiply),
         "ReduceSum": _Reduction(_sum),
-        "ReduceSumSquare": _Reduction(_sum_squares),
+        "ReduceSumSquare": _Reduction(_squares),
     }
 )
 

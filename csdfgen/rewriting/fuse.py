@@ -168,12 +168,8 @@ def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
     before, after = producer.output, layer.output
     if (before.shape, before.dtype, before.row_axis) != (after.shape, after.dtype, after.row_axis):
         return None
-    return _joined(producer, layer, epilogue=(*producer.epilogue, *_flat(layer)))
-
-
-def _flat(layer: Layer) -> Iterable[Layer]:
-    """A layer and its epilogue as a list of layers without one."""
-    return (replace(layer, epilogue=()), *layer.epilogue)
+    applied = (*producer.epilogue, replace(layer, epilogue=()), *layer.epilogue)
+    return _joined(producer, layer, epilogue=applied)
 
 
 def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | None:
