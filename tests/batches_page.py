@@ -7,9 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
-from csdfgen.paper.batches.modelled import Point, batches_along
+from csdfgen.paper.batches.modelled import Point, plan_of, tables_of
 from csdfgen.paper.batches.reproduction import Reproduction, reproduce
 from csdfgen.paper.cells import Cell
+from schedules.batches.replay import replay
 from tests.documents import ROOT
 from tests.paper003_page import grid, shown, table
 from tests.paper_page import filled
@@ -40,9 +41,12 @@ def baseline() -> str:
 
 def batches() -> str:
     """How often each layer of GoogleNet's main path is called at 20 MB, on how many images."""
-    rows = [
-        (name, ", ".join(map(str, sizes))) for name, sizes in batches_along("GoogleNet", 12, 20)
-    ]
+    plan, chain = plan_of("GoogleNet", 12, 20), tables_of("GoogleNet", "gathering").chain
+    assert plan is not None
+    sizes: dict[str, list[str]] = {layer.name: [] for layer in chain.layers}
+    for call in replay(chain, plan).calls:
+        sizes[call.layer].append(str(call.images))
+    rows = [(name, ", ".join(images)) for name, images in sizes.items()]
     return table(("layer", "images of each call"), rows)
 
 

@@ -1,4 +1,4 @@
-"""What is a number that a paper prints beside ours, and what is not computed?"""
+"""How does a number that a paper prints compare with ours, and what is not computed?"""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Progress = Callable[[str], None]
 @dataclass(frozen=True, slots=True)
 class Cell:
     """One number. printed: None where the paper has no number for it; digits: decimals that it is
-    printed with. note: what is true, where they differ. within: how far off still counts as the same, where
-    print neither rounds nor cuts off throughout.
+    printed with. note: what is true, where they differ. within: the largest difference that still counts as
+    the same, where the paper neither rounds nor truncates throughout.
 
     >>> Cell("4.2", "MOE", "int8", "MB", 77.5, 77.454).verdict
     'same'
@@ -38,7 +38,7 @@ class Cell:
 
     @property
     def verdict(self) -> str:
-        """ "same" after the printed rounding (or within what is said), "differs", or "not printed"."""
+        """Whether ours, rounded as printed, is the "same", or "differs"; or "not printed"."""
         if self.printed is None:
             return "not printed"
         near = abs(self.ours - self.printed) <= self.within
@@ -47,7 +47,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """What is not computed. cells: numbers in it; why: what would be needed."""
+    """A part of a paper that is not computed. cells: numbers in it; why: what would be needed."""
 
     where: str
     what: str
@@ -57,17 +57,8 @@ class Left:
 
 def as_json(cell: Cell) -> dict[str, Any]:
     """A cell as JSON values."""
-    return {
-        "table": cell.table,
-        "row": cell.row,
-        "column": cell.column,
-        "unit": cell.unit,
-        "printed": cell.printed,
-        "ours": cell.ours,
-        "difference": cell.difference,
-        "verdict": cell.verdict,
-        "note": cell.note,
-    }
+    names = "table", "row", "column", "unit", "printed", "ours", "difference", "verdict", "note"
+    return {name: getattr(cell, name) for name in names}
 
 
 def left_json(left: Left) -> dict[str, Any]:

@@ -126,11 +126,8 @@ def nodes(network: Network) -> tuple[Node, ...]:
 
 
 def _window(node: Node) -> Window | None:
-    return (
-        operator_of(node.layer).window(node.layer)
-        if node.kind in ("Conv", "MaxPool", "AveragePool")
-        else None
-    )
+    windowed = node.kind in ("Conv", "MaxPool", "AveragePool")
+    return operator_of(node.layer).window(node.layer) if windowed else None
 
 
 def _phased(node: Node, rules: Rules) -> bool:
@@ -235,19 +232,16 @@ def count(network: Network, rules: Rules = AS_PRINTED) -> Count:
         if node.kind == "LRN":
             parameters += 2 * node.layer.output.elements * BYTES
         for source, tensor in zip(node.sources, node.tensors, strict=True):
-            production = _largest_production(
-                actors[source] if source is not None else None, tensor, rules
-            )
+            producer = None if source is None else actors[source]
+            production = _largest_production(producer, tensor, rules)
+            consumption = _largest_consumption(node, tensor, production, rules)
             dl += tensor.elements
-            our += max(
-                production, _largest_consumption(node, tensor, production, rules)
-            ) + _self_loop(node, tensor, rules)
+            our += max(production, consumption) + _self_loop(node, tensor, rules)
     for output in network.outputs:
         if output.tensor is not None:
             dl += output.tensor.elements
             our += output.tensor.elements
     times = [(_seconds(node), _phases(node, rules)) for node in actors]
     seconds = sum(time for time, _ in times)
-    return Count(
-        parameters, dl * BYTES, our * BYTES, seconds, sum(phases for time, phases in times if time)
-    )
+    phases = sum(phases for time, phases in times if time)
+    return Count(parameters, dl * BYTES, our * BYTES, seconds, phases)

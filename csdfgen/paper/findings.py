@@ -100,11 +100,8 @@ def _windows(network: Network) -> Iterator[tuple[str, tuple[Window, int]]]:
     """Layers with a window, and the rows that it moves over."""
     for layer in network.layers:
         window, tensor = operator_of(layer).window(layer), layer.inputs[0]
-        if (
-            layer.op_type in ("Conv", "MaxPool", "AveragePool")
-            and window is not None
-            and tensor is not None
-        ):
+        windowed = layer.op_type in ("Conv", "MaxPool", "AveragePool")
+        if windowed and window is not None and tensor is not None:
             yield layer.name, (window, tensor.rows)
 
 
@@ -172,11 +169,8 @@ def googlenet_padded_all_round() -> Network:
     model = zoo_models.ZOO["googlenet"].build(weights=False)
     for node in model.graph.node:
         for attribute in node.attribute:
-            if (
-                node.op_type == "MaxPool"
-                and attribute.name == "pads"
-                and list(attribute.ints) == [0, 0, 1, 1]
-            ):
+            below = attribute.name == "pads" and list(attribute.ints) == [0, 0, 1, 1]
+            if node.op_type == "MaxPool" and below:
                 attribute.CopyFrom(onnx.helper.make_attribute("pads", [1, 1, 1, 1]))
     return load(model)
 
@@ -194,10 +188,10 @@ _READINGS = (
 def readings() -> Iterator[Reading]:
     """What each rule that the print leaves open is worth, where it is worth anything."""
     for name, rule, rules in _READINGS:
-        yield Reading(
-            name, rule, count(load_network(name, weights=False), rules).m_our, TABLE_3[name][1]
-        )
-    padded = count(googlenet_padded_all_round()).m_our
-    yield Reading(
-        "googlenet", "strided pools padded by 1 on every side", padded, TABLE_3["googlenet"][1]
+        ours = count(load_network(name, weights=False), rules).m_our
+        yield Reading(name, rule, ours, TABLE_3[name][1])
+    padded, rule = (
+        count(googlenet_padded_all_round()).m_our,
+        "strided pools padded by 1 on every side",
     )
+    yield Reading("googlenet", rule, padded, TABLE_3["googlenet"][1])

@@ -48,12 +48,8 @@ class ExampleResult:
     @property
     def match(self) -> bool:
         """Whether phases, order and every buffer are as printed."""
-        printed = self.printed
-        return (self.phases, self.order, self.buffers) == (
-            printed.phases,
-            printed.order,
-            printed.buffers,
-        )
+        one = self.printed
+        return (self.phases, self.order, self.buffers) == (one.phases, one.order, one.buffers)
 
 
 def plan_example(example: Example) -> Plan:
@@ -94,8 +90,6 @@ def _separate_pairs(text: str, example: Example) -> str:
     """Loops written out where the paper does so: Ex2 has "n1(1), n2(1), n1(2), n2(2)" for
     "[n1(1-2), n2(1-2)]".
     """
-    return (
-        text
-        if "[" in example.order
-        else text.replace("[n1(1-2), n2(1-2)]", "n1(1), n2(1), n1(2), n2(2)")
-    )
+    if "[" in example.order:
+        return text
+    return text.replace("[n1(1-2), n2(1-2)]", "n1(1), n2(1), n1(2), n2(2)")

@@ -5,7 +5,7 @@ Modelled throughout: the paper prints no times. What is compared with print is w
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import Any
@@ -212,14 +212,3 @@ def _replayed(network: str, images: int, memory_mb: int) -> Replay:
     plan = plan_of(network, images, memory_mb)
     assert plan is not None
     return replay(tables_of(network, "gathering").chain, plan)
-
-
-def batches_along(
-    network: str, images: int, memory_mb: int
-) -> Sequence[tuple[str, tuple[int, ...]]]:
-    """Layers of the main path and the images of each of their calls."""
-    sizes: dict[str, list[int]] = {}
-    for call in _replayed(network, images, memory_mb).calls:
-        sizes.setdefault(call.layer, []).append(call.images)
-    chain = tables_of(network, "gathering").chain
-    return [(layer.name, tuple(sizes[layer.name])) for layer in chain.layers]

@@ -44,13 +44,9 @@ class Op:
     @property
     def terms(self) -> int:
         """Products that are added up for one output value; 0 without weights."""
-        return (
-            self.reads[0] // self.groups * self.kernel**2
-            if self.kind == "conv"
-            else prod(self.reads)
-            if self.kind == "fc"
-            else 0
-        )
+        if self.kind == "conv":
+            return self.reads[0] // self.groups * self.kernel**2
+        return prod(self.reads) if self.kind == "fc" else 0
 
     @property
     def weights(self) -> int:
@@ -177,7 +173,7 @@ def _squeezenet() -> _Path:
 
 def _mobilenet() -> _Path:
     x = _Path((3, 224, 224)).conv("conv1", 32, 3, 2, 1)
-    names = (
+    names = [
         "2_1",
         "2_2",
         "3_1",
@@ -191,7 +187,7 @@ def _mobilenet() -> _Path:
         "5_5",
         "5_6",
         "6",
-    )
+    ]
     for name, (channels, stride) in zip(names, V1_BLOCKS, strict=True):
         x.conv(f"conv{name}/dw", x.shape[0], 3, stride, 1, groups=x.shape[0])
         x.conv(f"conv{name}/sep", channels)

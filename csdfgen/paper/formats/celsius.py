@@ -15,12 +15,11 @@ from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.claims import COLD, HOT, fahrenheit
 from csdfgen.paper.formats.dense import (
     Dense,
-    by_the_paper,
     in_floats,
     model_in,
     observed,
+    otherwise,
     outputs_of,
-    quantized,
 )
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6
 
@@ -76,15 +75,7 @@ def table_4_6() -> Iterator[Cell]:
         note = "exact weights: without the error that training left, which the printed row has in every format"
         yield Cell("4.6", "exact weights", name, "F", printed, ours, 5, note)
     x = degrees()
-    seen = observed(NEURON, x)
-    for name in FORMATS:
-        ours = _error(outputs_of(quantized(name, NEURON, x), x))
-        yield Cell("4.6", "exact weights, by `csdfgen quantize`", name, "F", None, ours, 5)
-    for name in ("int16", "int8"):
-        for wide in (True, False):
-            ours = _error(by_the_paper(name, NEURON, seen, x, wide))
-            row = f"exact weights, Listing 1.4, {'64-bit' if wide else '32-bit'} products"
-            yield Cell("4.6", row, name, "F", None, ours, 5, "truncated, as the paper computes")
+    yield from otherwise("4.6", "exact weights", "F", 5, NEURON, x, x, _error)
     errors = [_error(in_floats(trained(seed), x)) for seed in range(_RUNS)]
     note = f"median of {_RUNS} runs, which end between {min(errors):.2g} and {max(errors):.2g} F"
     yield Cell(

@@ -9,7 +9,7 @@ paper's own arithmetic instead.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,8 @@ import runtime
 from csdfgen.backends import ALWAYS
 from csdfgen.backends.registry import kernels_for
 from csdfgen.model.options import PlanOptions
+from csdfgen.paper.cells import Cell
+from csdfgen.paper.formats.printed import FORMATS
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, separated, shift_bits
 from csdfgen.paper.formulas.quantizers import TYPES, Quantizer, Range
 from csdfgen.planning.planner import plan_of
@@ -33,6 +35,7 @@ __all__ = [
     "in_floats",
     "model_in",
     "observed",
+    "otherwise",
     "outputs_of",
     "quantized",
 ]
@@ -218,3 +221,21 @@ def by_the_paper(
             factor = Factor.of(before.scale / now.scale, bits)
             q = relu(q, before.zero_point, factor, now.zero_point, dtype)
     return now.values(q)
+
+
+def otherwise(
+    table: str, row: str, unit: str, digits: int, layers: Sequence[Dense], shown: np.ndarray,
+    x: np.ndarray, score: Callable[[np.ndarray], float],
+) -> Iterator[Cell]:  # fmt: skip
+    """What comes out in every format by `csdfgen quantize`, and by the paper's own integers. shown:
+    samples that ranges are observed on; x: samples that are tried; score: of their outputs.
+    """
+    for name in FORMATS:
+        ours = score(outputs_of(quantized(name, layers, shown), x))
+        yield Cell(table, f"{row}, by `csdfgen quantize`", name, unit, None, ours, digits)
+    seen, note = observed(layers, shown), "truncated, as the paper computes"
+    for name in ("int16", "int8"):
+        for wide in (True, False):
+            ours = score(by_the_paper(name, layers, seen, x, wide))
+            how = f"{row}, Listing 1.4, {'64-bit' if wide else '32-bit'} products"
+            yield Cell(table, how, name, unit, None, ours, digits, note)

@@ -18,24 +18,12 @@ from csdfgen.errors import InputError
 
 __all__ = [
     "Factor",
-    "accumulator_bits",
-    "difference_bits",
     "relu",
     "rescaled",
     "rounded",
     "separated",
     "shift_bits",
 ]
-
-
-def difference_bits(bits: int) -> int:
-    """Bits of the signed type that a difference from a zero point has."""
-    return 2 * bits
-
-
-def accumulator_bits(bits: int) -> int:
-    """Bits of the signed type that products are summed in."""
-    return 4 * bits
 
 
 def shift_bits(itemsize: int, wide: bool) -> int:
