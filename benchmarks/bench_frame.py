@@ -19,7 +19,7 @@ from threadpoolctl import threadpool_limits
 import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
-from csdfgen.pages.beside import interleaved
+from csdfgen.pages.measured import interleaved
 from runtime.reference import MismatchError, Reference, compare
 from tests.networks import LIGHT, feeds, light, trained
 

@@ -1,6 +1,6 @@
-"""Who holds which bytes when? Every row of a plan as a rectangle of firings and addresses, for charts.
+"""Which bytes does each row of a plan occupy, and when? Every row is a rectangle of firings and addresses.
 
-Nothing here knows how a plan comes to its rows; `charts.plans` makes a footprint of one.
+This module does not depend on plans; `charts.plans` makes a footprint of one.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Band:
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose bytes they are: of a tensor (or several that share rows), a layer's sums, its scratch.
+    """What occupies bytes: a tensor (or several that share rows), a layer's sums, or its scratch.
 
     layer: place in `Footprint.layers` of the one that writes. pool: the memory that holds them.
     """
@@ -109,8 +109,8 @@ class Footprint:
 
     @cached_property
     def counted(self) -> np.ndarray:
-        """Bytes alive in every firing, of scratch only what the kernel needs: more than that a firing
-        gets where room is free in the arena, which makes no peak.
+        """Bytes alive in every firing, of scratch only what the kernel needs: what a firing gets beyond that is
+        free in the arena anyway, and makes no peak.
         """
         return np.asarray(self.held[:-1].sum(axis=0) + np.minimum(self.held[-1], self.needed))
 

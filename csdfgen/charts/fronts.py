@@ -34,7 +34,7 @@ _SMALL, _DOT = 10.0, 7.0
 _RING, _RINGS = 3.0, 3
 _DASHES = ("", "7 3", "2 2")
 _FEW = 6
-"""Lines that colours alone tell apart; of more, neighbours differ in their dashes too."""
+"""Lines that colours alone distinguish; of more, neighbours differ in their dashes too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +232,8 @@ def _span(values: Sequence[float]) -> tuple[float, float]:
     ((1.96, 2.04), (0.94, 2.06))
     """
     low, high = min(values), max(values)
-    room = max(_MARGIN * (high - low), _LEAST_ROOM * high) or 1.0
-    return max(0.0, low - room), high + room
+    margin = max(_MARGIN * (high - low), _LEAST_ROOM * high) or 1.0
+    return max(0.0, low - margin), high + margin
 
 
 def _marks(span: tuple[float, float], most: int) -> list[tuple[float, str]]:

@@ -198,7 +198,7 @@ def _place_for(
     views = np.lib.stride_tricks.sliding_window_view
     tops, bottoms = views(top, count), views(bottom, count)
     upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
-    # room, less where the edges go up and down
+    # free height, less where the edges go up and down
     room = lower - upper - (tops.std(axis=1) + bottoms.std(axis=1))
     best = int(room.argmax())
     if room[best] < _TALL * 0.7 or lower[best] - upper[best] < _TALL:

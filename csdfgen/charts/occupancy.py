@@ -1,8 +1,8 @@
-"""What does every channel hold over time, and all of them together? Small charts under each other,
-the total on top.
+"""What does every channel hold over time, and what do all of them together? A small chart for each channel,
+below a chart of the total.
 
-Held are tokens from the moment their producer claims space to the moment their consumer has ended
-(docs/model.md), so what is drawn reaches a capacity where it is used up.
+A channel holds tokens from the moment at which their producer claims space to the moment at which their
+consumer has ended (docs/model.md), so that a chart reaches the capacity where it is used up.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What do the charts of a plan have in common? Firings from left to right, a look, names on areas."""
+"""What do the charts of a plan have in common? Axes with firings from left to right, colours, and names on areas."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Which bytes of which memory does each row of a plan have, and when? For charts and reports.
+"""Which bytes of which memory does each row of a plan occupy, and when? For charts and reports.
 
-The one place that turns buffers, lifetimes and regions into rectangles of firings and addresses;
-whatever draws a plan asks here.
+Buffers, lifetimes and regions become rectangles of firings and addresses here and nowhere else.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def notebook_chart(plan: Plan) -> str:
 
 
 def _needed(plan: Plan, times: dict[str, np.ndarray]) -> np.ndarray:
-    """Bytes of scratch that the kernel of each firing needs; a plan gives it more where room is."""
+    """Bytes of scratch that the kernel of each firing needs; a plan gives it more where bytes are free."""
     found = np.zeros(len(plan.order), np.int64)
     for actor, sizes in plan.needs.items():
         found[times[actor]] = sizes

@@ -145,7 +145,7 @@ def ticks(end: float, most: int) -> list[float]:
 
 
 def labelled_every(height: float) -> int:
-    """Every so many-th row of this height has room for its name."""
+    """How many rows of this height share the space that one name needs."""
     return 1 if height >= ROW_LABEL else -int(-(ROW_LABEL + 1) // height)
 
 
@@ -224,7 +224,7 @@ class Drawing:
     def shape(
         self, path: str, color: str, title: str = "", *, edge: str = "", width: float = 0.5
     ) -> None:
-        """A path as it is, filled, with a line around it where `edge` names a colour; it must lie
+        """A path as it is, filled, with a line around it where `edge` names a colour; it must be
         inside what else is drawn.
         """
         if path:

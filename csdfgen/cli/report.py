@@ -61,8 +61,8 @@ class Report(Command):
         from csdfgen.devices.catalogue import device
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
-        from csdfgen.pages.beside import measured_beside
-        from csdfgen.pages.report import Told, report_page
+        from csdfgen.pages.measured import measured_frame
+        from csdfgen.pages.report import Facts, report_page
         from csdfgen.reading.zoo import span_of
         from runtime.images import SYMMETRIC, random_inputs
 
@@ -75,19 +75,19 @@ class Report(Command):
             with about(found.model):
                 profile = named or profile_for(plan.options)
                 times = estimate(plan, profile)
-                beside = None
+                measured = None
                 if self.measure:
                     feeds = random_inputs(plan.network, 0, span_of(found.model) or SYMMETRIC)
-                    beside = measured_beside(
+                    measured = measured_frame(
                         plan, found.model, feeds, repeat=self.repeat, stage=stage
                     )
             frames = frames_facts(found.network, plan, profile)
             stage("drawing")
-            told = Told(
-                found.title, self._commands(found, output), _versions(), beside, times, profile.title,
+            facts = Facts(
+                found.title, self._commands(found, output), _versions(), measured, times, profile.title,
                 frames.told(profile.name) if frames is not None else (),
             )  # fmt: skip
-            page = report_page(plan, told)
+            page = report_page(plan, facts)
         write_bytes(output, page)
         say(f"{output}: {plain(found.title)}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
 

@@ -1,6 +1,5 @@
 """What does csdfgen gain on a real, trained network and a real photograph? `make demo` shows it.
 
 CenterFace, a face detector for pictures of any size, runs in slabs of rows at two sizes; its
-outputs are compared with onnxruntime's, the faces are drawn, and the memory of both is put side by
-side.
+outputs are compared with onnxruntime's, the faces are drawn, and a table compares the memory of both.
 """

@@ -17,7 +17,7 @@ from rich.table import Table
 
 from csdfgen.demo import centerface, pictures
 from csdfgen.errors import CsdfgenError
-from csdfgen.pages.beside import Beside, measured_beside
+from csdfgen.pages.measured import Measured, measured_frame
 from csdfgen.planning.plan import Plan
 from runtime.reference import MismatchError
 
@@ -30,7 +30,7 @@ class Shown:
 
     picture: np.ndarray
     plan: Plan
-    comparison: Beside
+    comparison: Measured
     faces: list[centerface.Face]
 
     @property
@@ -84,7 +84,7 @@ def _detect(picture: np.ndarray, rows: str) -> Shown:
     path = centerface.model_file()
     image = centerface.prepared(picture)
     plan = csdfgen.plan(csdfgen.load(path, shapes={centerface.INPUT: image.shape}), rows=rows)
-    comparison = measured_beside(plan, str(path), {centerface.INPUT: image}, repeat=3)
+    comparison = measured_frame(plan, str(path), {centerface.INPUT: image}, repeat=3)
     if comparison.refused:
         raise MismatchError(f"onnxruntime did not run: {comparison.refused}")
     faces = centerface.faces(comparison.outputs)
@@ -95,7 +95,7 @@ def _detect(picture: np.ndarray, rows: str) -> Shown:
 
 
 def _outputs_in(plan: Plan) -> int:
-    """Bytes of the outputs that lie in the arena."""
+    """Bytes of the outputs that are stored in the arena."""
     return plan.network.output_bytes - plan.figures["outputs"]
 
 
@@ -108,7 +108,7 @@ def _mib(count: float) -> str:
 
 
 def _table(shown: Sequence[Shown]) -> Table:
-    """Memory, time and result at every size; every row says where its figure comes from."""
+    """Memory, time and result at every size; every row states the origin of its figure."""
     table = Table(
         title="CenterFace, 60 convolutions: one frame, one thread",
         title_justify="left",

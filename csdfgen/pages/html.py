@@ -36,13 +36,13 @@ def element(name: str, /, *content: object, **attributes: object) -> Markup:
     >>> element("td", "<script>", class_="name")
     '<td class="name">&lt;script&gt;</td>'
     """
-    said = "".join(
+    given = "".join(
         f' {key.strip("_").replace("_", "-")}="{escape(_text(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
     inside = "".join(map(_markup, content))
-    return Markup(f"<{name}{said}>" + ("" if name in _EMPTY else f"{inside}</{name}>"))
+    return Markup(f"<{name}{given}>" + ("" if name in _EMPTY else f"{inside}</{name}>"))
 
 
 def section(title: str, *content: object, note: str = "", class_: str | None = None) -> Markup:

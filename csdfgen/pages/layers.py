@@ -1,4 +1,4 @@
-"""What does each layer of a plan do, need and hold? One line a layer, for tables."""
+"""What does each layer of a plan do, need and hold? One line for each layer, for tables."""
 
 from __future__ import annotations
 

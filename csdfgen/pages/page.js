@@ -1,5 +1,5 @@
 "use strict";
-// What is under the pointer: which layer fires, what is alive, whose row lies at an address.
+// What is under the pointer: the layer that fires, what is alive, the row that is stored at an address.
 (() => {
   const source = document.getElementById("footprint");
   if (!source) return;
@@ -54,7 +54,7 @@
     return `${bytes(total)} alive in ${fires(f)}\n${lines.join("\n")}`;
   }
 
-  function lies(f, address) {
+  function stored(f, address) {
     for (let k = 0; k < owner.length; k++) {
       if (first[k] > f || last[k] <= f || low[k] > address || high[k] <= address) continue;
       const [layer, tensor, kind, there] = plan.owners[owner[k]];
@@ -69,7 +69,7 @@
     return `free: byte ${count(address)}\nin ${fires(f)}`;
   }
 
-  function turn(f, line) {
+  function phases(f, line) {
     const name = plan.layers[line];
     if (name === undefined) return fires(f);
     return `${name} (${plan.functions[line]}): ${count(fired[line])} phases\n${fires(f)}`;
@@ -90,8 +90,8 @@
       const f = Math.min(plan.firings - 1, Math.floor(part * plan.firings));
       tip.textContent =
         chart.kind === "memory" ? alive(f)
-        : chart.kind === "arena" ? lies(f, Math.floor(up * chart.most))
-        : turn(f, Math.floor((1 - up) * chart.most));
+        : chart.kind === "arena" ? stored(f, Math.floor(up * chart.most))
+        : phases(f, Math.floor((1 - up) * chart.most));
       for (const one of charts) {
         const at = one.left + ((f + 0.5) / plan.firings) * (one.right - one.left);
         one.cross.setAttribute("x1", at);

@@ -19,15 +19,15 @@ from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.devices.model import Estimate
-from csdfgen.pages.beside import Beside
 from csdfgen.pages.html import Markup, chart, data, document, element, join, section, soft, table
 from csdfgen.pages.layers import LayerLine, layer_lines
+from csdfgen.pages.measured import Measured
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
 from runtime.reference import Comparison
 from runtime.report import kept_whole
 
-__all__ = ["Told", "report_page"]
+__all__ = ["Facts", "report_page"]
 
 _MOST_ROWS = 40_000
 """Stretches of rows that the script knows, the largest first; about 30 bytes each."""
@@ -37,60 +37,60 @@ _HOLDERS, _KEPT = 12, 12
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Facts:
     """What a page shows in addition to the plan. model: its name for the reader. commands: (what it does,
-    command line). versions: of what ran. beside: measured here, None if nothing was. estimate: of the
+    command line). versions: of what ran. measured: on this machine, None if nothing was. estimate: of the
     device of that title. frames: facts about several images in one order, (fact, value).
     """
 
     model: str
     commands: Sequence[tuple[str, str]] = ()
     versions: Sequence[str] = ()
-    beside: Beside | None = None
+    measured: Measured | None = None
     estimate: Estimate | None = None
     device: str = ""
     frames: Sequence[tuple[str, str]] = ()
 
 
-def report_page(plan: Plan, told: Told) -> bytes:
+def report_page(plan: Plan, facts: Facts) -> bytes:
     """The page of a plan, in UTF-8."""
     shown = footprint(plan)
     colors = ramp(len(shown.layers))
     sections = [
-        _header(plan, shown, told),
+        _header(plan, shown, facts),
         _charts(shown),
         _peak(plan, shown, colors),
-        _beside(plan, told.beside),
-        _layers(plan, shown, colors, told),
+        _comparison(plan, facts.measured),
+        _layers(plan, shown, colors, facts),
         _formats(plan),
-        _figures(plan, told.frames),
-        _repeat(told),
+        _figures(plan, facts.frames),
+        _repeat(facts),
         data("footprint", _for_script(shown)),
     ]
-    return document(f"{told.model}: memory of a frame", *sections)
+    return document(f"{facts.model}: memory of a frame", *sections)
 
 
 # What comes first ---------------------------------------------------------------------------------
 
 
-def _header(plan: Plan, shown: Footprint, told: Told) -> Markup:
+def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
     figures, options = plan.figures, plan.options
     arena, whole = plan.planned_bytes, figures.get("whole_layer_live", 0)
     shapes = ", ".join("x".join(map(str, t.shape)) for t in plan.network.inputs)
-    facts = (
+    line = (
         f"{len(plan.network.layers):,} layers in {shown.firings:,} firings of {len(shown.layers):,} actors; "
         f"input {shapes}; --rows {plan.conversion.rows.brief} --fuse {options.fuse} --image {options.image}; "
         f"order '{plan.policy}'"
     )
     if plan.network.batch > 1:
-        facts += f"; {plan.network.batch} images"
+        line += f"; {plan.network.batch} images"
     return element(
         "header",
-        element("h1", told.model),
+        element("h1", facts.model),
         element("p", _headline(arena, figures.get("outputs", 0), whole), class_="headline"),
-        soft(facts),
+        soft(line),
         *(element("p", note) for note in _notes(plan)),
-        element("div", *_tiles(plan, shown, told.beside), class_="tiles"),
+        element("div", *_tiles(plan, shown, facts.measured), class_="tiles"),
     )
 
 
@@ -114,37 +114,37 @@ def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.notes
 
 
-def _tiles(plan: Plan, shown: Footprint, beside: Beside | None) -> Iterator[Markup]:
+def _tiles(plan: Plan, shown: Footprint, measured: Measured | None) -> Iterator[Markup]:
     figures, arena = plan.figures, plan.planned_bytes
-    measured = "planned"
-    if beside is not None:
-        same = beside.touched == arena
-        measured = "measured, as planned" if same else f"{binary(beside.touched)} measured"
-    yield _tile("Arena", binary(arena), measured)
+    how = "planned"
+    if measured is not None:
+        same = measured.touched == arena
+        how = "measured, as planned" if same else f"{binary(measured.touched)} measured"
+    yield _tile("Arena", binary(arena), how)
     alive = shown.most
     ratio = f"the arena is {arena / alive:.2f} times that" if alive else ""
     yield _tile("Most alive at one time", binary(alive), ratio)
     bound = figures.get("lower_bound")
     if bound:
-        said = "reached: no order of these phases needs less"
+        text = "reached: no order of these phases needs less"
         if not plan.optimal:
-            said = f"the peak is {alive / bound:.3g} times that"
-        yield _tile("Proven bound", binary(bound), said)
+            text = f"the peak is {alive / bound:.3g} times that"
+        yield _tile("Proven bound", binary(bound), text)
     yield _tile(
         "Whole layers", binary(figures.get("whole_layer_live", 0)), "most alive at one time"
     )
-    if beside is not None:
-        if beside.equal is None:
+    if measured is not None:
+        if measured.equal is None:
             yield _tile("Outputs", "not compared", "onnxruntime did not run")
         else:
-            worst = beside.max_abs_error
-            said = f"to onnxruntime's, largest difference {worst:.2g}"
-            if not beside.equal:
-                said = f"from onnxruntime's, by up to {worst:.2g}"
-            word = "equal" if beside.equal else "different"
-            yield _tile("Outputs", word, said, bad=not beside.equal)
-        theirs = f"onnxruntime {_ms(beside.theirs)}" if beside.theirs is not None else "median"
-        yield _tile("Time of a frame", _ms(beside.ours), theirs)
+            worst = measured.max_abs_error
+            text = f"to onnxruntime's, largest difference {worst:.2g}"
+            if not measured.equal:
+                text = f"from onnxruntime's, by up to {worst:.2g}"
+            word = "equal" if measured.equal else "different"
+            yield _tile("Outputs", word, text, bad=not measured.equal)
+        theirs = f"onnxruntime {_ms(measured.theirs)}" if measured.theirs is not None else "median"
+        yield _tile("Time of a frame", _ms(measured.ours), theirs)
 
 
 def _tile(title: str, value: str, more: str, bad: bool = False) -> Markup:
@@ -260,11 +260,11 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
     rows.append([element("b", "together"), "", f"{total:,}", "100%"])
     bound = figures.get("lower_bound")
     if bound:
-        said = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
+        text = f"No order of these phases needs less than {binary(bound)} ({bound:,} bytes)"
         more = "no more" if plan.optimal else f"{shown.most / bound:.3g} times that"
-        said += f"; this one needs {more}."
+        text += f"; this one needs {more}."
     else:
-        said = (
+        text = (
             "This plan comes without a proven bound; no arena for this order is smaller than what is "
             "alive in the fullest firing."
         )
@@ -274,7 +274,7 @@ def _peak(plan: Plan, shown: Footprint, colors: Sequence[str]) -> Markup:
             "p",
             f"Most is alive in firing {at + 1:,} of {shown.firings:,}, phase {phase + 1:,} of ",
             element("b", actor),
-            f". {said}",
+            f". {text}",
         ),
         table(["layer", "rows", "bytes", "share"], rows, 2),
         _kept_whole(plan),
@@ -307,37 +307,37 @@ def _kept_whole(plan: Plan) -> Markup:
     return join([title, table(["tensor", "why", "rows", "bytes"], rows, 2)])
 
 
-def _beside(plan: Plan, beside: Beside | None) -> Markup:
+def _comparison(plan: Plan, measured: Measured | None) -> Markup:
     title = "Compared with onnxruntime"
-    if beside is None:
+    if measured is None:
         return section(title, element("p", "Nothing was measured for this page (--no-measure)."))
-    grown, theirs = beside.their_bytes, beside.theirs
-    process = "-" if beside.refused else "not reported by the system"
+    grown, theirs = measured.their_bytes, measured.theirs
+    process = "-" if measured.refused else "not reported by the system"
     rows = [
-        ["arena that a frame writes, workspace included", binary(beside.touched), ""],
-        ["allocated outside it in the whole call, outputs included", binary(beside.call), ""],
+        ["arena that a frame writes, workspace included", binary(measured.touched), ""],
+        ["allocated outside it in the whole call, outputs included", binary(measured.call), ""],
         [
             "in all; of onnxruntime the growth of its process in a frame, every dead tensor freed",
-            binary(beside.touched + beside.call),
+            binary(measured.touched + measured.call),
             process if grown is None else binary(grown),
         ],
-        ["time of a frame, one thread", _ms(beside.ours), "-" if theirs is None else _ms(theirs)],
+        ["time of a frame, one thread", _ms(measured.ours), "-" if theirs is None else _ms(theirs)],
     ]
-    if beside.refused:
-        compared = element("p", f"onnxruntime did not run: {beside.refused}", class_="bad")
+    if measured.refused:
+        compared = element("p", f"onnxruntime did not run: {measured.refused}", class_="bad")
     else:
         outputs = [
             [one.name, _verdict(one), f"{one.values:,}", f"{one.max_abs_error:.3g}"]
-            for one in beside.comparisons
+            for one in measured.comparisons
         ]
         compared = table(["output", "is", "values", "largest difference"], outputs, 2)
     note = (
-        f"Times are medians of {beside.repeat} frames in turn on this machine. Weights "
+        f"Times are medians of {measured.repeat} frames in turn on this machine. Weights "
         f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
         "A process grows by whole pages, and reuses what it has freed before."
     )
-    measured = table(["measured here", "csdfgen", "onnxruntime"], rows)
-    return section(title, measured, compared, soft(note))
+    head = ["measured here", "csdfgen", "onnxruntime"]
+    return section(title, table(head, rows), compared, soft(note))
 
 
 def _verdict(one: Comparison) -> Markup:
@@ -346,8 +346,8 @@ def _verdict(one: Comparison) -> Markup:
     return element("span", f"{one.wrong:,} wrong", class_="bad")
 
 
-def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> Markup:
-    estimate = told.estimate
+def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], facts: Facts) -> Markup:
+    estimate = facts.estimate
     seconds = None if estimate is None else {one.name: one.seconds for one in estimate.layers}
     lines = layer_lines(plan, shown, seconds)
     place = {layer.name: at for at, layer in enumerate(shown.layers)}
@@ -358,7 +358,7 @@ def _layers(plan: Plan, shown: Footprint, colors: Sequence[str], told: Told) -> 
         "multiply-accumulates, or in elements where a layer has none."
     )
     if estimate is not None:
-        text += f" Time: modelled for {told.device}; {_ms(estimate.seconds)} a frame."
+        text += f" Time: modelled for {facts.device}; {_ms(estimate.seconds)} a frame."
     columns: dict[str, Callable[[LayerLine], object]] = {
         "layer": lambda line: _swatch(colors[place[line.name]], line.name),
         "computes": lambda line: line.function,
@@ -434,12 +434,12 @@ def _memories(plan: Plan) -> Iterator[Markup]:
     yield table(head, rows, 1, "figures")
 
 
-def _repeat(told: Told) -> Markup:
+def _repeat(facts: Facts) -> Markup:
     commands = [
         join([element("p", what), element("pre", element("code", line), tabindex="0")])
-        for what, line in told.commands
+        for what, line in facts.commands
     ]
-    return section("To repeat it", *commands, soft("; ".join(told.versions)))
+    return section("To repeat it", *commands, soft("; ".join(facts.versions)))
 
 
 def _swatch(color: str, name: str) -> Markup:

@@ -1,4 +1,4 @@
-"""Where does the time of a frame go? Every firing with its start and end, for a trace viewer and by layer.
+"""Which layers take the time of a frame? Every firing with its start and end, for a trace viewer and by layer.
 
 The calls are those of every frame, in their order; the clock is read between firings, which costs a
 fraction of a microsecond each. Operations and bytes are those of `csdfgen.devices.work`.
@@ -24,7 +24,7 @@ __all__ = ["FiringTime", "LayerTime", "by_layer", "chrome_trace", "timed"]
 @dataclass(frozen=True, slots=True)
 class FiringTime:
     """One firing: nanoseconds from the start of the frame; floating point operations, and bytes that
-    it reads anew and writes; bytes of rows alive during it.
+    it reads again and writes; bytes of rows alive during it.
     """
 
     actor: str

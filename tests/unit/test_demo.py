@@ -7,7 +7,7 @@ import pytest
 
 from csdfgen.demo import centerface, pictures
 from csdfgen.errors import InputError
-from csdfgen.pages.beside import interleaved
+from csdfgen.pages.measured import interleaved
 
 
 def maps(*cells: tuple[int, int, float]) -> dict[str, np.ndarray]:

@@ -17,7 +17,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import CapacityExceededError, InputError, PlanError
 from csdfgen.model.network import Network
-from csdfgen.pages.beside import measured_beside
+from csdfgen.pages.measured import measured_frame
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json
@@ -457,7 +457,7 @@ def test_the_checker_holds_outputs_in_the_arena_to_the_end() -> None:
         check(replace(plan, regions={**plan.regions, late.name: over}))
 
 
-# Beside onnxruntime -----------------------------------------------------------------------------
+# Compared with onnxruntime -----------------------------------------------------------------------------
 
 
 def test_streamed_rows_are_compared_as_they_are_made() -> None:
@@ -558,4 +558,4 @@ def test_what_is_timed_stays_in_its_arena(monkeypatch: pytest.MonkeyPatch, tmp_p
     feeds = {"x": image(plan.network)}
     report, outputs = measure(plan, feeds, repeat=3)
     assert report.result == "arena" and outputs
-    assert measured_beside(plan, str(path), feeds, repeat=3).equal
+    assert measured_frame(plan, str(path), feeds, repeat=3).equal

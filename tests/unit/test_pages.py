@@ -24,7 +24,7 @@ from csdfgen.charts.plans import footprint
 from csdfgen.cli import main
 from csdfgen.dataflow import graph_json
 from csdfgen.pages.comparison import compared, comparison_page
-from csdfgen.pages.report import Told, report_page
+from csdfgen.pages.report import Facts, report_page
 from csdfgen.planning.plan import Plan
 from runtime.resident import grown_by_onnxruntime
 from tests.graphs import ring
@@ -109,7 +109,7 @@ def planned(request: pytest.FixtureRequest) -> Plan:
 
 
 def test_a_report_says_what_the_plan_says(planned: Plan) -> None:
-    page = check_that_nothing_is_loaded(report_page(planned, Told("net")))
+    page = check_that_nothing_is_loaded(report_page(planned, Facts("net")))
     for name, value in planned.figures.items():
         assert page.row(name)[2] == f"{value:,}"
     layers = [row for row in page.rows if len(row) == 10]
@@ -126,7 +126,7 @@ def test_a_report_says_what_the_plan_says(planned: Plan) -> None:
 
 def test_every_chart_is_there_for_a_screen_and_for_a_telephone(planned: Plan) -> None:
     """A browser scales both to its width; the style hides one of them by the width of the window."""
-    page = Page(report_page(planned, Told("net")))
+    page = Page(report_page(planned, Facts("net")))
     charts = [attributes for tag, attributes in page.tags if tag == "svg"]
     widths = [(one["class"], one["viewbox"].split()[2], one["data-kind"]) for one in charts]  # type: ignore[union-attr]
     kinds = ("memory", "arena", "phases")
@@ -146,7 +146,7 @@ def test_a_report_says_number_formats() -> None:
     model = residual_classifier()
     feeds = [feeds_of(model, seed) for seed in range(2)]
     made = quantize(model, feeds)
-    page = Page(report_page(made.plan, Told("net")))
+    page = Page(report_page(made.plan, Facts("net")))
     network = made.plan.network
     kinds = Counter(tensor.dtype for tensor in network.tensors.values())
     assert set(kinds) == {"float32", "uint8"}
@@ -162,7 +162,7 @@ def test_a_report_says_number_formats() -> None:
 
 
 def test_the_script_gets_every_row(planned: Plan) -> None:
-    page = Page(report_page(planned, Told("net")))
+    page = Page(report_page(planned, Facts("net")))
     (text,) = (text for name, text in page.scripts if name == "footprint")
     data = json.loads(text)
     _, row, end, low, high, first, last = map(np.array, data["columns"])
@@ -179,7 +179,7 @@ def test_the_script_gets_every_row(planned: Plan) -> None:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="node reads the script; there is none")
 def test_the_script_is_one(tmp_path: Path) -> None:
-    page = Page(report_page(PLANS["residual"](), Told("net")))
+    page = Page(report_page(PLANS["residual"](), Facts("net")))
     (text,) = (text for name, text in page.scripts if name is None)
     (tmp_path / "page.js").write_text(text)
     subprocess.run(["node", "--check", tmp_path / "page.js"], check=True)
@@ -188,7 +188,7 @@ def test_the_script_is_one(tmp_path: Path) -> None:
 def test_names_do_not_become_markup() -> None:
     planned = PLANS["concatenated"]()
     assert EVIL in planned.network.layers[0].name
-    page = report_page(planned, Told(EVIL, [(EVIL, EVIL)], [EVIL]))
+    page = report_page(planned, Facts(EVIL, [(EVIL, EVIL)], [EVIL]))
     found = check_that_nothing_is_loaded(page)
     assert len([tag for tag, _ in found.tags if tag == "script"]) == 2, "data, and the page's own"
     assert EVIL.encode() not in page
@@ -205,16 +205,16 @@ def test_a_bound_and_its_proof_are_told() -> None:
         (peak // 2, "this one needs 2 times that"),
     ):
         figures = {**planned.figures, "lower_bound": bound}
-        page = Page(report_page(replace(planned, figures=figures), Told("net")))
+        page = Page(report_page(replace(planned, figures=figures), Facts("net")))
         assert said in page.text
         assert page.row("lower_bound")[2] == f"{bound:,}"
     planned = replace(planned, figures={**planned.figures, "lower_bound": 0})
-    assert "without a proven bound" in Page(report_page(planned, Told("net"))).text
+    assert "without a proven bound" in Page(report_page(planned, Facts("net"))).text
 
 
 def test_the_page_of_a_large_network_stays_small() -> None:
     planned = plan(load("zoo:densenet121"))
-    page = report_page(planned, Told("densenet121"))
+    page = report_page(planned, Facts("densenet121"))
     assert len(page) < 2_000_000
     check_that_nothing_is_loaded(page)
 

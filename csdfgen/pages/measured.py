@@ -17,11 +17,11 @@ from runtime.reference import Comparison, Reference
 from runtime.resident import grown_by_onnxruntime
 from runtime.verify import compare_outputs
 
-__all__ = ["Beside", "interleaved", "measured_beside"]
+__all__ = ["Measured", "interleaved", "measured_frame"]
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class Measured:
     """A frame of a plan, and of onnxruntime on the same input, one thread each.
 
     touched: bytes written in the arena; call: bytes allocated outside it in the whole call. ours,
@@ -53,14 +53,14 @@ class Beside:
         return None if self.refused else all(one.ok for one in self.comparisons)
 
 
-def measured_beside(
+def measured_frame(
     plan: Plan,
     model: str,
     feeds: Mapping[str, np.ndarray],
     *,
     repeat: int = 5,
     stage: Callable[..., None] = lambda *what: None,
-) -> Beside:
+) -> Measured:
     """Run both. model: what onnxruntime loads. Raises what `runtime.compile` and a program raise; a
     model that onnxruntime refuses is no error.
     """
@@ -79,14 +79,14 @@ def measured_beside(
             reference = theirs(feeds)
         except CsdfgenError as error:
             (ours,) = interleaved([lambda: program(feeds)], repeat)
-            return Beside(*sizes, ours, repeat, refused=error.message)
+            return Measured(*sizes, ours, repeat, refused=error.message)
         found = compare_outputs(plan, outputs, reference)
         stage("timing both")
         ours, their_time = interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
     stage("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch)
-    return Beside(
+    return Measured(
         *sizes, ours, repeat, their_time, grown, found, outputs=outputs, reference=reference
     )
 
