@@ -43,10 +43,11 @@ def batches() -> str:
     """How often each layer of GoogleNet's main path is called at 20 MB, on how many images."""
     plan, chain = plan_of("GoogleNet", 12, 20), tables_of("GoogleNet", "gathering").chain
     assert plan is not None
-    sizes: dict[str, list[str]] = {layer.name: [] for layer in chain.layers}
-    for call in replay(chain, plan).calls:
-        sizes[call.layer].append(str(call.images))
-    rows = [(name, ", ".join(images)) for name, images in sizes.items()]
+    calls = replay(chain, plan).calls
+    rows = [
+        (layer.name, ", ".join(str(call.images) for call in calls if call.layer == layer.name))
+        for layer in chain.layers
+    ]
     return table(("layer", "images of each call"), rows)
 
 
