@@ -34,7 +34,7 @@ import csdfgen
 from benchmarks.pages import machine
 from csdfgen.backends.native.build import build
 from csdfgen.backends.native.library import Library, load
-from csdfgen.backends.native.records import CLIP
+from csdfgen.backends.native.structures import CLIP
 from tests.native_steps import Convolution, Map, layer_of, pointers, step_of
 
 NETWORKS = ("resnet50", "vgg19", "squeezenet1_1", "mobilenet_v2", "densenet121")

@@ -177,7 +177,7 @@ class BoundProgram:
             start, stop = write.complete[phase - 1] if phase else 0, write.complete[phase]
             if start == stop or (tap is None and watcher is None):
                 continue
-            for at, view in _parts(self._plan.addresses.view(write.tensor, Rows(start, stop))):
+            for at, view in self._plan.addresses.view(write.tensor, Rows(start, stop)).parts():
                 if watcher is not None:
                     yield partial(self._looks.watched, watcher, view)
                 if tap is not None:
@@ -279,19 +279,6 @@ class _Looks:
 
     def kept(self, target: np.ndarray, view: View) -> None:
         np.copyto(target, self._memory.read(view))
-
-
-def _parts(view: View) -> Iterator[tuple[tuple[slice, ...], View]]:
-    """Rows, run by run of every piece, each as a view, and where they are in an array of all."""
-    start = 0
-    for piece in view.pieces or (view,):
-        along: tuple[slice, ...] = ()
-        if view.pieces:
-            stop = start + piece.shape[view.along]
-            along = *(slice(None),) * view.along, slice(start, stop)
-            start = stop
-        for a, b in piece.runs:
-            yield (slice(a, b), *along), piece.part(a, b)
 
 
 def _taps_of(plan: Plan, names: Iterable[str]) -> dict[str, np.ndarray]:

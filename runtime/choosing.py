@@ -20,8 +20,7 @@ from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan_table import PlanTable
 from csdfgen.program.steps import Backend
 from runtime.bound import guarded
-from runtime.session import Executable
-from runtime.turns import Turn
+from runtime.session import Executable, Turn
 
 __all__ = ["TableProgram"]
 

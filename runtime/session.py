@@ -9,7 +9,9 @@ keeps them, and the program goes on in another arena (`Executable._take_back`, d
 from __future__ import annotations
 
 import operator
+import os
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from time import perf_counter_ns
@@ -24,9 +26,8 @@ from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
-from runtime.turns import Turn
 
-__all__ = ["Executable", "Inputs", "OnRows"]
+__all__ = ["Executable", "Inputs", "OnRows", "Turn"]
 
 Inputs = np.ndarray | Mapping[str, np.ndarray]
 
@@ -345,3 +346,42 @@ def _checked_threads(threads: object) -> int:
     if number < 1:
         raise InputError(f"{option('threads', threads)}: a whole number from 1 on is needed")
     return number
+
+
+# Threads that wait for each other -----------------------------------------------------------------
+
+
+class Turn:
+    """A lock of a program, which is free in the child of a fork unless the thread that was forked has it: no other thread
+    of the parent is there to release it. owner: the thread that has it.
+    """
+
+    def __init__(self) -> None:
+        self.owner: int | None = None
+        self._lock = threading.Lock()
+        _TURNS.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        self.owner = threading.get_ident()
+
+    def __exit__(self, *error: object) -> None:
+        self.owner = None
+        self._lock.release()
+
+    def after_fork(self) -> None:
+        """In the child."""
+        if self.owner != threading.get_ident():
+            self.owner, self._lock = None, threading.Lock()
+
+
+_TURNS: weakref.WeakSet[Turn] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for turn in list(_TURNS):
+        turn.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -14,8 +14,7 @@ import numpy as np
 
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.build import find_compiler
-from csdfgen.backends.native.records import CLIP, LEAKY, NONE
-from csdfgen.backends.native.structures import ctype
+from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from csdfgen.errors import ToolError
 
 Activation, ConvStep, Layer = (

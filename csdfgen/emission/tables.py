@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.native.records import slots_of
-from csdfgen.backends.native.structures import Structure, kernel_structure, structure
+from csdfgen.backends.native.structures import Structure, kernel_structure, slots_of, structure
 from csdfgen.emission.blob import Blob
 from csdfgen.emission.macros import (
     ARENA,

@@ -8,7 +8,7 @@ and nothing in it depends on a backend or on data: a program is the list of a pl
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from typing import Any, Protocol
@@ -115,6 +115,17 @@ class View:
         """
         extents = (size * step for size, step in zip(self.shape, self.strides, strict=True))
         return runs(self.rows, max(extents, default=self.format.itemsize) + NEAR)
+
+    def parts(self) -> Iterator[tuple[tuple[slice, ...], View]]:
+        """Every run of every piece as a view without pieces, behind its place in an array (rows, *shape) of all rows."""
+        low = 0
+        for piece in self.pieces or (self,):
+            along: tuple[slice, ...] = ()
+            if self.pieces:
+                high = low + piece.shape[self.along]
+                along, low = (*(slice(None),) * self.along, slice(low, high)), high
+            for a, b in piece.runs:
+                yield (slice(a, b), *along), piece.part(a, b)
 
     def part(self, start: int, stop: int) -> View:
         """Rows [start, stop) of the view."""

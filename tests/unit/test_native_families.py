@@ -19,8 +19,8 @@ from csdfgen.backends.native.families.convolution import Filter
 from csdfgen.backends.native.families.winograd import row_bytes, tile_bytes
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import aligned
-from csdfgen.backends.native.records import NONE
 from csdfgen.backends.native.strided import Loop, joined, translated
+from csdfgen.backends.native.structures import NONE
 from csdfgen.backends.native.ways import CONV, ROWS, TILES, Variant, Ways, written
 from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.model.network import Layer

@@ -15,8 +15,7 @@ import pytest
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.library import Library, load
-from csdfgen.backends.native.records import CLIP, LEAKY, NONE
-from csdfgen.backends.native.structures import ctype
+from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from tests.native_steps import (
     Convolution,
     Map,

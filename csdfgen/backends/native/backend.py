@@ -11,21 +11,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from csdfgen.backends.native.bound import NativeBound
+from csdfgen.backends.native.bound import NativeBound, moves
 from csdfgen.backends.native.build import sources_digest
 from csdfgen.backends.native.families import AS_ESTIMATED, Family, family_of, variants_of
 from csdfgen.backends.native.library import Library, load
-from csdfgen.backends.native.moves import moves
 from csdfgen.backends.native.strided import Loop, joined, translated
 from csdfgen.backends.native.structures import kernel_structure
 from csdfgen.backends.native.threads import Team
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import HostMemory, allocated
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.backends.numpy.calls import written_down
+from csdfgen.backends.numpy.bound import written_down
 from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer
-from csdfgen.ops import operator_of
+from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import ALIGNMENT, Backend, Call, Code, Move, Step, by_image
@@ -82,8 +81,8 @@ class NativeKernels:
         return self._library.instructions
 
     def refusal(self, layer: Layer) -> str | None:
-        """Operators are numpy's."""
-        return NUMPY.refusal(layer)
+        """Whatever numpy computes native code does, too."""
+        return None if layer.op_type in OPERATORS else f"{layer.op_type} has no native kernel"
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""

@@ -15,13 +15,19 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native.library import Library
-from csdfgen.backends.native.moves import PORTS
-from csdfgen.backends.native.records import slots_of
-from csdfgen.backends.native.strided import copy_kernel
-from csdfgen.backends.native.structures import POINTER, ctype, kernel_structure, structure
+from csdfgen.backends.native.structures import (
+    POINTER,
+    Dim,
+    copy_kernel,
+    ctype,
+    instruction,
+    kernel_structure,
+    slots_of,
+    structure,
+)
 from csdfgen.backends.native.threads import Team, shared_out
-from csdfgen.backends.numpy.arrays import HostMemory
-from csdfgen.backends.numpy.calls import called
+from csdfgen.backends.numpy.arrays import HostMemory, placed
+from csdfgen.backends.numpy.bound import called
 from csdfgen.backends.numpy.settings import BLAS, call_all
 from csdfgen.program.instructions import (
     PADDING,
@@ -32,9 +38,39 @@ from csdfgen.program.instructions import (
     address_of,
     row_pool,
 )
-from csdfgen.program.steps import Call, Code
+from csdfgen.program.steps import Call, Code, Move
 
-__all__ = ["NativeBound"]
+__all__ = ["NativeBound", "moves"]
+
+Transfer = structure("csdf_transfer").record
+
+PORTS = "csdf_port"
+"""The pool of the ports, in the order of the program's. The array of a frame is known when the frame starts: its address,
+strides and type are in a structure that kernels read, so that arrays in any order and of any type are used in place.
+"""
+
+
+def moves(move: Move, constants: Constants) -> list[Instruction]:
+    """The kernels that move rows between the array of a port and memory, one a run."""
+    found = []
+    for at, place, shape, strides in placed(move.starts, move.view):
+        # the longest last: that is the loop that counts
+        order = sorted(
+            (axis for axis, size in enumerate(shape) if size > 1),
+            key=lambda axis: (shape[axis], axis),
+        )
+        made = Transfer(
+            Ref(PORTS, move.port),
+            constants.table("csdf_dim", [Dim(shape[k], strides[k]) for k in order]),
+            constants.table("int32_t", order),
+            constants.table("int32_t", at),
+            len(order),
+            len(at),
+            int(move.output),
+            place,
+        )
+        found.append(instruction("move", made))
+    return found
 
 
 class NativeBound:
@@ -49,10 +85,10 @@ class NativeBound:
         team: Team | None = None,
     ) -> None:
         self._library, self._team, self._memory = library, team, memory
-        threads = 1 if team is None else team.threads
+        parts = [[one] for one in program.instructions]
         if team is not None:
             constants = constants.copy()  # parts of steps have tables of their own
-        parts = [shared_out(one, threads, constants) for one in program.instructions]
+            parts = [shared_out(one, team.threads, constants) for (one,) in parts]
         self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
         self._forms = program.ports
         self._opened: dict[int, tuple[np.dtype, tuple[int, ...]]] = {}

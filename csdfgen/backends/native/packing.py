@@ -10,7 +10,8 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.backends.native.records import PANEL
+from csdfgen.backends.native.structures import PANEL
+from csdfgen.program.instructions import aligned_bytes
 
 __all__ = [
     "aligned",
@@ -27,24 +28,20 @@ __all__ = [
     "winograd_weights",
 ]
 
-_ALIGNMENT = 64
-
 
 def aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    packed = _room(np.shape(array), dtype)
+    packed = _empty(np.shape(array), dtype)
     packed[...] = array
     return packed
 
 
-def _room(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+def _empty(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     """Such memory, with anything in it."""
-    size, each = prod(shape), np.dtype(dtype).itemsize
-    room = np.empty(size + _ALIGNMENT // each, dtype)
-    start = -room.ctypes.data % _ALIGNMENT // each
-    return room[start : start + size].reshape(shape)
+    found: np.ndarray = aligned_bytes(prod(shape) * np.dtype(dtype).itemsize).view(dtype)
+    return found.reshape(shape)
 
 
 def _panels(array: np.ndarray) -> np.ndarray:
@@ -53,7 +50,7 @@ def _panels(array: np.ndarray) -> np.ndarray:
     One panel at a time: what is read of an array in another order stays near until all of it was.
     """
     *outer, out = array.shape
-    packed = _room((-(-out // PANEL), *outer, PANEL))
+    packed = _empty((-(-out // PANEL), *outer, PANEL))
     for panel, start in zip(packed, range(0, out, PANEL), strict=True):
         count = min(PANEL, out - start)
         panel[..., :count] = array[..., start : start + count]
@@ -65,7 +62,7 @@ def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
     out, ins, high, wide = weights.shape
     each = out // groups
-    packed = _room((groups, -(-each // PANEL), high, wide, ins, PANEL))
+    packed = _empty((groups, -(-each // PANEL), high, wide, ins, PANEL))
     for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
         for panel, start in zip(group, range(0, each, PANEL), strict=True):
             some = own[start : start + PANEL]
@@ -192,7 +189,7 @@ def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
     """
     groups, out, summed, _ = taps.shape
     size = len(points)
-    found = _room((groups * size * (out + -out % PANEL) * summed,))
+    found = _empty((groups * size * (out + -out % PANEL) * summed,))
     start = 0
     for group in taps:
         for first in range(0, out, _BLOCK):

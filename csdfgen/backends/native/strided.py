@@ -16,27 +16,23 @@ from typing import Any, cast
 
 import numpy as np
 
-from csdfgen.backends.native.records import Dim, instruction
-from csdfgen.backends.native.structures import constant, structure
+from csdfgen.backends.native.structures import (
+    Dim,
+    constant,
+    copy_kernel,
+    instruction,
+    short_name,
+    structure,
+)
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
-__all__ = ["Loop", "copy_kernel", "joined", "translated"]
+__all__ = ["Loop", "joined", "translated"]
 
 RANK = constant("CSDF_RANK")
 Strided = structure("csdf_strided").record
-
-_SHORT = {
-    "float16": "f16",
-    "float32": "f32",
-    "float64": "f64",
-    "bool": "bool",
-    **{f"int{bits}": f"i{bits}" for bits in (8, 16, 32, 64)},
-    **{f"uint{bits}": f"u{bits}" for bits in (8, 16, 32, 64)},
-}
-"""Numpy's names of types -> those of the kernels."""
 
 _FOLDS: dict[Any, tuple[str, Callable[[np.dtype[Any]], Any]]] = {
     np.add: ("sum", lambda dtype: 0),
@@ -221,13 +217,6 @@ def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]
     return array, (*(0,) * missing, *own)
 
 
-def _short(dtype: np.dtype[Any]) -> str:
-    found = _SHORT.get(dtype.name)
-    if found is None or not dtype.isnative:
-        raise PlanError(f"elements of type {dtype} have no native kernels")
-    return found
-
-
 @lru_cache(maxsize=1024)
 def _number(value: Any, dtype: str) -> np.ndarray:
     return np.array(value, dtype)
@@ -258,13 +247,6 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 # Calls -------------------------------------------------------------------------------------------
 
 
-def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
-    """The kernel that copies elements of a type into those of another. Raises PlanError."""
-    if source == target:
-        return f"copy_{target.itemsize}"
-    return f"from_{_short(source)}_to_{_short(target)}"
-
-
 def _copied(
     constants: Constants,
     out: np.ndarray,
@@ -291,7 +273,7 @@ def _ufunc(constants: Constants, function: np.ufunc, *arguments: Any) -> list[Lo
     dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
     dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
     arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
-    kernel = f"{function.__name__}_{_short(dtype)}"
+    kernel = f"{function.__name__}_{short_name(dtype)}"
     result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
     if out.dtype != result:
         raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
@@ -306,7 +288,7 @@ def _clipped(
     constants: Constants, x: np.ndarray, low: Any, high: Any, out: np.ndarray
 ) -> list[Loop]:
     arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
-    return _step(constants, f"clip_{_short(out.dtype)}", out.shape, out, out.strides, *arrays)
+    return _step(constants, f"clip_{short_name(out.dtype)}", out.shape, out, out.strides, *arrays)
 
 
 def _reduced(
@@ -332,7 +314,7 @@ def _reduced(
             kept.append(next(strides))
     if out.dtype == bool:  # whose two values are bytes
         array, out = array.view(np.uint8), out.view(np.uint8)
-    kind = _short(out.dtype)
+    kind = short_name(out.dtype)
     if array.dtype == np.float16 and out.dtype == np.float32:
         kind = "f16_in_f32"
     else:
@@ -382,7 +364,7 @@ def _summed(
 
     begun = _copied(constants, out, np.zeros((), out.dtype)) if start else []
     arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
-    kernel = f"muladd_{_short(out.dtype)}"
+    kernel = f"muladd_{short_name(out.dtype)}"
     return begun + _step(
         constants, kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays
     )
@@ -464,7 +446,7 @@ def _position(name: str) -> Callable[..., list[Loop]]:
         along = (array.shape[axis], array.strides[axis], 0)
         return _step(
             constants,
-            f"{name}_{_short(array.dtype)}",
+            f"{name}_{short_name(array.dtype)}",
             rest,
             out,
             out.strides,

@@ -2,7 +2,8 @@
 
 The headers keep to a small part of C: `typedef struct NAME { ... } NAME;` of integers, floats, pointers, arrays and
 other structures, `enum { ... }` and `#define NAME NUMBER`. From them come the records that the families fill in, the
-bytes that the host's kernels read, what emitted source declares, and the constants that Python and C share.
+bytes that the host's kernels read, what emitted source declares, and the constants that Python and C share. An instruction
+of the native backend is a kernel on such a record; records and constants of one family are in its own file.
 """
 
 from __future__ import annotations
@@ -15,19 +16,42 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
+
+from csdfgen.errors import PlanError
+from csdfgen.program.instructions import Instruction
+
 __all__ = [
+    "CLIP",
+    "HARD_SIGMOID",
+    "HARD_SWISH",
+    "LEAKY",
+    "NONE",
+    "PANEL",
+    "SIGMOID",
     "SOURCES",
+    "SWISH",
+    "Activation",
+    "ByteSource",
+    "Dim",
     "Field",
     "Slot",
+    "Source",
     "Structure",
     "constant",
     "constants",
+    "copy_kernel",
     "ctype",
+    "instruction",
     "kernel_structure",
+    "record_of",
+    "short_name",
+    "slots_of",
     "structure",
     "structures",
 ]
@@ -94,8 +118,9 @@ class Structure:
     """A structure of the kernels.
 
     name: in C. fields: as declared. size, alignment: in bytes, on this machine. slots: its numbers and pointers from
-    the outside in. record: a named tuple of the fields, whose pointers are None or a `Ref`, whose nested structures are
-    records, and whose arrays are tuples that may be shorter; what is left out is zero.
+    the outside in. numbers, pointers: pick these out of the values of all slots; joined: puts numbers, and pointers
+    behind them, in the order of the slots. record: a named tuple of the fields, whose pointers are None or a `Ref`,
+    whose nested structures are records, and whose arrays are tuples that may be shorter; what is left out is zero.
     """
 
     def __init__(self, name: str, fields: Sequence[Field]) -> None:
@@ -114,6 +139,10 @@ class Structure:
                 end += field.size
         self.size = end + -end % self.alignment
         self.slots: tuple[Slot, ...] = tuple(slots)
+        order = sorted(range(len(slots)), key=lambda k: slots[k].pointer)
+        count = sum(not slot.pointer for slot in slots)
+        self.numbers, self.pointers = _picked(order[:count]), _picked(order[count:])
+        self.joined = _picked(sorted(range(len(order)), key=order.__getitem__))
         self.record: Any = _record(name, fields)
         self._packer = struct.Struct(self._format())
         nested = [
@@ -322,3 +351,62 @@ def ctype(name: str) -> type[ctypes.Structure]:
 
     fields = [(field.name, kind(field)) for field in found.fields]
     return type(found.record.__name__, (ctypes.Structure,), {"_fields_": fields})
+
+
+# Instructions: a kernel on a record of the structure that it takes ---------------------------------
+
+
+def instruction(kernel: str, record: tuple[Any, ...]) -> Instruction:
+    """A kernel, named without `csdf_`, on a record of its structure."""
+    found = kernel_structure(kernel)
+    flat = found.flat(record)
+    return Instruction(kernel, found.numbers(flat), found.pointers(flat))
+
+
+def record_of(made: Instruction) -> Any:
+    """The record of an instruction."""
+    found = kernel_structure(made.kernel)
+    return found.nested(slots_of(made))
+
+
+def slots_of(made: Instruction, refs: Sequence[Any] | None = None) -> Sequence[Any]:
+    """Numbers and places of an instruction in the order of its structure. refs: what stands for its places."""
+    places = made.refs if refs is None else refs
+    return kernel_structure(made.kernel).joined((*made.fields, *places))
+
+
+def _picked(at: Sequence[int]) -> Any:
+    """What picks the values at these places of a sequence, as a tuple."""
+    if len(at) > 1:
+        return itemgetter(*at)
+    return lambda flat: tuple(flat[k] for k in at)
+
+
+# Types of elements --------------------------------------------------------------------------------
+
+
+def short_name(dtype: np.dtype[Any]) -> str:
+    """The kernels' name of a type. Raises PlanError."""
+    if dtype.kind not in "bfiu" or not dtype.isnative:
+        raise PlanError(f"elements of type {dtype} have no native kernels")
+    return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"
+
+
+def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
+    """The kernel that copies elements of a type into those of another. Raises PlanError."""
+    if source == target:
+        return f"copy_{target.itemsize}"
+    return f"from_{short_name(source)}_to_{short_name(target)}"
+
+
+# What several families share ----------------------------------------------------------------------
+
+NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = constants(
+    "NONE", "CLIP", "LEAKY", "SIGMOID", "SWISH", "HARD_SIGMOID", "HARD_SWISH"
+)
+PANEL = constant("CSDF_PANEL")
+
+Activation = structure("csdf_activation").record
+ByteSource = structure("csdf_byte_source").record
+Dim = structure("csdf_dim").record
+Source = structure("csdf_source").record

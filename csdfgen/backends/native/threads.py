@@ -16,8 +16,14 @@ from typing import Any
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.backends.native.library import Library
-from csdfgen.backends.native.records import PANEL, instruction, record_of
-from csdfgen.backends.native.structures import constant, ctype, structure
+from csdfgen.backends.native.structures import (
+    PANEL,
+    constant,
+    ctype,
+    instruction,
+    record_of,
+    structure,
+)
 from csdfgen.errors import InputError, option
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
@@ -114,7 +120,7 @@ def shared_out(made: Instruction, threads: int, constants: Constants) -> list[In
     """The parts of an instruction, at most one a thread; itself alone where that is not worth it. constants: to which
     tables of parts are added.
     """
-    split = _SPLITS.get(made.kernel) if threads > 1 else None
+    split = _SPLITS.get(made.kernel)
     if split is None:
         return [made]
     parts = split(made.kernel, record_of(made), threads, constants)

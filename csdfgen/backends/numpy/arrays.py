@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.ops.copies import cut
 from csdfgen.program.instructions import Ref, address_of, aligned_bytes
 from csdfgen.program.steps import Call, Memory, Starts, View
 
@@ -41,15 +40,7 @@ def matched(
     whole: np.ndarray, view: View, memory: Memory
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Parts of an array (rows, *shape), each with the array of rows that lie like it."""
-    start = 0
-    for piece in view.pieces or (view,):
-        part = whole
-        if view.pieces:
-            stop = start + piece.shape[view.along]
-            part = cut(whole, view.along + 1, slice(start, stop))
-            start = stop
-        for a, b in piece.runs:
-            yield part[a:b], array_of(piece.part(a, b), memory)
+    return ((whole[at], array_of(one, memory)) for at, one in view.parts())
 
 
 def placed(
@@ -58,15 +49,12 @@ def placed(
     """Rows, run by run of every piece, as arrays without memory: where each starts in the whole, its place, shape and
     strides.
     """
-    for piece in view.pieces or (view,):
-        for a, b in piece.runs:
-            rows = piece.rows[a:b]
-            step = rows[1] - rows[0] if len(rows) > 1 else 0
-            place, shape = Ref(piece.pool, rows[0]), (b - a, *piece.shape)
-            yield (starts[0] + a, *starts[1:]), place, shape, (step, *piece.strides)
-        if view.pieces:
-            axis = 1 + view.along
-            starts = (*starts[:axis], starts[axis] + piece.shape[view.along], *starts[axis + 1 :])
+    for at, one in view.parts():
+        begin, rows = list(starts), one.rows
+        for axis, part in enumerate(at):
+            begin[axis] += part.start or 0
+        step = rows[1] - rows[0] if len(rows) > 1 else 0
+        yield tuple(begin), Ref(one.pool, rows[0]), (len(rows), *one.shape), (step, *one.strides)
 
 
 class HostMemory(dict[str, np.ndarray]):

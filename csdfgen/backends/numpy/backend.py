@@ -16,8 +16,7 @@ from typing import Any, cast
 import numpy as np
 
 from csdfgen.backends.numpy.arrays import HostMemory, allocated, array_of, copies, matched
-from csdfgen.backends.numpy.bound import NumpyBound, moves
-from csdfgen.backends.numpy.calls import written_down
+from csdfgen.backends.numpy.bound import NumpyBound, moves, written_down
 from csdfgen.backends.numpy.parts import as_rows, at_once, halves, is_array, parts_of
 from csdfgen.errors import PlanError
 from csdfgen.model.network import Layer, remembered

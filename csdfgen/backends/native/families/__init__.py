@@ -13,11 +13,15 @@ from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, stored_functio
 from csdfgen.backends.native.families.byte_pools import BYTE_POOLS
 from csdfgen.backends.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.backends.native.families.common import Family
-from csdfgen.backends.native.families.convolution import Convolution, convolution, transposed
+from csdfgen.backends.native.families.convolution import (
+    Convolution,
+    convolution,
+    frame_by_frame,
+    transposed,
+)
 from csdfgen.backends.native.families.maps import MAPS
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.product import product
-from csdfgen.backends.native.families.volumes import frame_by_frame
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.network import Layer, remembered

@@ -14,8 +14,7 @@ import numpy as np
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import Family, once
 from csdfgen.backends.native.families.maps import Operand, Place, place, stretches
-from csdfgen.backends.native.records import ByteSource, instruction
-from csdfgen.backends.native.structures import constants, structure
+from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.integers import BYTES, factor_of, limits, zero_of

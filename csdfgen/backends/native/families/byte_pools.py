@@ -15,14 +15,13 @@ from csdfgen.backends.native.families.common import (
     lines,
     pixel,
 )
-from csdfgen.backends.native.families.pool_windows import (
+from csdfgen.backends.native.families.pools import (
     PoolWindows,
     map_read,
     slides_over,
     values_seen,
 )
-from csdfgen.backends.native.records import ByteSource, instruction
-from csdfgen.backends.native.structures import structure
+from csdfgen.backends.native.structures import ByteSource, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops.integers import BYTES, limits, scale_of, zero_of

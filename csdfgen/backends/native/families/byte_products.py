@@ -17,20 +17,17 @@ import numpy as np
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
     Family,
-    is_dense,
-    once,
-    pixel,
-)
-from csdfgen.backends.native.families.layouts import (
     Layout,
     Part,
+    is_dense,
     laid_out,
+    once,
+    pixel,
     tables_read,
     windows_along,
 )
 from csdfgen.backends.native.families.product import every, rows_of_a_matrix
-from csdfgen.backends.native.records import ByteSource, instruction
-from csdfgen.backends.native.structures import constants, structure
+from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of

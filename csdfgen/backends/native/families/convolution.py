@@ -24,22 +24,27 @@ from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
     FLOAT,
     Family,
-    activated,
-    followed,
-    pixel,
-    rows_held,
-)
-from csdfgen.backends.native.families.layouts import (
+    Frames,
     Layout,
     Map,
     Part,
+    activated,
+    followed,
     laid_out,
+    pixel,
+    rows_held,
     sizes_of,
     windows_along,
 )
 from csdfgen.backends.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
-from csdfgen.backends.native.records import NONE, Activation, Source, instruction
-from csdfgen.backends.native.structures import structure
+from csdfgen.backends.native.structures import (
+    NONE,
+    PANEL,
+    Activation,
+    Source,
+    instruction,
+    structure,
+)
 from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
@@ -267,7 +272,7 @@ class Convolution:
         )
 
     def _way(self, part: Part, step: Step, room: int) -> Way:
-        wished = self.choice.at(len(step.phase.out))
+        wished = self.choice.at(len(step.phase.out)) if self.choice.variants else None
         own, images = self.filters[part.number], step.phase.images
         return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)
 
@@ -483,3 +488,36 @@ def transposed(layer: Layer) -> Family | None:
         return found
 
     return family(filters, Map(sizes_of(x)[-1]), parts)
+
+
+def frame_by_frame(layer: Layer) -> Family | None:
+    """Conv of three axes and one group, frame by frame: with more channels than the taps of a row are one run of, or
+    whose windows see one frame. A frame of the output is a map, whose windows see some frames of the input. These are
+    taken for channels of one map, so that Winograd's forms compute it as they do any map. Others go line by line.
+    """
+    x = usable(layer)
+    if x is None or len(x.shape) != 5 or layer.attributes["group"] > 1:
+        return None
+    through, down, across = windows_of(layer.attributes)
+    if x.shape[1] <= PANEL and through.kernel > 1:
+        return None
+    high, columns = layer.output.shape[3:]
+    own = Filter(
+        layer.constants[1],
+        bias_of(layer),
+        1,
+        (down.stride, across.stride),
+        (down.dilation, across.dilation),
+        across.pad_top,
+        activated(layer),
+        stacked=True,
+    )
+
+    def parts(out: Rows) -> list[Part]:
+        first = out.start * through.stride - through.pad_top
+        return [
+            Part(0, (0, 0), (1, 1), first + k * through.stride, high, columns, k)
+            for k in range(len(out))
+        ]
+
+    return family([own], Frames(x.shape[4], through, down), parts)

@@ -23,8 +23,14 @@ from csdfgen.backends.native.families.common import (
     is_map,
     pixel,
 )
-from csdfgen.backends.native.records import NONE, Activation, Source, instruction
-from csdfgen.backends.native.structures import constants, structure
+from csdfgen.backends.native.structures import (
+    NONE,
+    Activation,
+    Source,
+    constants,
+    instruction,
+    structure,
+)
 from csdfgen.model.network import Layer
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View

@@ -1,26 +1,175 @@
-"""Which pools have a kernel? MaxPool and AveragePool of one to three axes, and the global ones."""
+"""Which pools have a kernel? MaxPool and AveragePool of one to three axes, and the global ones.
+
+Pools of floats and of bytes have their windows in common. A pool whose window covers all rows accumulates: the rows that
+a step holds are the window, and the output is what it continues from. Of frames, every line of the output has a window of
+all lines that it reads.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
+from math import prod
 
-from csdfgen.backends.native.families.common import Family, activated, followed, pixel
-from csdfgen.backends.native.families.pool_windows import (
-    PoolWindows,
-    map_read,
-    slides_over,
-    values_seen,
+from csdfgen.backends.native.families.common import (
+    Family,
+    activated,
+    followed,
+    lines,
+    lines_read,
+    pixel,
+    reads_a_map,
+    reads_a_volume,
+    rows_held,
+    rows_read,
+    sizes_of,
+    windows_along,
 )
-from csdfgen.backends.native.records import Activation, Source, instruction
-from csdfgen.backends.native.structures import structure
-from csdfgen.model.network import Layer
+from csdfgen.backends.native.structures import Activation, Source, instruction, structure
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows, Window
+from csdfgen.ops import operator_of
+from csdfgen.ops.base import Mode
 from csdfgen.ops.pooling import counted
-from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Step
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Step, View
 
-__all__ = ["POOLS"]
+__all__ = ["POOLS", "PoolWindows", "map_read", "slides_over", "values_seen"]
 
 PoolStep = structure("csdf_pool_step").record
+
+
+@dataclass(frozen=True)
+class Taps:
+    """Rows under windows: output row r reads rows r * stride + y * dilation of a table, for y in [0,
+    kernel). rows: of an image, that the table has.
+    """
+
+    kernel: int
+    stride: int
+    dilation: int
+    rows: Sequence[int]
+
+    @classmethod
+    def of(cls, step: Step, window: Window, alone: bool = False) -> Taps:
+        """Of a layer that accumulates all rows that the step holds; else of a window, each one with rows
+        of its own where there are several images, so that the next image can follow, or where it is to be
+        alone.
+        """
+        out, held = step.phase.out, rows_held(step)
+        if operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
+            return cls(len(held), len(held), 1, range(held.start, held.stop))
+        first = out.start * window.stride - window.pad_top
+        if step.phase.images == 1 and not alone:
+            reach = (len(out) - 1) * window.stride + window.extent
+            return cls(window.kernel, window.stride, window.dilation, range(first, first + reach))
+        tops = range(first, first + len(out) * window.stride, window.stride)
+        taps = range(0, window.extent, window.dilation)
+        return cls(window.kernel, window.kernel, 1, [top + tap for top in tops for tap in taps])
+
+    def table(self, step: Step, piece: View) -> list[int]:
+        """Their offsets in all images, of a piece of what the step reads."""
+        return rows_read(piece.rows, rows_held(step), self.rows, step.phase.images)
+
+
+def map_read(layer: Layer) -> Tensor | None:
+    """What a pool reads, where that is cut along the rows of its windows."""
+    x = layer.inputs[0]
+    return x if x is not None and x.row_axis == layer.input_axes[0] else None
+
+
+def slides_over(step: Step) -> bool:
+    """Whether rows lie as windows go over them."""
+    return reads_a_map(step) or reads_a_volume(step)
+
+
+def values_seen(
+    layer: Layer, out: Rows, count: Callable[[Window, Rows, int], Sequence[int]]
+) -> tuple[list[int], Sequence[int]]:
+    """How many values windows see: of each row of a kernel's output, for rows `out` of the layer's, and of
+    each column. count: those of a window at some positions, over an input of so many values.
+    """
+    x = layer.inputs[0]
+    assert x is not None
+    outs = out, *(Rows(0, size) for size in sizes_of(layer.output)[1:])
+    *outer, across = (
+        count(*one) for one in zip(windows_along(layer), outs, sizes_of(x), strict=True)
+    )
+    return [prod(one) for one in product(*outer)], across
+
+
+@dataclass(frozen=True, slots=True)
+class PoolWindows:
+    """The windows of a step. taps: the rows that they see. across: along the columns. down: of frames, along
+    their lines, of which each that is made has `high`. out: rows that the step makes, of each of its images;
+    made: of all, and of frames their lines. width, columns: of what it reads, and of what it makes.
+    """
+
+    taps: Taps
+    across: Window
+    down: Window | None
+    high: int
+    accumulates: bool
+    out: Rows
+    made: int
+    width: int
+    columns: int
+
+    @classmethod
+    def of(cls, layer: Layer, step: Step) -> PoolWindows:
+        """Those of a step of a pool. layer: the pool, as the kernel knows it."""
+        x, phase = layer.inputs[0], step.phase
+        assert x is not None
+        rows, *inner, across = windows_along(layer)
+        down = inner[0] if inner else None
+        accumulates = operator_of(layer).mode(layer) is Mode.ACCUMULATE
+        out = Rows(0, 1) if accumulates else phase.out
+        *high, columns = sizes_of(layer.output)[1:]
+        made = step.outputs[0].count * prod(high)
+        taps, width = Taps.of(step, rows, alone=down is not None), sizes_of(x)[-1]
+        return cls(taps, across, down, prod(high), accumulates, out, made, width, columns)
+
+    @property
+    def fields(self) -> tuple[int, ...]:
+        """From `kernel_h` to `width`, as the structures of all kernels have them."""
+        each = self.down.kernel if self.down else 1
+        return (
+            self.taps.kernel * each,
+            self.across.kernel,
+            self.taps.stride * each,
+            self.across.stride,
+            self.taps.dilation,
+            self.across.dilation,
+            self.across.pad_top,
+            self.width,
+        )
+
+    def parts(self, step: Step, constants: Constants) -> Iterator[tuple[View, Ref, Ref]]:
+        """For every piece of what is read, which has some of the channels: the piece, its rows, and where the
+        step's rows of these channels are written.
+        """
+        view, target = step.inputs[0], step.outputs[0]
+        assert view is not None
+        written, low = list(target.rows), 0
+        if self.down:
+            written = [at for frame in written for at in lines(frame, target, 0, self.high)]
+        for piece in view.pieces or (view,):
+            rows = constants.rows(piece.pool, self._table(step, piece))
+            into = [at + target.format.itemsize * low for at in written]
+            yield piece, rows, constants.rows(target.pool, into)
+            low += piece.shape[-1]
+
+    def _table(self, step: Step, piece: View) -> Sequence[int]:
+        if self.down is None:
+            return self.taps.table(step, piece)
+        seen, count = self.taps.rows, self.taps.kernel
+        frames = [seen[start : start + count] for start in range(0, len(seen), count)]
+        held, images = rows_held(step), step.phase.images
+        return lines_read(piece.rows, piece, held, frames, self.high, self.down, images)
+
+
+# Pools of floats ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)

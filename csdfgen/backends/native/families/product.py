@@ -16,8 +16,7 @@ from csdfgen.backends.native.families.common import (
     is_dense,
     once,
 )
-from csdfgen.backends.native.records import Activation, instruction
-from csdfgen.backends.native.structures import structure
+from csdfgen.backends.native.structures import Activation, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode

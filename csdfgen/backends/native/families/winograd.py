@@ -12,7 +12,7 @@ from functools import lru_cache
 from math import prod
 
 from csdfgen.backends.native.families.common import FLOAT
-from csdfgen.backends.native.records import PANEL
+from csdfgen.backends.native.structures import PANEL
 from csdfgen.backends.native.ways import CONV, ROWS, TILES
 
 __all__ = [
