@@ -1,6 +1,7 @@
-"""Which values do the tensors of a network take? The network runs in slabs, and watchers look at them.
+"""Which values do the tensors of a network take? The network is executed in slabs, which watchers observe.
 
-No tensor is kept whole: what it takes is the arena of a plan, and 16 KiB a tensor.
+No tensor is kept whole: calibration takes the arena of a plan, and 16 KiB for each tensor. Weights are rounded for some of
+the inputs and noise is measured on others, because weights fit the former better than any other input.
 """
 
 from __future__ import annotations
@@ -16,7 +17,20 @@ from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.precision.ranges import Observer
 
-__all__ = ["Calibration", "Frame", "Inputs", "calibrate", "frames_of"]
+__all__ = [
+    "Calibration",
+    "Frame",
+    "Inputs",
+    "calibrate",
+    "evenly",
+    "fitted_on",
+    "frames_of",
+    "images_of",
+    "measured_on",
+]
+
+_FEW = 4
+"""From this number of inputs on, one of as many is kept for measuring."""
 
 Frame = Mapping[str, np.ndarray]
 """Arrays by input, as the network takes them."""
@@ -124,3 +138,40 @@ def _cut(network: Network, given: Frame) -> Iterator[Frame]:
             )
             frame[tensor.name] = array[k * shape[0] : (k + 1) * shape[0]] if shape else array
         yield frame
+
+
+# Which inputs serve for what ---------------------------------------------------------------------
+
+
+def images_of(frames: list[Frame], batch: int) -> list[Frame]:
+    """The inputs, those of a batch as single images: tensors are looked at one image at a time."""
+    if batch == 1:
+        return frames
+    return [
+        {name: array[k : k + 1] for name, array in frame.items()}
+        for frame in frames
+        for k in range(batch)
+    ]
+
+
+def fitted_on(frames: list[Frame], count: int) -> Sequence[Frame]:
+    """At most so many of those that weights are fitted to."""
+    return evenly(_split(frames)[0], count)
+
+
+def measured_on(frames: list[Frame], count: int) -> Sequence[Frame]:
+    """At most so many of those that noise is measured on."""
+    return evenly(_split(frames)[1], count)
+
+
+def evenly(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
+    """At most so many inputs, evenly taken from those given."""
+    return frames[:: max(1, -(-len(frames) // count))][:count]
+
+
+def _split(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+    """Inputs to fit weights to, and others to measure on; of few inputs all are both."""
+    if len(frames) < _FEW:
+        return frames, frames
+    others = frames[_FEW - 1 :: _FEW]
+    return [one for k, one in enumerate(frames) if k % _FEW != _FEW - 1], others

@@ -21,7 +21,7 @@ from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows
 from csdfgen.precision.calibrate import Frame
-from csdfgen.precision.formats import binned, step_of
+from csdfgen.precision.ranges import binned, step_of
 
 __all__ = [
     "Sensitivity",

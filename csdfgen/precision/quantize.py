@@ -30,8 +30,16 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import counted, size_of, time_of
 from csdfgen.planning.plan import Plan
-from csdfgen.precision.biases import with_fine_biases
-from csdfgen.precision.calibrate import Frame, Inputs, calibrate, frames_of
+from csdfgen.precision.calibrate import (
+    Frame,
+    Inputs,
+    calibrate,
+    evenly,
+    fitted_on,
+    frames_of,
+    images_of,
+    measured_on,
+)
 from csdfgen.precision.choice import (
     Arenas,
     Chosen,
@@ -52,7 +60,6 @@ from csdfgen.precision.noise import (
     noise_together,
 )
 from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.samples import evenly, fitted_on, images_of, measured_on
 from csdfgen.precision.tensor_formats import tensor_formats
 from csdfgen.precision.thresholds import PERCENTILE
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
@@ -60,6 +67,7 @@ from csdfgen.precision.weights import (
     as_values,
     rounded_anew,
     sizes_of_weights,
+    with_fine_biases,
     with_wide_weights,
 )
 from csdfgen.precision.wish import GOALS, METHOD, Wish

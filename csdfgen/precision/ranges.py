@@ -1,7 +1,11 @@
 """What values did a tensor have? Lowest, highest and a histogram, slab after slab.
 
 A histogram has 2,048 bins, whatever its range: where values leave it, its range doubles on that side
-and bins are joined in pairs. So a tensor takes 16 KiB, and no slab is kept.
+and bins are joined in pairs. A tensor takes 16 KiB, and no slab is kept.
+
+The integers of a type cover a range by a scale and a zero point. Source:
+https://onnx.ai/onnx/operators/onnx__QuantizeLinear.html and paper 003, section 1 (formulas 1.1 and 1.2). Zero is always
+represented exactly: padding and Relu need it. A range of zero width is legal: its integers stand for its value and zero.
 """
 
 from __future__ import annotations
@@ -11,7 +15,10 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-__all__ = ["BINS", "EVERYTHING", "Observer", "Range"]
+from csdfgen.model.formats import Format
+from csdfgen.ops.stored import quantized, values_of
+
+__all__ = ["BINS", "EVERYTHING", "Observer", "Range", "binned", "format_of", "step_of"]
 
 BINS = 2048
 
@@ -131,3 +138,37 @@ class Observer:
 def _above(span: float) -> float:
     """The width of a bin of a span, above 0 though the span be as small as numbers get."""
     return max(span / BINS, 5e-324)
+
+
+# Integers of a range -----------------------------------------------------------------------------
+
+
+def format_of(found: Range, dtype: str) -> Format:
+    """The format in which integers of a type cover a range and zero.
+
+    >>> str(format_of((0.0, 255.0), "int8")), str(format_of((0.0, 0.0), "int8"))
+    ('int8*1+-128', 'int8*1+-128')
+    """
+    info = np.iinfo(dtype)
+    low, high = min(found[0], 0.0), max(found[1], 0.0)
+    scale = np.float32((high - low) / (info.max - info.min))
+    if not (scale > 0 and np.isfinite(scale)):
+        scale = np.float32(1 if high == low or not scale > 0 else np.finfo(np.float32).max)
+    scale = max(scale, np.finfo(np.float32).tiny)  # smaller ones have fewer bits
+    zero = int(np.clip(np.rint(info.min - low / float(scale)), info.min, info.max))
+    return Format(dtype, (float(scale),), (zero,))
+
+
+def step_of(form: Format) -> float:
+    """The value between two neighbouring integers."""
+    assert form.scale is not None
+    return form.scale[0]
+
+
+def binned(values: np.ndarray, form: Format) -> np.ndarray:
+    """What becomes of values that are stored in a format and read again, as float32.
+
+    >>> binned(np.array([-100.0, 0.5, 0.74, 100.0]), Format("int8", (0.5,), (3,))).tolist()
+    [-65.5, 0.5, 0.5, 62.0]
+    """
+    return values_of(quantized(values, form), form)

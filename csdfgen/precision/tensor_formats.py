@@ -1,26 +1,31 @@
-"""Which format has each tensor, by what calibration showed, in int8 and in int16?
+"""Which format does calibration give each tensor, in int8 and in int16?
 
-In int8 integers cover what matters of what was seen (`thresholds`), within what readers tell apart (`useful`). In
-int16 there are enough of them for all that there can be.
+In int8 the integers cover the range that a threshold method chooses (`thresholds`), within the values that readers
+distinguish: HardSwish maps all values below -3 to 0, Sigmoid all above 7 to nearly 1, and no result of it is above 1. In
+int16 there are enough integers for all possible values. Sources: https://onnx.ai/onnx/operators/onnx__HardSwish.html,
+onnx__HardSigmoid.html, onnx__Clip.html.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import onnx
+from onnx import numpy_helper
 
 from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.calibrate import Calibration
-from csdfgen.precision.formats import format_of
-from csdfgen.precision.ranges import EVERYTHING, Observer, Range
+from csdfgen.precision.products import number
+from csdfgen.precision.ranges import EVERYTHING, Observer, Range, format_of
 from csdfgen.precision.thresholds import settled, threshold
-from csdfgen.precision.useful import useful_ranges
 from csdfgen.precision.wish import METHOD, Wish
 from csdfgen.precision.writer import Skeleton, joined_ranges, least_of_softmax
 
-__all__ = ["tensor_formats"]
+__all__ = ["tensor_formats", "useful_ranges"]
 
 HEADROOM = 2.0
 """Tensors in int16 hold this times what was seen, where what they can be has no end: a bit of 16 is worth less
@@ -97,3 +102,84 @@ def _with_a_step(found: Range, seen: Observer) -> Range:
     span = min(found[1], seen.high) - max(found[0], seen.low)
     step = max(span, 0.0) / (LEVELS[0] - 1)
     return found[0] - step, found[1] + step
+
+
+# Values that need no integers --------------------------------------------------------------------
+
+
+def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[str, Range]:
+    """Leader -> beyond which values there are none, or nobody tells them apart, for those where that is so. model:
+    the float one. levels: of the integers, half a step of which counts as the same.
+    """
+    constants = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
+    ends = {one.name for one in model.graph.output}
+    readers: dict[str, list[onnx.NodeProto]] = {}
+    makers: dict[str, onnx.NodeProto] = {}
+    for node in model.graph.node:
+        makers.update(dict.fromkeys(node.output, node))
+        for name in node.input:
+            readers.setdefault(name, []).append(node)
+    ranges = {}
+    for leader in found.leaders:
+        members = set(found.members(leader))
+        # what hands on the same integers neither makes nor tells apart
+        reading = [
+            node
+            for name in members
+            for node in readers.get(name, ())
+            if not members.issuperset(node.output)
+        ]
+        making = [makers.get(name) for name in members]
+        making = [node for node in making if node is None or not members & set(node.input)]
+        told = EVERYTHING
+        if reading and not ends & members:
+            told = _joined(_useful(node, constants, levels) for node in reading)
+        made = _joined(EVERYTHING if node is None else _possible(node) for node in making)
+        low, high = max(told[0], made[0]), min(told[1], made[1])
+        if (low, high) != EVERYTHING:
+            ranges[leader] = low, high
+    return ranges
+
+
+def _joined(ranges: Iterable[Range]) -> Range:
+    lows, highs = zip(*ranges, strict=True)
+    return min(lows), max(highs)
+
+
+def _possible(node: onnx.NodeProto) -> Range:
+    """Between which values an operator's results lie, whatever it is given."""
+    match "" if node.domain else node.op_type:
+        case "Sigmoid" | "HardSigmoid" | "Softmax":
+            return 0.0, 1.0
+        case "Tanh" | "Softsign":
+            return -1.0, 1.0
+    return EVERYTHING
+
+
+def _useful(node: onnx.NodeProto, constants: Mapping[str, np.ndarray], levels: int) -> Range:
+    """Between which values of its input an operator's result changes."""
+    if node.domain:
+        return EVERYTHING
+    match node.op_type:
+        case "Relu":
+            return 0.0, math.inf
+        case "HardSwish":
+            return -3.0, math.inf
+        case "HardSigmoid":
+            alpha, beta = number(node, "alpha", 0.2), number(node, "beta", 0.5)
+            return (-beta / alpha, (1 - beta) / alpha) if alpha > 0 else EVERYTHING
+        case "Clip":
+            return _clip(node, constants)
+        case "Sigmoid":
+            return -math.log(2 * levels), math.log(2 * levels)
+        case "Tanh":
+            return -math.log(2 * levels) / 2, math.log(2 * levels) / 2
+    return EVERYTHING
+
+
+def _clip(node: onnx.NodeProto, constants: Mapping[str, np.ndarray]) -> Range:
+    found = list(EVERYTHING)
+    for k, name in enumerate(node.input[1:3]):
+        if name in constants and constants[name].size == 1:
+            found[k] = float(constants[name].reshape(-1)[0])
+    return found[0], found[1]

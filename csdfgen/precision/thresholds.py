@@ -14,8 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.precision.formats import binned, format_of
-from csdfgen.precision.ranges import BINS, Observer, Range
+from csdfgen.precision.ranges import BINS, Observer, Range, binned, format_of
 
 __all__ = ["METHODS", "PERCENTILE", "settled", "threshold"]
 

@@ -15,9 +15,8 @@ import onnx
 
 from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
-from csdfgen.precision.formats import format_of
 from csdfgen.precision.prepare import float_model, prepared
-from csdfgen.precision.ranges import Range
+from csdfgen.precision.ranges import Range, format_of
 from csdfgen.precision.writer import (
     Skeleton,
     in_float16,

@@ -1,7 +1,11 @@
 """Which integers are the weights of a model that the tool has written, and which should they be?
 
-The tool rounds each weight to the nearest integer of its filter's scale. Here they are rounded anew, by what
-each layer's windows were (`rounding`), and biases made good for what is left; scales stay.
+onnxruntime's tool rounds each weight to the nearest integer of its filter's scale. Here weights are rounded again by
+the windows that calibration showed (`rounding`), and biases compensate for the mean that remains; scales stay.
+
+The tool writes biases for an input and weights in int8, in steps of the product of both scales. Once the input is in
+int16 such a step is up to 257 times the product of the scales: a bias of 32 degrees would be off by as much as all
+65,536 steps of the tensors together. Such biases are written again from the float model, in steps of their products.
 """
 
 from __future__ import annotations
@@ -21,9 +25,17 @@ from csdfgen.precision.calibrate import Frame
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.products import KINDS, number
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
-from csdfgen.precision.writer import in_known_domains, with_arrays
+from csdfgen.precision.writer import WIDE, in_known_domains, with_arrays
 
-__all__ = ["as_values", "rounded_anew", "sizes_of_weights", "with_wide_weights"]
+__all__ = [
+    "as_values",
+    "rounded_anew",
+    "sizes_of_weights",
+    "with_fine_biases",
+    "with_wide_weights",
+]
+
+_BIASED = ("Conv", "ConvTranspose", "Gemm")
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,3 +195,42 @@ def _anew(one: _Weighted, weights: np.ndarray, seen: Moments) -> dict[str, np.nd
         moved = one.bias_integers + np.rint(added.reshape(one.bias_integers.shape) / one.bias_scale)
         found[one.bias] = np.clip(moved, info.min, info.max).astype(np.int32)
     return found
+
+
+def with_fine_biases(model: onnx.ModelProto, floats: onnx.ModelProto) -> onnx.ModelProto:
+    """A quantized model in which the bias of a layer with an input or weights of 16 bits has the scale of input times
+    weights.
+
+    floats: the prepared float model that it was made from. The correction that rounding weights of 8 bits has added to
+    a bias is kept. A bias that several layers share, and one that would not fit 32 bits, stays as it is.
+    """
+    new: dict[str, np.ndarray] = {}
+    constants = {one.name: one for one in model.graph.initializer}
+    values = {one.name: one for one in floats.graph.initializer}
+    dequantized = {n.output[0]: n for n in model.graph.node if n.op_type == "DequantizeLinear"}
+    layers = [n for n in model.graph.node if n.op_type in _BIASED and len(n.input) > 2]
+    readers = [node.input[2] for node in layers]
+    for layer in layers:
+        x, w, b = (dequantized.get(name) for name in layer.input[:3])
+        if x is None or w is None or b is None or readers.count(layer.input[2]) > 1:
+            continue
+        parts = x.input[1], x.input[2], w.input[1], w.input[0], b.input[0], b.input[1]
+        if layer.input[2] not in values or any(name not in constants for name in parts):
+            continue
+        step, zero, steps, weights, stored, scale = (constants[name] for name in parts)
+        fine_weights = weights.data_type in WIDE
+        if not fine_weights and zero.data_type not in WIDE:
+            continue
+        product = numpy_helper.to_array(step) * numpy_helper.to_array(steps)
+        bias = numpy_helper.to_array(values[layer.input[2]])
+        fine = np.broadcast_to(product.reshape(-1), numpy_helper.to_array(scale).reshape(-1).shape)
+        coarse = numpy_helper.to_array(scale).reshape(-1).astype(np.float64)
+        moved = numpy_helper.to_array(stored) - np.rint(bias / coarse)  # what makes weights good
+        if fine_weights:
+            moved = np.zeros_like(moved)  # they take nothing
+        whole = np.rint((bias + moved * coarse) / fine)
+        if np.abs(whole).max(initial=0) > np.iinfo(np.int32).max:
+            continue
+        new[stored.name] = whole.astype(np.int32)
+        new[scale.name] = fine.reshape(tuple(scale.dims)).astype(np.float32)
+    return with_arrays(model, new)

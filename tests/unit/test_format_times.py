@@ -23,9 +23,9 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.precision.choice import Arenas
-from csdfgen.precision.formats import format_of
 from csdfgen.precision.noise import Sensitivity
 from csdfgen.precision.prepare import prepared
+from csdfgen.precision.ranges import format_of
 from csdfgen.precision.timing import Times, fastest, least_noise_in_time
 from csdfgen.precision.variants import variants
 from csdfgen.precision.wish import FORMATS

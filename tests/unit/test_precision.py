@@ -16,13 +16,12 @@ import csdfgen
 import runtime
 from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
-from csdfgen.precision.biases import with_fine_biases
 from csdfgen.precision.ends import ends_of
-from csdfgen.precision.formats import binned, format_of
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
-from csdfgen.precision.ranges import BINS, Observer
+from csdfgen.precision.ranges import BINS, Observer, binned, format_of
 from csdfgen.precision.thresholds import METHODS, threshold
+from csdfgen.precision.weights import with_fine_biases
 from csdfgen.precision.wish import FORMATS
 from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.zoo import build

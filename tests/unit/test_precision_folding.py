@@ -13,7 +13,7 @@ import csdfgen
 from csdfgen.precision.levelling import levelled
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.ranges import Observer
-from csdfgen.precision.useful import useful_ranges
+from csdfgen.precision.tensor_formats import useful_ranges
 from csdfgen.precision.writer import in_int8, skeleton
 from tests.builder import Graph
 from tests.quantized_models import feeds_of, onnxruntime_outputs
