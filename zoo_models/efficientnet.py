@@ -1,4 +1,4 @@
-"""EfficientNet and MnasNet: inverted residuals whose numbers were searched by machine.
+"""EfficientNet and MnasNet: inverted residuals with sizes that were found by a search.
 
 Sources: Tan, Le 2019 (arXiv:1905.11946); Tan et al. 2018 (arXiv:1807.11626); torchvision for both.
 """

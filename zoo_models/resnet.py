@@ -87,7 +87,7 @@ def resnet50(b: Builder, x: Value) -> Value:
         25_557_032,
         3_860_000_000,
         "Hu et al. 2017 (arXiv:1709.01507), table 2",
-        "parameters as of torchvision's resnet50, where the strides stand does not matter",
+        "parameters as of torchvision's resnet50; the place of the strides does not matter",
         definition="pytorchcv 0.0.74 resnet50",
     ),
 )

@@ -1,1 +1,1 @@
-"""The figure and tables of paper 002 (Minakova and Stefanov), computed anew beside what is printed."""
+"""The figure and tables of paper 002 (Minakova and Stefanov), computed and compared with what is printed."""

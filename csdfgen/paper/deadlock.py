@@ -1,8 +1,8 @@
-"""Can a graph run in buffers of the largest rate of each channel? No: `stuck` says where it stops.
+"""Can a graph run in buffers of the largest rate of each channel? No: `stuck` returns where it stops.
 
 Firing an actor never disables another one (each channel has one source and one target), so that the
-order does not
-matter: if firing whatever can fire stops before the iteration is complete, every order does.
+order does not matter: if an execution that fires whatever can fire stops before the iteration is
+complete, every order does.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["Full", "largest_rates", "stuck"]
 
 @dataclass(frozen=True, slots=True)
 class Full:
-    """A channel without room for what its source would produce next."""
+    """A channel that cannot hold what its source would produce next."""
 
     channel: str
     held: int

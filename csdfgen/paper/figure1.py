@@ -36,7 +36,7 @@ def figure1_graph() -> CsdfGraph:
 
 
 def check_figure1(graph: CsdfGraph) -> tuple[RatesCheck, ...]:
-    """Every sequence of the figure that the text prints, beside the graph's."""
+    """Every sequence of the figure that the text prints, with the graph's."""
     found = {(c.source, c.target): c for c in graph.channels}
     checks = []
     for printed in FIGURE_1:

@@ -1,5 +1,5 @@
-"""What did the reproduction of paper 002 turn up? Algorithm 1 kept to the letter, its capacities,
-and the rules it leaves open.
+"""What did the reproduction of paper 002 find? The results of Algorithm 1 as printed, of its capacities,
+and of the rules that it leaves open.
 
 `csdfgen reproduce findings` prints all of it; docs/paper.md explains it.
 """
@@ -163,7 +163,7 @@ class Reading:
 
 
 def googlenet_padded_all_round() -> Network:
-    """GoogLeNet whose strided pools are padded on every side, not below and to the right alone: the
+    """GoogLeNet with strided pools that are padded on every side, not below and to the right alone: the
     maps are as large.
     """
     model = zoo_models.ZOO["googlenet"].build(weights=False)

@@ -2,9 +2,8 @@
 
 Only the rows a phase are taken from the paper; order and buffers are found. The paper counts a byte
 an element; the networks run in float32, so that its bytes are elements here. The table prints
-frames a second, but no
-times they could come from: what the published model of the TX2 gives is set beside them and is no
-    reproduction.
+frames a second, but no times from which they could follow: they are compared with what the published model of
+the TX2 gives, which is no reproduction.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What comes out for Table III of paper 002: counted as its authors did, and as our schedules need
-it?
+"""What are the values of Table III of paper 002, counted as its authors did, and as our schedules need
+them?
 
 `paper`: `counting`. `schedule`: rows=1 and --fuse full, executed; m_our is the parameters, the outputs
 and the arena, of which every byte was touched in a frame, the kernels' workspace included, for which
@@ -42,7 +42,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """A cell of the table before rounding, beside the printed one."""
+    """A cell of the table before rounding, and the printed one."""
 
     network: str
     counting: str
@@ -110,7 +110,7 @@ def schedule_values(name: str) -> tuple[float, float, float, float]:
 def reproduce_table3(
     countings: tuple[str, ...] = COUNTINGS, progress: Progress = lambda name: None
 ) -> Iterator[Cell]:
-    """The cells of the table, network by network; progress is told which."""
+    """The cells of the table, network by network; `progress` is called with its name."""
     for name, printed in TABLE_3.items():
         progress(name)
         for counting in countings:

@@ -111,7 +111,7 @@ def _memory() -> Iterator[Cell]:
     yield _cell(
         8, "loss3/classifier without weights: free of 20 MB", 16.08,
         20 - needed(classifier, weights=False) / MB, 2,
-        "memory is said to be besides the model; Table III counts the weights of the layer",
+        "the paper does not count the model as memory; Table III counts the weights of the layer",
         "MB",
     )  # fmt: skip
 
@@ -131,15 +131,15 @@ def _steps_and_rounds() -> Iterator[Cell]:
     worst = max(slower, key=lambda memory: slower[memory])
     yield _cell(
         9, "the same: most that the steps cost", None, slower[worst], 1,
-        f"at {worst / MB:g} MB; they are said not to matter", "%",
+        f"at {worst / MB:g} MB; the paper says that they do not matter", "%",
     )  # fmt: skip
     image, conv1 = (
         chain_of("ResNet50", modelled()).layers[0].input_bytes,
         named("ResNet50", "conv1"),
     )
     yield _cell(
-        10, "ResNet50: conv1 beside 11 waiting images", 15, (11 * image + needed(conv1)) / MB, 1,
-        "the baseline runs at 15 MB only if waiting images lie elsewhere; (2) charges them", "MB",
+        10, "ResNet50: conv1 while 11 images wait", 15, (11 * image + needed(conv1)) / MB, 1,
+        "the baseline runs at 15 MB only if waiting images are stored elsewhere; (2) charges them", "MB",
     )  # fmt: skip
     cut = plan_of("GoogleNet", BATCHES, 15)
     assert cut is not None and fine.cost(BATCHES, 15 * MB) == float("inf")

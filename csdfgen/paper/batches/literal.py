@@ -1,6 +1,6 @@
 """Recurrences (1) to (3) of paper 000 word for word: costs per image, every memory in bytes, no tables.
 
-For small chains alone: what `schedules.batches.tables` is held against, and what the paper's omissions do.
+For small chains alone: tests compare `schedules.batches.tables` with it, and it shows what the paper's omissions do.
 """
 
 from __future__ import annotations

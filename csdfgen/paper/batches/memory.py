@@ -6,7 +6,7 @@ Not printed: found from Table III, whose baseline column it gives to 0.01 MB. By
                                                       depthwise one those of one channel at a time
     pool          b*(in + out + padded copy of the input), also where nothing is padded
     LRN           b*(in + out + two temporaries of the same size)
-    module        b*(in + out) beside what its branches need
+    module        b*(in + out), and what its branches need
     classifier    b*(in + out) + weights
 """
 
@@ -40,7 +40,7 @@ def _bytes(shape: Map) -> int:
 
 
 def workspace(layer: Op | Module, images: int, *, weights: bool = True) -> int:
-    """Bytes beside input and output. weights: whether they count, as in Table III."""
+    """Bytes besides input and output. weights: whether they count, as in Table III."""
     if isinstance(layer, Module):
         return 0
     own = _VALUE * layer.weights if weights else 0

@@ -33,12 +33,12 @@ def table_3() -> Iterator[Cell]:
 
 
 def figure_2() -> Iterator[Cell]:
-    """ResNet50 by layers, and how far MobileNet's layers lie apart."""
+    """ResNet50 by layers, and how much MobileNet's layers differ."""
     for name, printed in (("conv1", 10.7), ("res2a_branch2a", 2.3)):
         yield _need(f"ResNet50, {name}", printed, needed(named("ResNet50", name)) / MB, 1, "")
     convolutions = {name: _convolutions(name) for name in ("ResNet50", "MobileNet-v1")}
     least = min(needed(op, weights=False) for op in convolutions["ResNet50"] if op.kernel == 3)
-    note = "of the 3x3 convolutions, without weights; which layer is meant is not said"
+    note = "of the 3x3 convolutions, without weights; the paper does not say which layer it means"
     yield _need("ResNet50, least layer", 1.07, least / MB, 2, note)
     sizes = [needed(op, weights=False) / MB for op in convolutions["MobileNet-v1"]]
     note = f"of its {len(sizes)} convolutions, without weights"

@@ -112,7 +112,7 @@ def point_json(figure: str, point: Point) -> dict[str, Any]:
 
 
 def modelled_tables() -> Iterator[Cell]:
-    """Gains beside Table II, what holds of them, and batches beside Figures 7 and 9 and Table III."""
+    """Gains compared with Table II, what holds of them, and batches compared with Figures 7 and 9 and Table III."""
     yield from _gains()
     yield from _trends()
     yield from _caption()
@@ -199,7 +199,7 @@ def _figure_9() -> Iterator[Cell]:
 
 
 def _left_over() -> Iterator[Cell]:
-    """Ours beside the VBS column of Table III: of the calls of a layer, the one that holds most."""
+    """Ours compared with the VBS column of Table III: of the calls of a layer, the one that holds most."""
     calls = _replayed("GoogleNet", BATCHES, 20).calls
     for name, (_, printed) in TABLE_3.items():
         held = max(call.held for call in calls if call.layer == name)

@@ -212,7 +212,7 @@ def layers_of(network: str) -> Layers:
 
 
 def all_ops(layers: Layers) -> Iterator[tuple[Op, Module | None]]:
-    """Every layer with weights or a window, and the module that it stands in."""
+    """Every layer with weights or a window, and the module that contains it."""
     for layer in layers:
         if isinstance(layer, Op):
             yield layer, None

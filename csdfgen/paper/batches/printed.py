@@ -59,6 +59,6 @@ LEFT = (
     Left("Figure 6", "C3D on a K80, up to 61 %", 1, "neither its times nor its library's workspaces are printed"),
     Left("Figures 7, 8", "times per image", 0, "curves; no value is printed, nor the times of layers behind them"),
     Left("Table II", "the gains, to the digit", 8, "they follow from times on a K80 that are not printed; ours are modelled"),
-    Left("Table III", "what the authors' plan leaves over", 10, "it follows from the same times; ours stands beside"),
-    Left("section IV", "15 MB: what most networks need on average", 1, "which networks is not said"),
+    Left("Table III", "what the authors' plan leaves over", 10, "it follows from the same times; ours is in the table"),
+    Left("section IV", "15 MB: what most networks need on average", 1, "the paper does not say which networks"),
 )  # fmt: skip

@@ -1,6 +1,6 @@
 """How often does Algorithm 1 miss the best plan? Random chains, and all orders of calls.
 
-Chains of 1 to 4 layers and 2 to 5 images, small enough for a search over every order. Memory lies between
+Chains of 1 to 4 layers and 2 to 5 images, small enough for a search over every order. Memory is between
 what the largest call on one image needs and what one on all images does.
 """
 

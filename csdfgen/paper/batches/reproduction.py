@@ -1,5 +1,5 @@
-"""All numbers of paper 000 that can be computed, part by part, what is modelled beside its curves, and what
-cannot be computed with the reason.
+"""All numbers of paper 000 that can be computed, part by part, what is modelled to compare with its curves, and what
+cannot be computed, with the reason.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The tables, claims and examples of paper 003 (OpenCL Caffe, 2018), computed anew beside what is printed."""
+"""The tables, claims and examples of paper 003 (OpenCL Caffe, 2018), computed and compared with what is printed."""

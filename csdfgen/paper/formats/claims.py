@@ -165,7 +165,7 @@ def _network_claims() -> Iterator[Cell]:
     expert = count(experts.expert(weights=False)).macs
     ends = (
         55 * 55 * 96 * 11 * 11 * 3 + 4096 * 1000
-    )  # its first and last layer stand in MOE's trunk too
+    )  # its first and last layer are in MOE's trunk too
     run = moe.macs - _unused() * expert
     yield _claim(
         "an expert costs 1/16", "", 16, (caffe.macs - ends) / expert, 0,

