@@ -72,15 +72,17 @@ def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> tuple[str, str
     boxes = np.unique(np.stack([x0, x1, y0, y1], axis=1)[seen], axis=0)
     apart = "".join(_box(axes, *box) for box in boxes.tolist())
     x0, x1, y0, y1 = (one[~seen] for one in (x0, x1, y0, y1))
+    if not len(x0):
+        return apart, ""
     lanes, lane = np.unique(np.stack([y0, y1], axis=1), axis=0, return_inverse=True)
-    close: list[str] = []
-    for place, (low, high) in enumerate(lanes.tolist()):
-        here = np.flatnonzero(lane.reshape(-1) == place)
-        here = here[np.argsort(x0[here], kind="stable")]
-        starts, stops = joined_spans(x0[here], x1[here], 2)
-        spans = zip(starts.tolist(), stops.tolist(), strict=True)
-        close += [_box(axes, start, stop, low, high) for start, stop in spans]
-    return apart, "".join(close)
+    # lanes one behind the other, so far apart that no span of one joins a span of the next
+    step = int(x1.max()) + 3
+    shift = lane.reshape(-1) * step
+    order = np.lexsort((x0, shift))
+    starts, stops = joined_spans((x0 + shift)[order], (x1 + shift)[order], 2)
+    at = starts // step
+    boxes = np.column_stack([starts - at * step, stops - at * step, lanes[at]])
+    return apart, "".join(_box(axes, *box) for box in boxes.tolist())
 
 
 def _box(axes: Axes, x0: int, x1: int, y0: int, y1: int) -> str:

@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["Band", "Footprint", "Owner", "binary", "ramp"]
+__all__ = ["COLUMNS", "Band", "Footprint", "Owner", "binary", "ramp"]
 
 Kind = Literal["tensor", "state", "workspace"]
+
+COLUMNS = ("owner", "row", "end", "low", "high", "first", "last")
+"""The arrays of a footprint that describe rectangles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +140,19 @@ class Footprint:
     def joined(self) -> Footprint:
         """Rows that follow each other, in the tensor and in memory, and live equally long, as one."""
         order = np.lexsort((self.low, self.row, self.last, self.first, self.owner))
-        owner, row, end, low, high, first, last = (
-            one[order]
-            for one in (self.owner, self.row, self.end, self.low, self.high, self.first, self.last)
-        )
-        same = (owner[1:] == owner[:-1]) & (first[1:] == first[:-1]) & (last[1:] == last[:-1])
-        same &= (row[1:] == end[:-1]) & (low[1:] == high[:-1])
-        starts = np.flatnonzero(np.concatenate([[True], ~same])) if len(owner) else order
-        stops = np.append(starts[1:], len(owner)) - 1
-        return replace(
-            self,
-            owner=owner[starts],
-            row=row[starts],
-            end=end[stops] if len(owner) else end,
-            low=low[starts],
-            high=high[stops] if len(owner) else high,
-            first=first[starts],
-            last=last[starts],
-        )
+        columns: dict[str, np.ndarray] = {name: getattr(self, name)[order] for name in COLUMNS}
+        same = np.ones(max(0, len(order) - 1), bool)
+        for name in ("owner", "first", "last"):
+            same &= columns[name][1:] == columns[name][:-1]
+        same &= columns["row"][1:] == columns["end"][:-1]
+        same &= columns["low"][1:] == columns["high"][:-1]
+        starts = np.flatnonzero(np.concatenate([[True], ~same])) if len(order) else order
+        stops = np.append(starts[1:], len(order)) - 1 if len(order) else order
+        found: dict[str, Any] = {
+            name: column[stops if name in ("end", "high") else starts]
+            for name, column in columns.items()
+        }
+        return replace(self, **found)
 
 
 def binary(size: float, unit: str = "") -> str:

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from csdfgen.charts.arena import draw_arena
-from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.footprint import COLUMNS, Footprint, binary, ramp
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE
@@ -213,7 +213,6 @@ def _for_script(shown: Footprint) -> dict[str, object]:
     joined = shown.joined()
     area = (joined.high - joined.low) * (joined.last - joined.first)
     kept = np.sort(np.argsort(-area, kind="stable")[:_MOST_ROWS])
-    names = ("owner", "row", "end", "low", "high", "first", "last")
     order = shown.order
     starts = (
         np.flatnonzero(np.concatenate([[True], order[1:] != order[:-1]])) if len(order) else order
@@ -226,7 +225,7 @@ def _for_script(shown: Footprint) -> dict[str, object]:
             [owner.layer, owner.name, owner.kind, int(owner.pool == shown.arena_pool)]
             for owner in shown.owners
         ],
-        "columns": [getattr(joined, name)[kept].tolist() for name in names],
+        "columns": [getattr(joined, name)[kept].tolist() for name in COLUMNS],
         "left_out": len(area) - len(kept),
         "runs": [[int(order[at]), int(n)] for at, n in zip(starts, lengths, strict=True)],
         "needed": shown.needed.tolist(),
