@@ -127,8 +127,9 @@ CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); 
 
 #endif
 
-/* The first n < CSDF_LANES values of a vector; the others are zeros, or are not written. */
-#if CSDF_LANES == 16
+/* The first n < CSDF_LANES values of a vector; the others are zeros, or are not written. With CSDF_BY_VALUE without
+ * masks: which sums behind a load become FMAs depends on it, and outputs are to stay the same bits. */
+#if CSDF_LANES == 16 && !defined CSDF_BY_VALUE
 CSDF_INLINE csdf_v csdf_load_some(const float *at, int n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), at);

@@ -7,6 +7,7 @@
  * [point][tile][channel] of sums. Of few bytes it makes many tiles of few input channels, so that weights are read once: what
  * some of them add up to is added to the output.
  */
+#define CSDF_BY_VALUE /* see simd.h */
 #include "products.h"
 
 enum {
