@@ -72,11 +72,6 @@ __all__ = [
 ]
 
 
-SHORT_RUN = 32
-"""Below this many elements behind an axis, weights are repeated for each of them: numpy's inner
-loop stays long.
-"""
-
 FEW_RUNS = 4
 """Regular runs along one axis that are still worth a strided copy each, instead of a gather through
 the workspace.
@@ -290,8 +285,7 @@ class _Axis:
     place: dimension of the stored array. size: resized positions.
     chosen: what is read: for all resized positions their first tap, then for all the second, and so
         on.
-    weights: (taps * size, 1 or elements behind the axis), in the type that is computed in; None for
-        copies.
+    weights: (taps * size, 1), in the type that is computed in; None for copies.
     outside: runs of resized positions that show the extrapolation value.
     """
 
@@ -336,11 +330,7 @@ def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_A
         if axis == source.row_axis:
             rows = taps_of(sampling)
             continue
-        prepared = _Axis.of(storage_axis(source, axis), taps_of(sampling), computing)
-        behind = prod(source.storage_shape[prepared.place + 1 :])
-        if prepared.weights is not None and behind < SHORT_RUN:
-            prepared = replace(prepared, weights=np.repeat(prepared.weights, behind, axis=1))
-        found.append(prepared)
+        found.append(_Axis.of(storage_axis(source, axis), taps_of(sampling), computing))
     return rows, tuple(sorted(found, key=lambda axis: axis.place))
 
 
