@@ -1,8 +1,8 @@
 """How are windows multiplied by weights where channels stay apart? By one einsum over the windows.
 
-Matrix products would idle (one column each). Windows are read where they lie; where that is no array,
-or is slow, their rows are copied apart. Jobs are cut into boxes of output pixels and of channels, as the
-workspace allows; the rules of `_window_products` hold for what that may cost.
+Matrix products would have one column each. Windows are read in place; where they are no array, or slow
+to read, their rows are copied first. Jobs are cut into boxes of output pixels and of channels that fit
+into the workspace; the rules of `_window_products` limit what that may cost.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class _Apart:
     """A depthwise job as far as its workspace depends on it.
 
     sizes: of the image that the axes read. lies: whether the rows that are read are one array that
-    needs no conversion; dense: whether its pixels lie together too. together: pixels that the weights
+    needs no conversion; dense: whether its pixels are contiguous too. together: pixels that the weights
     are repeated for. held: whether results are made apart, if boxes have all channels, and if not.
     """
 
@@ -121,7 +121,7 @@ class _Apart:
         return _Depthwise(cost, points, width, (copied * width, held))
 
     def _copied(self, axes: Sequence[Axis], whole: bool) -> tuple[int, int]:
-        """Pixels of the copy of a box: where its windows read beside what lies together, and where
+        """Pixels of the copy of a box: where its windows read outside what is contiguous, and where
         they do not.
         """
         *_, last = axes
@@ -209,7 +209,7 @@ def depthwise_products(jobs: Iterable[Job], scratch: Scratch) -> list[Call]:
 
 def _held(job: Job, whole: bool) -> bool:
     """Whether results do not go straight into the output. whole: boxes have all channels: then pixels
-    must lie together too, for weights that are repeated, and for the bias.
+    must be contiguous too, for weights that are repeated, and for the bias.
     """
     out = job.out
     if job.add or out.dtype != job.weights.dtype:
@@ -218,7 +218,7 @@ def _held(job: Job, whole: bool) -> bool:
 
 
 def _is_dense(array: np.ndarray, dtype: np.dtype[Any]) -> bool:
-    """Whether pixels along the last axis lie together, in the dtype that is computed in."""
+    """Whether pixels along the last axis are contiguous, in the dtype that is computed in."""
     pixels, channels = array.shape[-2:]
     return (
         array.dtype == dtype
@@ -232,7 +232,7 @@ def _channels_lie_together(array: np.ndarray) -> bool:
 
 
 def _gathers(job: Job, copies: Store) -> bool:
-    """Whether windows whose neighbours do not lie together (strides, slabs out of wider rows) are
+    """Whether windows whose neighbours are not contiguous (strides, slabs out of wider rows) are
     copied apart: for weights that are repeated, where there is room.
     """
     if job.copies_taps or job.channels >= GATHER_CHANNELS or job.axes[-1].count == 1:
@@ -302,7 +302,7 @@ def _depthwise_part(job: Job, copies: Store, totals: Store, whole: bool) -> list
 
 def _in_rows(array: np.ndarray, axis: int, pixels: int) -> np.ndarray:
     """Every `pixels` neighbours along an axis joined with their channels, a view: their channels
-    must lie together.
+    must be contiguous.
     """
     shape, strides = list(array.shape), list(array.strides)
     shape[axis] //= pixels

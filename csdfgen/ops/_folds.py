@@ -1,7 +1,8 @@
-"""How are windows folded into one value each? Along one axis after the other, k + k steps instead of k*k.
+"""How are windows folded into one value each? Along one axis after the other, in k + k steps instead of
+k*k.
 
-Along an axis that one window covers by one call; along others as many slides as a window has steps, those over
-padding apart. Rows wherever they lie, of one image or of several at once.
+An axis that one window covers is folded by one call; any other by as many calls as a window has taps,
+with separate ones over padding. Rows may have any addresses, and be of one image or of several at once.
 """
 
 from __future__ import annotations
@@ -199,8 +200,8 @@ def fold_axes(
 def fold_piece(
     fold: Fold, piece: Piece, target: np.ndarray, axes: Sequence[FoldAxis], scratch: Scratch
 ) -> list[Call]:
-    """The same for rows wherever they lie: along the rows first, into as few columns at a time as
-    the workspace has room for.
+    """The same for rows at any addresses: along the rows first, into as few columns at a time as the
+    workspace requires.
     """
     rows, *columns = axes
     whole = piece.at(0, len(rows.held))
@@ -244,7 +245,7 @@ def fold_piece(
 def _fold_rows_apart(
     fold: Fold, piece: Piece, target: np.ndarray, axes: Sequence[FoldAxis], scratch: Scratch
 ) -> list[Call]:
-    """Of windows one row high, as many rows at a time as lie together."""
+    """Windows one row high, as many contiguous rows at a time as there are."""
     rows, *columns = axes
     window = rows.window
     first = rows.out.start * window.stride - rows.held.start
@@ -273,8 +274,8 @@ def fold_images(
     axes: Sequence[FoldAxis],
     scratch: Scratch,
 ) -> list[Call]:
-    """The same for whole images, in as many calls as for one where they lie evenly and the workspace has room
-    for what is between two axes; else image by image.
+    """The same for whole images, in as many calls as for one where they are evenly spaced and the workspace holds
+    what is between two axes; else image by image.
     """
     images = len(target)
     whole = None if isinstance(slab, Stack) else Spread.of(slab).at(0, images)
@@ -293,7 +294,7 @@ def fold_images(
     if whole is not None:
         each: Sequence[Spread] = [Spread.of(image) for image in whole]
     else:
-        assert isinstance(slab, Stack)  # images that lie evenly are one array
+        assert isinstance(slab, Stack)  # evenly spaced images are one array
         each = slab.images
     for one, result in zip(each, target, strict=True):
         for piece in one.pieces:

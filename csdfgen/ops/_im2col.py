@@ -1,13 +1,12 @@
-"""What does a sliding window read, and how does it get there? Axes, jobs, boxes, and copies with
-padding, out of rows wherever they lie.
+"""What does a sliding window read, and how is it copied? Axes, jobs, boxes, and copies with padding, of
+rows at any addresses.
 
-A convolution over any number of axes is a `Job`: per axis an `Axis` record (which input index does
-output pixel t read through tap u?), an image, weights, and where the result goes. Whatever lies
-outside the image reads as one number, mostly zero, so padding, cropping and the edges of a slab are one and the same
-thing.
-`_window_products` computes jobs; here they are cut into boxes of bounded size and their windows are
-copied: one copy for every part of a window in which rows are evenly spaced and no pixel reads
-beside the image. Integers read as their zero point there.
+A convolution over any number of axes is a `Job`: for each axis an `Axis` record (the input index that
+output pixel t reads through tap u), an image, weights, and the array of the result. Everything outside
+the image reads as one number, mostly zero, so that padding, cropping and the edges of a slab are treated
+alike. Integers read as their zero point there. `_window_products` computes jobs; this module cuts them
+into boxes of bounded size and copies their windows: one copy for each part of a window in which rows are
+evenly spaced and no pixel reads outside the image.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Axis:
         return Axis(self.taps, self.first, self.dilation, self.count, self.stride)
 
     def inside(self, size: int) -> bool:
-        """Whether no pixel reads beside an image of `size` indices."""
+        """Whether no pixel reads outside an image of `size` indices."""
         return self.first >= 0 and self.first + self.span <= size
 
 
@@ -112,12 +111,11 @@ class Job:
     weights.
 
     axes: at least two (a leading axis of one pixel costs nothing).
-    image: (sizes..., C), one size per axis, then the channels; rows along the first axis may lie
-        anywhere. Of a `Stack` the first axis is the images, one tap each. out: (counts..., channels out), maybe strided.
-    weights: in the dtype that is computed in; laid out as the function that computes the job wants
-        them.
+    image: (sizes..., C), one size per axis, then the channels; rows along the first axis may have any
+        addresses. Of a `Stack` the first axis is the images, one tap each. out: (counts..., channels out), maybe strided.
+    weights: in the dtype that is computed in; in the layout of the function that computes the job.
     add: the result is added to what `out` holds; then there is no bias.
-    beside: what is read beside the image. into: how sums become an output of another type; without
+    beside: what is read outside the image. into: how sums become an output of another type; without
     one they are rounded to it.
     deepest: most rows of the weights whose products are summed in the type that is computed in; such
     sums are added up in float64. 0: all are summed in that type.
@@ -183,7 +181,7 @@ class Job:
 
     @cached_property
     def under(self) -> np.ndarray | None:
-        """The image under the windows where it lies, index 0 at every axis' `first`; None if it
+        """The image under the windows in place, index 0 at every axis' `first`; None if it
         must be copied: padded, not evenly spaced, in another dtype, channels apart.
         """
         axes, image = self.axes, self.image
@@ -206,8 +204,8 @@ class Job:
 
     @cached_property
     def left(self) -> np.ndarray | None:
-        """The windows as the left matrix (pixels, C) of a product where they lie; None if they must
-        be copied.
+        """The windows as the left matrix (pixels, C) of a product in place; None if they must be
+        copied.
         """
         if prod(self.taps) != 1 or self.under is None:
             return None
@@ -288,7 +286,7 @@ def split(job: Job, limit: int) -> list[Job]:
 
 
 def windows(base: np.ndarray, axes: Sequence[Axis]) -> np.ndarray:
-    """View (counts..., taps..., channels...) of an array whose index 0 lies at every axis' `first`."""
+    """View (counts..., taps..., channels...) of an array whose index 0 is at every axis' `first`."""
     n = len(axes)
     steps = [axis.stride * s for axis, s in zip(axes, base.strides, strict=False)]
     holes = [axis.dilation * s for axis, s in zip(axes, base.strides, strict=False)]
@@ -331,7 +329,7 @@ def _by_pixel(axis: Axis, runs: Sequence[tuple[int, int]]) -> list[_Region]:
 
 @lru_cache(maxsize=1 << 14)
 def _regions(axis: Axis, runs: tuple[tuple[int, int], ...]) -> tuple[_Region, ...]:
-    """As few regions as reading by pixels or by taps gives, which cover all that lies in the runs.
+    """As few regions as reading by pixels or by taps gives, which cover everything in the runs.
 
     >>> for region in _regions(Axis(4, -1, taps=3), ((0, 4),)): print(*region)
     0 (0, 1) (1, 3)
@@ -347,7 +345,7 @@ def _regions(axis: Axis, runs: tuple[tuple[int, int], ...]) -> tuple[_Region, ..
 
 @lru_cache(maxsize=1 << 14)
 def _beside(axis: Axis, size: int) -> tuple[_Region, ...]:
-    """Regions that read beside an image of `size` indices."""
+    """Regions that read outside an image of `size` indices."""
     far = axis.span + abs(axis.first) + size
     return _regions(axis, ((-far, 0), (size, far + size)))
 
@@ -360,7 +358,7 @@ def fill(
     beside: float = 0,
 ) -> list[Call]:
     """Calls that fill `target` (counts..., taps..., channels) with what the windows read, `beside`
-    beside the image; of the channels [start, stop) if given.
+    outside the image; of the channels [start, stop) if given.
     """
     n = len(axes)
     if isinstance(image, Stack):
@@ -424,8 +422,8 @@ def _copied(
 
 
 def merged(array: np.ndarray) -> np.ndarray | None:
-    """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels do not lie
-    together.
+    """View (pixels, C) of (..., C); None where pixels are not evenly spaced or channels are not
+    contiguous.
     """
     *counts, channels = array.shape
     if channels > 1 and array.strides[-1] != array.itemsize:

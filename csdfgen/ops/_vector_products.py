@@ -1,9 +1,8 @@
 """How are vectors of several images multiplied by one matrix? Side by side, so that it is read once.
 
-One vector is a product that waits for the matrix, however fast the processor: of 16 images each takes a
-fifth of the time. Vectors are copied side by side into a panel unless they lie so, wherever their
-elements lie; elements that are summed up and outputs are cut as the workspace allows, at the least cost
-that it allows.
+The time of one vector is that of reading the matrix, however fast the processor is: with 16 images each
+takes a fifth of it. Vectors are copied side by side into a panel unless they are stored so; the elements
+that are summed up and the outputs are cut at the least cost for which the workspace suffices.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class _Shape:
 
     copied: whether vectors go through a panel. turned: whether the matrix has its outputs first in memory:
     then it is the left one of a product, which makes sums output by output. Measured with OpenBLAS, 3 to 49
-    vectors: the matrix at the right takes 1.4 times as long there, at the left no less where it lies otherwise.
+    vectors: the matrix at the right takes 1.4 times as long there, at the left no less in any other order.
     """
 
     images: int
@@ -167,7 +166,7 @@ def _vector_products(
 
 
 def _side_by_side(vectors: Spread | Stack) -> np.ndarray | None:
-    """The vectors as a matrix (images, elements) where they lie; None where they are none."""
+    """The vectors as a matrix (images, elements) in place; None where they are none."""
     whole = None if isinstance(vectors, Stack) else vectors.at(0, vectors.shape[0])
     if whole is None or not whole[0].flags.c_contiguous:
         return None
@@ -178,7 +177,7 @@ def _copied(vectors: Spread | Stack, start: int, stop: int, panel: np.ndarray) -
     """Calls that copy elements [start, stop) of every vector side by side."""
     if isinstance(vectors, Spread):
         whole = vectors.at(0, vectors.shape[0])
-        assert whole is not None, "images that lie evenly"
+        assert whole is not None, "evenly spaced images"
         stacked = [(panel, 0, whole)]
     else:
         row = prod(vectors.shape[2:])

@@ -1,9 +1,9 @@
 """How are windows multiplied by weights? By matrix products over panels.
 
-Windows are copied into a panel (im2col), straight from the rows wherever they lie, and multiplied by
-the weight matrix; a window of one tap is multiplied where it lies. Jobs are cut into boxes of output
-pixels, the rows of the weight matrix into groups and its columns too, as the workspace allows, at the
-least cost that it allows. Layers whose channels stay apart are `_depthwise_products`.
+Windows are copied into a panel (im2col), directly from rows at any addresses, and multiplied by the
+weight matrix; windows of one tap are multiplied in place. Jobs are cut into boxes of output pixels, and
+the rows and columns of the weight matrix into groups, at the least cost for which the workspace
+suffices. Layers whose channels stay apart are computed by `_depthwise_products`.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 DIRECT = 16
-"""Pixels of a row that are worth a product of their own where neighbouring rows do not lie together."""
+"""Pixels of a row that are worth a separate product where neighbouring rows are not contiguous."""
 
 FEWEST, LEAST = (8, 64, 32), (1, 16, 8)
 """Least pixels, rows and columns of the weights in a product (less, where there are none): below,
@@ -54,7 +54,7 @@ calls cost far more than products. And the very least, where rows are so small t
 """
 
 CALL, PACKED, MULTIPLIED = 3000, 1.5, 0.08
-"""What a call costs, an element of the weights in every product (which packs them anew), and a
+"""What a call costs, an element of the weights in every product (which packs them again), and a
 multiply-accumulate: in elements copied.
 """
 
@@ -144,7 +144,7 @@ def _tiling(extents: Shape, limit: int) -> tuple[int, int]:
 
 @lru_cache(maxsize=1 << 12)
 def _ways(shape: _Shape) -> tuple[tuple[float, int, _Blocks], ...]:
-    """(cost, bytes, blocks), cheapest first, of the ways to cut a job."""
+    """(cost, bytes, blocks), cheapest first, of the variants of cutting a job."""
     everything, deep = prod(shape.counts), prod(shape.depth)
     heights = {_tiling(shape.counts, n) for n in halves(everything, FEWEST[0], LEAST[0])}
     depths = {(1, deep)}
@@ -235,7 +235,7 @@ def together(
 
 
 def _shape(job: Job) -> _Shape:
-    """What the workspace of a job depends on; wherever its rows lie, it is enough."""
+    """What the workspace of a job depends on; it suffices for rows at any addresses."""
     groups = len(job.weights)
     width = job.channels // groups
     return _Shape(
@@ -326,8 +326,8 @@ def _direct(job: Job, scratch: Scratch) -> list[Job]:
 
 
 def _direct_images(job: Job, scratch: Scratch) -> list[Job]:
-    """The job image by image if each is a matrix where it lies, and products of their own cost less than
-    copies of all images side by side, as many as there is room for.
+    """The job image by image if each is a matrix in place, and separate products cost less than copies of
+    all images side by side, as many as the workspace holds.
     """
     whole = [(0, axis.count) for axis in job.axes[1:]]
     found = [job.box([(at, at + 1), *whole]) for at in range(job.axes[0].count)]
@@ -338,7 +338,7 @@ def _direct_images(job: Job, scratch: Scratch) -> list[Job]:
 
 
 def _least_cost(shape: _Shape, scratch: Scratch) -> float:
-    """Of the ways to cut a job for which there is room."""
+    """Of the variants of cutting a job that fit into the workspace."""
     return next((cost for cost, size, _ in _ways(shape) if size <= scratch.room), inf)
 
 

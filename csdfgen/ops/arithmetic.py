@@ -1,5 +1,4 @@
-"""What are the numpy calls of a function of several tensors? Arithmetic, comparisons, choices,
-casts.
+"""The numpy calls of functions of several tensors: arithmetic, comparisons, choices, casts.
 
 Source: https://onnx.ai/onnx/operators/. Types follow ONNX: operands agree (Pow and Where have
 rules of their own), integers divide towards zero, comparisons give bool.
@@ -183,7 +182,7 @@ def _cast_like_types(node: Node, dtypes: Sequence[str]) -> str:
 
 
 def _no_attributes(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The output's type says it all; saturate and round_mode are about 8-bit floats."""
+    """The type of the output is enough; saturate and round_mode are about 8-bit floats."""
     return {}
 
 

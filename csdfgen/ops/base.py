@@ -1,14 +1,13 @@
-"""What does an operator have to say? One record per ONNX operator; nothing else branches on op
-types.
+"""The record of an operator, one for each ONNX operator; nothing else branches on operator types.
 
-An operator tells, for a layer: its outputs (`build`), which input rows output rows need
-(`input_rows`), what it costs, which outputs share memory with which inputs (`aliases`),
-and how a slab is computed (`kernel`). Rates, capacities, lifetimes and execution all
-follow from these (docs/model.md).
+For a layer, a record gives its outputs (`build`), the input rows that output rows need
+(`input_rows`), its cost, which outputs may share memory with which inputs (`aliases`), and how a
+slab is computed (`kernel`). Rates, capacities, lifetimes and execution all follow from these
+(docs/model.md).
 
-A kernel *emits prepared calls*: given arrays (addresses and strides) for the slabs of one
-phase it returns `(function, arguments)` pairs that compute the phase when called in order.
-Everything but the data is settled when it emits, so a frame is a flat list of calls.
+A kernel *emits prepared calls*: given arrays (addresses and strides) for the slabs of one phase it
+returns `(function, arguments)` pairs that compute the phase when called in order. Everything but the
+data is known when it emits, so that a frame is a flat list of calls.
 """
 
 from __future__ import annotations
@@ -96,7 +95,7 @@ class Phase:
     first, last: an accumulating layer initialises its state in the first phase, finishes in the
         last.
     image, images: which images; all rows are counted within one. Several are whole images.
-    group: the how manieth it is of the layer's groups of images that share phases.
+    group: index of its group among the groups of images that share phases.
     """
 
     out: Rows
@@ -116,25 +115,24 @@ PREFERRED = 256 * 1024
 """Bytes of workspace with which kernels are fastest: panels stay in a second-level cache."""
 
 LEAST = 8 * 1024
-"""Bytes that no kernel does without if they make it faster: below, calls outweigh what they do. Who
-asks for less gets less, at any price.
+"""Bytes that a kernel always takes if they make it faster: with less, the overhead of calls dominates.
+A smaller limit is kept, however slow the kernel is then.
 """
 
 LITTLE, SHARE = 512, 32
-"""Bytes, and part of what is read and written, below which less scratch would save nothing worth its
-calls: who asks for the least gets that much.
+"""Bytes, and fraction of what is read and written: less scratch would save too little for the calls that
+it costs, so that a request for the least scratch gets this much.
 """
 
 
 class Scratch:
     """Bump allocator over the workspace of one step; every step starts at its beginning again.
 
-    limit: bytes with which kernels are to do if they can: they choose their blocks by `room`, the
-    same ones for a limit and for what they take under it. end: bytes taken so far at most, what
-    lies between aligned arrays included. declares: the calls will not be made, so that a kernel
-    need not prepare its weights, nor return any. asks: for more than the limit where a kernel would be slow
-    with less. indivisible: a kernel says so where a step that is halved
-    for less workspace would take twice the time.
+    limit: bytes that kernels should stay within: they choose their blocks by `room`, the same ones for a
+        limit and for what they take under it. end: most bytes taken so far, with the gaps between aligned
+        arrays. declares: the calls will not be made, so that a kernel need not prepare its weights or
+        return any. asks: whether a kernel may take more than the limit where it would be slow with less.
+        indivisible: set by a kernel for a step that would take twice the time in two halves.
     """
 
     ALIGN = 64
@@ -168,7 +166,7 @@ class Scratch:
         return self._at
 
     def rewind(self, mark: int) -> None:
-        """Gives back what was taken since the mark: calls to come may use it anew."""
+        """Return what was taken since the mark: later calls may use it again."""
         self._at = mark
 
     def take(self, shape: Shape, dtype: str | np.dtype[Any] = "float32") -> np.ndarray:
@@ -269,11 +267,11 @@ def each_phase(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer
 
 
 class Takes(enum.Enum):
-    """Which slabs a kernel is handed; others are gathered in the workspace before."""
+    """The slabs that a kernel takes; others are gathered in the workspace before."""
 
     EVEN = "evenly spaced rows"
     PIECES = "evenly spaced rows, maybe in pieces along the channels"
-    SPREAD = "rows wherever they and their pieces lie"
+    SPREAD = "rows and pieces at any addresses"
 
 
 class AliasKind(enum.Enum):
@@ -289,7 +287,7 @@ class AliasKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """Output `output` and input `position` may share rows: row i of one lies in row i of the other.
+    """Output `output` and input `position` may share rows: row i of one is part of row i of the other.
 
     VIEW, MERGE: the smaller one covers [start, start + size) of dimension `dim` of the larger one's
     row shape; dim None: both cover the whole row (equal element order, possibly another shape).

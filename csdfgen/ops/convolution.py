@@ -5,9 +5,9 @@ https://onnx.ai/onnx/operators/onnx__ConvTranspose.html; the row rule is that of
 One to three spatial axes, of which the first carries the rows; images of a batch are convolved
 one by one.
 
-A transposed convolution is computed as it is read, not as it is scattered: the output pixels of one
-residue modulo the strides see the same taps, so that they are an ordinary convolution of stride 1,
-and an output row is written once, by the phase that it belongs to.
+A transposed convolution gathers what an output pixel reads, instead of scattering what an input pixel
+adds: the output pixels of one residue modulo the strides have the same taps, so that they are an ordinary
+convolution of stride 1, and an output row is written once, by its phase.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = ["CONV", "OPERATORS", "conv_kernel", "conv_layer", "window"]
 
 ROW_AXIS = 2
 
-# --- what a node says ---------------------------------------------------------------------------
+# --- nodes -------------------------------------------------------------------------------------
 
 
 def _operands(node: Node) -> tuple[Tensor, np.ndarray, np.ndarray | None]:
@@ -149,7 +149,7 @@ def conv_layer(
 
 
 def _channels_last(weights: np.ndarray) -> np.ndarray:
-    """The same weights (out, in, kernel...) stored as (kernel..., in, out), as matrix products want
+    """The same weights (out, in, kernel...) stored as (kernel..., in, out), as matrix products read
     them.
 
     Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not
@@ -297,7 +297,7 @@ def _by_group(layer: Layer, weights: np.ndarray) -> np.ndarray:
 
 
 def _two_axes(*axes: Axis) -> tuple[Axis, ...]:
-    """At least two axes, as `Job` wants them: a signal is an image one pixel wide."""
+    """At least two axes, as `Job` has them: a signal is an image one pixel wide."""
     return axes if len(axes) > 1 else (*axes, Axis(1, 0))
 
 
@@ -311,7 +311,7 @@ def _results(array: np.ndarray, axes: int) -> Iterator[np.ndarray]:
 
 
 def _images(slab: np.ndarray | Stack, axes: int) -> Iterator[Spread | Stack]:
-    """The same of a slab that is read, wherever its rows lie. axes: of a signal 1."""
+    """The same of a slab that is read, with rows at any addresses. axes: of a signal 1."""
     spread = slab if isinstance(slab, Stack) else Spread.of(slab)
     for n in range(spread.shape[-2]):
         cell = (..., slice(None)) if axes > 1 else (..., None, slice(None))

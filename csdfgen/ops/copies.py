@@ -1,8 +1,8 @@
 """How are elements moved without allocating? Copies between strided arrays, as prepared calls.
 
-numpy can split a dimension of any strided array without a copy, merge two only if they lie in
-one stride, and `np.take` copies its operands unless they are contiguous. Everything here knows
-which of these would allocate at run time and goes another way.
+numpy splits a dimension of any strided array without a copy, but merges two only if they have one
+common stride, and `np.take` copies its operands unless they are contiguous. The functions of this
+module avoid what would allocate at run time.
 """
 
 from __future__ import annotations

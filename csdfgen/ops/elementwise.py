@@ -1,8 +1,7 @@
-"""What do all elementwise operators share? Broadcasting, element types, rows, results in place,
-rounding.
+"""What elementwise operators share: broadcasting, element types, rows, results in place, rounding.
 
 An elementwise operator is a row of a table (`activation`, `arithmetic`): a name, the element types
-it takes, and a *recipe*, which says what numpy calls turn operands into a result. This module
+it takes, and a *recipe*, which gives the numpy calls that turn operands into a result. This module
 makes the record of an operator from such a row. Output row i needs row i of every operand that
 has the output's rows, and the whole of every other operand (docs/model.md). Shapes combine
 as in https://onnx.ai/onnx/repo-docs/Broadcasting.html.

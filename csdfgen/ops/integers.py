@@ -1,13 +1,13 @@
-"""How do integers stand for values, and when is floating point exact for sums of their products?
+"""How do integers represent values, and when is floating point exact for sums of their products?
 
 Sources: https://onnx.ai/onnx/operators/ (QLinearConv and its kin); what is rounded, and where, is
 onnxruntime's, so that results agree to the last bit.
 
-A stored integer q stands for `(q - zero point) * scale`. The numbers that a layer needs for that
+A stored integer q represents `(q - zero point) * scale`. The numbers that a layer needs for that
 are `Format`s among its attributes: "x" of its input, "w" of its weights, "y" of its output.
 Matrix products of integers go through BLAS in floating point, which is exact as long as no partial
 sum, in any order, can leave the integers that the type has: 2^24 in float32. The weights of a layer
-say which sums are possible, so that a layer is float32 where those fit, and float64 where they do
+determine which sums are possible, so that a layer is float32 where those fit, and float64 where they do
 not; either way every sum is the true one, whatever the order, the slab and the processor.
 """
 

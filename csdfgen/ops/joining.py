@@ -97,7 +97,7 @@ def _along_rows(layer: Layer) -> bool:
 
 
 def _operand_rows(layer: Layer, out: Rows) -> list[Rows]:
-    """Rows of every operand, constants too, that lie in output rows `out`."""
+    """Rows of every operand, constants too, that are part of output rows `out`."""
     sizes = layer.attributes["sizes"]
     if not _along_rows(layer):
         return [out] * len(sizes)

@@ -60,7 +60,7 @@ OutputAxes = tuple[tuple[int | None, ...], ...]
 """By operand and axis of it: the output axis that it becomes, None where it is contracted."""
 
 
-# --- what a node says ---------------------------------------------------------------------------
+# --- nodes -------------------------------------------------------------------------------------
 
 
 def _operands(node: Node) -> tuple[Operand, Operand, Operand | None]:
@@ -236,9 +236,7 @@ def _cost(layer: Layer, out: Rows) -> int:
 
 
 def _is_matrix(array: np.ndarray) -> bool:
-    """Whether BLAS can take the last two axes as they lie, in either order; anything else is very
-    slow.
-    """
+    """Whether BLAS takes the last two axes in place, in either order; anything else is very slow."""
     (m, n), (step_m, step_n) = array.shape[-2:], array.strides[-2:]
     item = array.itemsize
     along = (n == 1 or step_n == item) and (m == 1 or (step_m >= n * item and step_m % item == 0))

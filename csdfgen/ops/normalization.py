@@ -1,5 +1,5 @@
-"""How are values normalised? By constants (BatchNormalization), by neighbours (LRN), by their own
-statistics.
+"""Normalization by constants (BatchNormalization), by neighbouring channels (LRN), or by statistics of
+the values themselves.
 
 Sources: https://onnx.ai/onnx/operators/ (one page per operator of the table at the end).
 

@@ -1,4 +1,4 @@
-"""Which row of the input lies behind each row of a padded map? Pad: constant, edge, reflect, wrap,
+"""Which row of the input does each row of a padded map show? Pad: constant, edge, reflect, wrap,
 and crops.
 
 Source: https://onnx.ai/onnx/operators/onnx__Pad.html. A table per axis says which input position an
@@ -202,8 +202,8 @@ def _kernel(layer: Layer) -> Emit:
                 calls.append((np.copyto, (result[row.target], value)))
             else:
                 calls.append(copy_segments(result[interior], slab[inner], [(0, row)]))
-        # Constant rows are done. What is left lies beside the interior: axis by axis, each from
-        # what is written so far.
+        # Constant rows are done. The rest surrounds the interior: axis by axis, each from what is
+        # written so far.
         written = [row.target for row in rows if row.first != OUTSIDE]
         for side in sides if written else ():
             region = result[written[0].start : written[-1].stop][side.region]

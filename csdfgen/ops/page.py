@@ -1,5 +1,5 @@
-"""Which operators are known, and how does each divide into phases? `docs/operators.md`, out of the
-table of operators.
+"""The page `docs/operators.md`, out of the table of operators: which are known, and how each divides into
+phases.
 
 `python -m csdfgen.ops.page` prints the page; `make docs` writes it, with the node cases of the onnx
 package below.

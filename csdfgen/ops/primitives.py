@@ -1,8 +1,9 @@
-"""Which functions do prepared calls name that numpy does not have with positional arguments alone?
+"""Functions of prepared calls that numpy does not offer with positional arguments alone.
 
 A prepared call is a function and its arguments. Beside these, kernels name numpy's own: `copyto`,
 ufuncs with their `reduce` and `accumulate`, `matmul`, `take`, `argmax`, `argmin`, `ndarray.clip` and
-`ndarray.fill`. Who reads prepared calls instead of calling them (`csdfgen.backends.native`) knows all of these.
+`ndarray.fill`. A backend that translates prepared calls instead of calling them (`csdfgen.backends.native`) knows all of
+these.
 """
 
 from __future__ import annotations

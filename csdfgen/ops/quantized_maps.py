@@ -1,9 +1,9 @@
-"""What do operators do that take quantized tensors element by element? QLinearAdd, QLinearMul,
-functions of one byte; and QLinearConcat, which translates on the way.
+"""Operators on quantized tensors, element by element: QLinearAdd, QLinearMul, functions of one byte;
+and QLinearConcat, which translates formats as it copies.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. All are operators
-of onnxruntime's own domain, whose outputs are met to the last bit: so each rounds where
-onnxruntime does. A function of one byte is a table of 256.
+of onnxruntime's own domain, and their outputs are equal to the last bit: each rounds where onnxruntime
+does. A function of one byte is a table of 256.
 """
 
 from __future__ import annotations
@@ -233,7 +233,7 @@ def translated(layer: Layer) -> dict[int, np.ndarray]:
 
 
 def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
-    """Operands of the output's own format may lie in it."""
+    """Operands in the format of the output may be stored in it."""
     other = translated(layer)
     return tuple(alias for alias in CONCAT.aliases(layer) if alias.position not in other)
 

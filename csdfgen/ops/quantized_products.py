@@ -3,10 +3,10 @@ QGemm.
 
 Sources: https://onnx.ai/onnx/operators/onnx__QLinearConv.html and the pages beside it;
 https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md for QGemm.
-A layer has its data where its float twin has them: input 0, weights 1, bias 2; scales and zero points
-are `Format`s among its attributes (`_integers`). Products are those of the float twin, on integers,
-in a type that is exact for them; what an input's zero point adds is known from the weights alone, so
-that it is part of the bias, and padding reads as the zero point.
+A layer has the operands of its float twin at the same positions: input 0, weights 1, bias 2; scales and
+zero points are `Format`s among its attributes (`integers`). Products are those of the float twin, on
+integers, in a type that is exact for them. What the zero point of an input adds follows from the weights
+alone, so that it is part of the bias; padding reads as the zero point.
 """
 
 from __future__ import annotations

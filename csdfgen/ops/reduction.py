@@ -1,4 +1,4 @@
-"""What is left of a tensor when axes are folded away? Reduce*, ArgMax, ArgMin; and CumSum.
+"""Reductions over axes: Reduce*, ArgMax, ArgMin; and CumSum.
 
 Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum). `axes` is
 an attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.

@@ -172,7 +172,7 @@ def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray)
     """Rows into a natural-order target that cannot be seen with the source's shape (a strided part
     of a Concat).
 
-    What lies behind the row axis is a run of consecutive elements of the target; each is written
+    The elements behind the row axis are a run of consecutive elements of the target; each is written
     through its `flat`.
     """
     k = source.row_axis

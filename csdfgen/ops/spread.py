@@ -1,8 +1,8 @@
-"""Where do the rows of a slab lie if they are no array? In runs, and each of its pieces in runs of
-its own.
+"""Slabs whose rows are no single array: they are stored in runs, separate runs for each piece along the
+channels.
 
-Rows have offsets of their own, so that a window of them is seldom evenly spaced, and what a Concat
-joins may stay where it was made. A kernel that takes such a slab (`Operator.takes`) copies what it
+Each row has its own offset, so that the rows of a window are seldom evenly spaced, and the operands of a
+Concat may stay where they were made. A kernel that takes such a slab (`Operator.takes`) copies what it
 reads of it into a small panel, or works run by run; for others the slab is gathered.
 """
 
@@ -23,7 +23,7 @@ __all__ = ["Piece", "Spread", "Stack", "edges"]
 
 
 NEAR = 64
-"""Bytes that may lie between two rows of an array: what aligning them leaves."""
+"""Bytes that may be between two rows of an array: what aligning them leaves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,7 +39,7 @@ class Piece:
     arrays: tuple[np.ndarray, ...]
 
     def at(self, first: int, count: int, step: int = 1) -> np.ndarray | None:
-        """`count` rows, `step` apart; None if they do not lie in one run."""
+        """`count` rows, `step` apart; None if they are not in one run."""
         last = first + (count - 1) * step
         for (start, stop), array in zip(self.runs, self.arrays, strict=True):
             if start <= first and last < stop:
@@ -97,7 +97,7 @@ class Spread:
         return ((np.copyto, pair) for pair in self.parts(target))
 
     def parts(self, target: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Parts of an array of the slab's shape, each with the array of rows that lie like it."""
+        """Parts of an array of the slab's shape, each with the array of the rows that are stored there."""
         for piece in self.pieces:
             for (start, stop), array in zip(piece.runs, piece.arrays, strict=True):
                 yield target[start:stop, ..., piece.low : piece.high], array

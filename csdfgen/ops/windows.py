@@ -1,4 +1,4 @@
-"""Where do sliding windows lie? Padding, output lengths and taps, one axis at a time.
+"""Positions of sliding windows: padding, output lengths and taps, one axis at a time.
 
 Sources: the ONNX pages of Conv, ConvTranspose, MaxPool, AveragePool and LpPool
 (https://onnx.ai/onnx/operators/), which give `auto_pad`, `pads` and `ceil_mode`;
@@ -6,7 +6,7 @@ docs/model.md for the row rule.
 
 A window is a `csdfgen.model.rows.Window` along any spatial axis, not only along the rows:
 output position p reads input positions p*stride - pad_top + j*dilation for its taps
-j = 0 .. kernel-1, as far as they lie inside the input.
+j = 0 .. kernel-1, as far as they are inside the input.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def output_length(window: Window, length: int, *, ceil_mode: bool = False) -> in
 
 
 def tap_outputs(window: Window, tap: int, out: Rows, length: int) -> Rows:
-    """The positions in `out` whose tap `tap` lies inside an input of `length` values.
+    """The positions in `out` whose tap `tap` is inside an input of `length` values.
 
     >>> tap_outputs(Window(3, pad_top=1, pad_bottom=1), 0, Rows(0, 8), 8)
     Rows(start=1, stop=8)
@@ -177,7 +177,7 @@ def taps(window: Window, out: Rows, length: int) -> tuple[tuple[int, Rows], ...]
 def read_rows(window: Window, out: Rows, length: int) -> Rows:
     """`Window.input_rows`, without rows at the border of the input that no tap reads.
 
-    There are such rows where taps leave holes and where a whole position lies in the padding.
+    There are such rows where taps leave holes and where a whole position is in the padding.
 
     Ranges of later positions never start earlier, so the first rows may be ones that only a later
     position reads.

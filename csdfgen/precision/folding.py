@@ -1,8 +1,8 @@
-"""Which constants that a network multiplies by, or adds, need no layer of their own? Those that weights can
-take in, and those of a HardSwish that was spelled out.
+"""Factors and offsets of a float model that weights can take in, and HardSwish functions that are spelled
+out, before the model is quantized.
 
 Each layer of a quantized network rounds its result: a scale and an offset between a Conv and what follows
-round twice more, and have two more tensors alive. Weights take them in before they are integers:
+round twice more, and keep two more tensors in memory. Weights take them in before they are integers:
 
     f (w x + b) + o     = (f w) x + (f b + o)       behind a Conv, ConvTranspose, Gemm or MatMul
     w (f x + o) + b     = (w f) (x + o / f) + b     before one; o / f goes into b where nothing is padded
@@ -213,7 +213,7 @@ def _with_constant(work: Products, node: onnx.NodeProto) -> tuple[str, np.ndarra
 
 
 def _drop_unread(graph: onnx.GraphProto) -> None:
-    """Constants that nobody reads any more go."""
+    """Remove constants that nothing reads any more."""
     read = {name for node in graph.node for name in node.input}
     read.update(one.name for one in graph.output)
     unread = {one.name for one in graph.initializer} - read

@@ -46,7 +46,7 @@ class Products:
         self.look_again()
 
     def look_again(self) -> None:
-        """Find makers, readers and ends anew, once nodes have changed."""
+        """Find makers, readers and ends again, once nodes have changed."""
         self.makers = {name: node for node in self.graph.node for name in node.output}
         self.readers = {}
         for node in self.graph.node:

@@ -86,7 +86,7 @@ def _difference(whole: Layer, single: Layer, batch: int) -> str | None:
     if len({len(t.shape) for t in operands}) != 1:
         return f"mixes them: operands of {', '.join(map(_text, operands))} differ in rank"
     if _mixes_images(whole):
-        return f"mixes them: it looks along axis 0, where {batch} images lie instead of 1"
+        return f"mixes them: it looks along axis 0, where there are {batch} images instead of 1"
     same = (
         whole.constants.keys() == single.constants.keys()
         and all(

@@ -37,7 +37,7 @@ _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
 
 _DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a damaged node makes a pattern raise: what is wrong with it, its operator tells later."""
+"""What a damaged node makes a pattern raise; its operator reports the error later."""
 
 _PADS_SINCE = 11
 """First opset in which Pad takes integers, and its settings as inputs."""
@@ -118,7 +118,7 @@ def _translated_apart(graph: Graph) -> Graph:
 def _same(graph: Graph, one: Sequence[str], other: Sequence[str]) -> bool:
     """Whether scales and zero points are constants with the same values."""
     if any(name not in graph.constants for name in (*one, *other)):
-        return True  # an error, for who builds the layer to tell
+        return True  # an error that is reported when the layer is built
     pairs = zip(one, other, strict=True)
     return all(np.array_equal(graph.constants[a], graph.constants[b]) for a, b in pairs)
 

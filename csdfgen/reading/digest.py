@@ -43,7 +43,7 @@ def file_digest(path: Path) -> str:
 
 
 def _beside(file: ModelFile) -> list[Path]:
-    """The files with weights that lie beside a model; what is wrong with them is said when they are read."""
+    """The files with weights next to a model; errors in them are reported when they are read."""
     if file.directory is None:
         return []
     tensors = [weight.tensor for weight in file.weights]

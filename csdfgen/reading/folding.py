@@ -1,7 +1,7 @@
-"""What is the value of an operation whose operands are all known? Its size is told before it is
+"""The values of operations whose operands are all known. The size of a result is bounded before it is
 computed.
 
-Source: https://onnx.ai/onnx/operators. Every chain that only computes shapes or constants goes away
+Source: https://onnx.ai/onnx/operators. Every chain that only computes shapes or constants is evaluated
 here. An operation is evaluated only if the number of elements of its result can be bounded
 beforehand: by the table below, then onnx's reference evaluator does it; or by our own operator,
 then our own kernel does. So no file of a few bytes can ask for gigabytes or hours.

@@ -113,8 +113,8 @@ def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
 
 
 def _graph(file: ModelFile) -> Graph:
-    """The graph of the file. Operators that are not known are told before anything else: they need
-    another model, whatever else is wrong with this one.
+    """The graph of the file. Operators that are not known are reported before any other error: they
+    need another model, whatever else is wrong with this one.
     """
     try:
         return read_graph(file)

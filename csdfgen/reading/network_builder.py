@@ -110,7 +110,7 @@ def build_network(
 
 
 def refuse_unsupported(graph: Graph, inputs: Sequence[GraphInput], folder: Folder) -> None:
-    """UnsupportedOperatorError for operators that are not known, as far as can be told without any
+    """UnsupportedOperatorError for operators that are not known, as far as they are found without any
     shapes.
     """
     visit = _Visit(graph, {i.name: _Unknown.COMPUTED for i in inputs}, folder)

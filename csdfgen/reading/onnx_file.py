@@ -3,8 +3,8 @@ copy?
 
 Source: https://onnx.ai/onnx/repo-docs/IR.html and https://protobuf.dev/programming-guides/encoding.
 An ONNX file is one protobuf message. Its wire format is walked here first: every length that the
-file claims is held against the bytes that are there, and the raw data of initializers stay where
-they are. What remains is small and goes to the protobuf parser; `onnx_tensor` later reads each
+file claims is compared with the bytes that are there, and the raw data of initializers stay in the
+file. The rest is small and goes to the protobuf parser; `onnx_tensor` later reads each
 weight that is needed straight into its array, from this file or from an external one alike.
 """
 
@@ -47,7 +47,7 @@ _LENGTH_PREFIXED = 2
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Where the bytes of a tensor lie: `length` bytes of a file from byte `offset` on."""
+    """Where the bytes of a tensor are stored: `length` bytes of a file from byte `offset` on."""
 
     path: Path
     offset: int
@@ -56,7 +56,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """An initializer: its message, and where its raw data lie if they were left in the file."""
+    """An initializer: its message, and where its raw data are if they were left in the file."""
 
     tensor: onnx.TensorProto
     stored: Stored | None = None
@@ -67,7 +67,7 @@ class ModelFile:
     """A model as read: its message, its graph, and its initializers, whose raw data are not read
     yet.
 
-    directory: where external data may lie; None if the model did not come from a file.
+    directory: where external data may be; None if the model did not come from a file.
     """
 
     model: onnx.ModelProto

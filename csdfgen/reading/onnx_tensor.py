@@ -174,8 +174,8 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype, count: int) -> np.ndarray:
 
 
 def _external(tensor: onnx.TensorProto, directory: Path | None, need: int) -> Stored:
-    """Where the external data of a tensor lie, if they lie inside the model's directory and are
-    long enough.
+    """Where the external data of a tensor are, if they are inside the model's directory and long
+    enough.
     """
     entries = {text(e.key): text(e.value) for e in tensor.external_data}
     location = entries.get("location", "")
@@ -235,7 +235,7 @@ def _inside(location: str, directory: Path) -> Path:
 
 
 def densify(sparse: onnx.SparseTensorProto, directory: Path | None) -> np.ndarray:
-    """A sparse tensor as a dense array; ModelError if it is large or an index lies outside."""
+    """A sparse tensor as a dense array; ModelError if it is large or an index is outside."""
     values = decode(Weight(sparse.values), directory)
     indices = decode(Weight(sparse.indices), directory)
     shape = tuple(sparse.dims)

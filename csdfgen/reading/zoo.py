@@ -1,8 +1,8 @@
 """What does "zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH" stand for, where a model file could stand too?
 
 The networks themselves are in `zoo_models`, which is imported when one is asked for. A network is
-built anew every time: it takes from milliseconds to three seconds (vgg19), and half a gigabyte of
-    weights is not kept for whoever may ask again.
+built again every time: it takes from milliseconds to three seconds (vgg19), and up to half a gigabyte of
+weights would have to be kept.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What must hold after a rewriting? Checked every time one is applied; what does not hold is our bug.
+"""Conditions of rewritings, checked every time one is applied; a violation is a bug of ours.
 
-A rewriting promises that the rest of the network cannot tell. It makes the same tensors from the
-same ones, reads nothing more often or more rarely, keeps element types, and answers for the ONNX
-nodes that it took in. The checks look at names, shapes and types, never at values, so they cost a
-few microseconds a layer and stay on (also with python -O).
+A rewriting must not be visible to the rest of the network. It makes the same tensors from the same ones,
+reads nothing more often or more rarely, keeps element types, and names the ONNX nodes that it took in.
+The checks look at names, shapes and types, never at values, so that they take a few microseconds a layer
+and stay on (also with python -O).
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""Which ONNX nodes become one layer? Rewritings with before and after conditions.
+"""Which ONNX nodes become one layer? Rewritings with conditions before and after.
 
-`none` keeps every ONNX node an actor. `fold` moves constant arithmetic into weights:
-BatchNormalization, bias Add and constant Mul into the producing Conv or Gemm, zero (or
-negative: the paper's crop) Pad into the Conv behind it; Identity and Dropout go. `full`
-also applies activations in the slab that the producer has just written, and lets a Gemm
-read the rows of a map that was only flattened for it. Sharing of memory (in-place Add,
-Concat and Split as views) is decided in `placement`, not here.
+`none` keeps every ONNX node an actor. `fold` moves constant arithmetic into weights: BatchNormalization,
+bias Add and constant Mul into the convolution in front of it, a Pad with zeros (or a negative one, the
+paper's crop) into the Conv behind it; it removes Identity and Dropout. `full` also applies activations in
+the slab that the producer has just written, and lets a Gemm read the rows of a map that was only
+flattened for it. Planning decides which tensors share memory (in-place Add, Concat and Split as views).
 
 Every rewriting is a function of two layers, `producer` and the only reader of its output,
 that returns the layer which replaces both, or None where its conditions do not hold. What must

@@ -3,9 +3,9 @@
 Each tensor of the rewritten network is found to be some columns of a tensor of the network before:
 inputs are themselves, a Slice is some of them, a Concat of neighbours is both. Of a clone only its
 padding, its stride and the columns that it reads say which columns it makes: its first window must be
-a window of the layer, so that the others are too; each of their taps that lies in the map before lies
-in the columns at hand, and each tap that lies in padding there lies in padding here. Then equal
-weights make equal values. Where the rewriting meant the tile to be is not asked.
+a window of the layer, so that the others are too; each of their taps that was inside the map is
+in the columns at hand, and each tap that was in padding is in padding. Then equal weights make equal
+values. The positions that the rewriting intended for the tile are not used.
 
 Nothing is taken from `tiles`: halos, parts and pads are seen here as they came out.
 """
@@ -287,7 +287,7 @@ def _windowed(original: Layer, clone: Layer, read: Columns, width: int) -> int:
     first, rest = divmod(read.start - left + begin, stride)
     if rest:
         raise _FaultError(
-            f"its windows start at column {read.start - left} of '{source.name}' and lie between "
+            f"its windows start at column {read.start - left} of '{source.name}' and are between "
             f"those of '{original.name}', which start at {-begin} and every {stride}"
         )
     for out in range(first, first + width):

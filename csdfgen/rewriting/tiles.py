@@ -1,7 +1,7 @@
-"""What becomes of a network whose maps are computed a few columns at a time? Cloned layers, slices, joins.
+"""Networks whose maps are computed a few columns at a time: cloned layers, slices, joins.
 
-Rows of full width are the least that a row-phased layer can hold. Below that only the width is left:
-a region of layers is cloned into tiles, each of which computes some columns of the region's output,
+Rows of full width are the least that a row-phased layer can hold; less memory needs narrower rows. A
+region of layers is cloned into tiles, each of which computes some columns of the region's output,
 and what it reads for that, from its input columns on. Columns near an edge between tiles are computed
 by both (a halo), so that memory is paid for in multiply-accumulates (patch-based execution is the
 case of one region from the image on).
@@ -131,7 +131,7 @@ def _pools_all(layer: Layer) -> bool:
 
 def boundaries(network: Network) -> tuple[int, ...]:
     """Positions p such that all layers from p on read one map of those before alone; 0 where the network
-    has one image. Regions lie between two of them.
+    has one image. A region extends from one of them to another.
     """
     last_read = {
         tensor.name: at
@@ -171,7 +171,7 @@ def columns_read(layer: Layer, tensor: Tensor, out: Rows) -> Rows:
     read = windows_of(layer.attributes)[1].input_rows(out, width)
     if read:
         return read
-    start = min(read.start, width - 1)  # a window that lies in the padding
+    start = min(read.start, width - 1)  # a window inside the padding
     return Rows(start, start + 1)
 
 
@@ -194,7 +194,7 @@ def tiled(network: Network, regions: Sequence[Region]) -> Tiled:
     """The network with regions of its layers computed in tiles of columns; the same outputs up to
     rounding.
 
-    Raises InputError for regions that do not lie between two `boundaries`, one behind the other, or
+    Raises InputError for regions that do not extend from one of the `boundaries` to another, one behind the other, or
     that have more tiles than columns; BrokenRewritingError if a clone does not compute what it should.
     """
     _check_regions(network, regions)
@@ -393,7 +393,7 @@ class _Tiling:
                 max(piece.columns.start, columns.start),
                 min(piece.columns.stop, columns.stop),
             )
-            # always copied: a tensor that lies in a join lives as long as all of the join does
+            # always copied: a tensor that is stored in a join lives as long as the join
             parts.append(self._slice(piece, Rows(start, stop)))
         return self._join(self._named(f"{name}/for{number}"), parts)
 
