@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import repeat
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -73,24 +73,45 @@ class Loop:
 
 def translated(call: Call, constants: Constants) -> list[Loop]:
     """The kernels that do what a prepared call does. Raises PlanError for one that has none."""
+    found = []
+    for one in _drafts(call):
+        out = constants.place(one.out)
+        a, b, c, *_ = (*map(constants.place, one.operands), out, out, out)
+        places, (count, *steps) = one.places, one.along
+        where = None if places is None else constants.array(places)
+        found.append(Loop(one.kernel, one.dims, a, b, c, out, count, where, *steps))
+    return found
+
+
+class _Draft(NamedTuple):
+    """A strided kernel on arrays. places: of elements that are taken. along: count, stride, stride of the output of a
+    dimension apart.
+    """
+
+    kernel: str
+    dims: tuple[tuple[int, ...], ...]
+    out: np.ndarray
+    operands: Sequence[np.ndarray]
+    places: np.ndarray | None
+    along: tuple[int, int, int]
+
+
+def _drafts(call: Call) -> list[_Draft]:
+    """The kernels that do what a prepared call does."""
     function, arguments = call
     owner, name = getattr(function, "__self__", None), getattr(function, "__name__", "")
     if isinstance(function, np.ufunc):
-        return (
-            _product(constants, *arguments)
-            if function is np.matmul
-            else _ufunc(constants, function, *arguments)
-        )
+        return _product(*arguments) if function is np.matmul else _ufunc(function, *arguments)
     if isinstance(owner, np.ufunc) and name == "reduce":
-        return _reduced(constants, owner, *arguments)
+        return _reduced(owner, *arguments)
     if isinstance(owner, np.ufunc) and name == "accumulate":
-        return _accumulated(constants, owner, *arguments)
+        return _accumulated(owner, *arguments)
     if isinstance(owner, np.ndarray) and name == "fill":
-        return _copied(constants, owner, _filled_with(arguments[0], owner.dtype.name))
+        return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
-    return make(constants, *arguments)
+    return make(*arguments)
 
 
 def joined(loops: Sequence[Loop]) -> list[Loop]:
@@ -190,7 +211,6 @@ def _dims(shape: Sequence[int], *strides: Strides) -> tuple[tuple[int, ...], ...
 
 
 def _step(
-    constants: Constants,
     kernel: str,
     shape: Sequence[int],
     out: np.ndarray,
@@ -198,16 +218,12 @@ def _step(
     *operands: tuple[np.ndarray, Strides],
     index: np.ndarray | None = None,
     along: tuple[int, int, int] = (0, 0, 0),
-) -> list[Loop]:
-    """One strided kernel. along: count, stride, stride of the output of a dimension apart."""
+) -> list[_Draft]:
+    """One strided kernel, see `_Draft`."""
     dims = _dims(shape, *(strides for _, strides in operands), out_strides)
     if dims is None:
         return []
-    target = constants.place(out)
-    a, b, c, *_ = (*(constants.place(array) for array, _ in operands), target, target, target)
-    count, step, out_step = along
-    where = None if index is None else constants.array(index)
-    return [Loop(kernel, dims, a, b, c, target, count, where, step, out_step)]
+    return [_Draft(kernel, dims, out, [array for array, _ in operands], index, along)]
 
 
 def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]:
@@ -248,28 +264,24 @@ def _array(value: Any, dtype: np.dtype[Any]) -> np.ndarray:
 
 
 def _copied(
-    constants: Constants,
-    out: np.ndarray,
-    source: Any,
-    casting: str = "same_kind",
-    where: np.ndarray | None = None,
-) -> list[Loop]:
+    out: np.ndarray, source: Any, casting: str = "same_kind", where: np.ndarray | None = None
+) -> list[_Draft]:
     """numpy.copyto."""
     array = source if isinstance(source, np.ndarray) else np.asarray(source, out.dtype)
     operands = [_over(array, out.shape)]
     if where is not None:
         array = _array(array, out.dtype)
         operands = [_over(array, out.shape), _over(array, out.shape), _over(where, out.shape)]
-        return _step(constants, f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
+        return _step(f"put_{out.itemsize}", out.shape, out, out.strides, *operands)
     kernel = copy_kernel(array.dtype, out.dtype)
-    return _step(constants, kernel, out.shape, out, out.strides, *operands)
+    return _step(kernel, out.shape, out, out.strides, *operands)
 
 
-def _ufunc(constants: Constants, function: np.ufunc, *arguments: Any) -> list[Loop]:
+def _ufunc(function: np.ufunc, *arguments: Any) -> list[_Draft]:
     """A ufunc with its output as the last argument."""
     *operands, out = arguments
     if function is np.positive:
-        return _copied(constants, out, operands[0])
+        return _copied(out, operands[0])
     dtype = next((o.dtype for o in operands if isinstance(o, np.ndarray) and o.ndim), None)
     dtype = dtype or next((o.dtype for o in operands if isinstance(o, np.ndarray)), out.dtype)
     arrays = [_over(_array(operand, dtype), out.shape) for operand in operands]
@@ -277,29 +289,26 @@ def _ufunc(constants: Constants, function: np.ufunc, *arguments: Any) -> list[Lo
     result = np.dtype(bool) if kernel.startswith(_TELLS) else dtype
     if out.dtype != result:
         raise PlanError(f"{function.__name__} of {dtype} into {out.dtype} has no native kernel")
-    return _step(constants, kernel, out.shape, out, out.strides, *arrays)
+    return _step(kernel, out.shape, out, out.strides, *arrays)
 
 
 _TELLS = ("equal", "not_equal", "less", "greater", "logical")
 """How names of ufuncs begin that tell whether something is so."""
 
 
-def _clipped(
-    constants: Constants, x: np.ndarray, low: Any, high: Any, out: np.ndarray
-) -> list[Loop]:
+def _clipped(x: np.ndarray, low: Any, high: Any, out: np.ndarray) -> list[_Draft]:
     arrays = [_over(_array(operand, out.dtype), out.shape) for operand in (x, low, high)]
-    return _step(constants, f"clip_{short_name(out.dtype)}", out.shape, out, out.strides, *arrays)
+    return _step(f"clip_{short_name(out.dtype)}", out.shape, out, out.strides, *arrays)
 
 
 def _reduced(
-    constants: Constants,
     function: np.ufunc,
     array: np.ndarray,
     axis: int | tuple[int, ...],
     dtype: Any,
     out: np.ndarray,
     keepdims: bool = False,
-) -> list[Loop]:
+) -> list[_Draft]:
     """ufunc.reduce."""
     name, start = _FOLDS[function]
     dims = {d % array.ndim for d in (axis if isinstance(axis, tuple) else (axis,))}
@@ -319,20 +328,13 @@ def _reduced(
         kind = "f16_in_f32"
     else:
         array = _array(array, out.dtype)
-    first = _copied(constants, out, np.asarray(start(out.dtype), out.dtype))
-    return first + _step(
-        constants, f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides)
-    )
+    first = _copied(out, np.asarray(start(out.dtype), out.dtype))
+    return first + _step(f"{name}_{kind}", array.shape, out, tuple(kept), (array, array.strides))
 
 
 def _accumulated(
-    constants: Constants,
-    function: np.ufunc,
-    array: np.ndarray,
-    axis: int,
-    dtype: Any,
-    out: np.ndarray,
-) -> list[Loop]:
+    function: np.ufunc, array: np.ndarray, axis: int, dtype: Any, out: np.ndarray
+) -> list[_Draft]:
     """ufunc.accumulate: element by element, each from the one before."""
     front = (slice(None),) * (axis % array.ndim)
 
@@ -340,18 +342,14 @@ def _accumulated(
         index: Any = *front, slice(start, stop)
         return cast(np.ndarray, whole[index])
 
-    first = _copied(constants, part(out, 0, 1), part(array, 0, 1))
+    first = _copied(part(out, 0, 1), part(array, 0, 1))
     before, behind = part(out, None, -1), part(out, 1, None)
-    return first + _ufunc(constants, function, before, part(array, 1, None), behind)
+    return first + _ufunc(function, before, part(array, 1, None), behind)
 
 
 def _summed(
-    constants: Constants,
-    out: np.ndarray,
-    out_letters: str,
-    *operands: tuple[np.ndarray, str],
-    start: bool = True,
-) -> list[Loop]:
+    out: np.ndarray, out_letters: str, *operands: tuple[np.ndarray, str], start: bool = True
+) -> list[_Draft]:
     """Sums of products, dimensions named by letters."""
     sizes: dict[str, int] = {}
     for array, letters in (*operands, (out, out_letters)):
@@ -362,40 +360,31 @@ def _summed(
         own = dict(zip(letters, _over(array, array.shape)[1], strict=True))
         return tuple(own.get(letter, 0) for letter in sizes)
 
-    begun = _copied(constants, out, np.zeros((), out.dtype)) if start else []
+    begun = _copied(out, np.zeros((), out.dtype)) if start else []
     arrays = [(_array(array, out.dtype), strides(array, letters)) for array, letters in operands]
     kernel = f"muladd_{short_name(out.dtype)}"
-    return begun + _step(
-        constants, kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays
-    )
+    return begun + _step(kernel, tuple(sizes.values()), out, strides(out, out_letters), *arrays)
 
 
-def _einsum(
-    constants: Constants, subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray
-) -> list[Loop]:
+def _einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[_Draft]:
     operands, target = subscripts.split("->")
     first, second = operands.split(",")
-    return _summed(constants, out, target, (a, first), (b, second))
+    return _summed(out, target, (a, first), (b, second))
 
 
-def _product(constants: Constants, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[Loop]:
+def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[_Draft]:
     """numpy.matmul: vectors are matrices of one row or column, matrices in front are broadcast."""
     m = "m" if a.ndim > 1 else ""
     n = "n" if b.ndim > 1 else ""
     batch = "abcdefgh"[: out.ndim - len(m) - len(n)]
     of_a = batch[len(batch) - max(a.ndim - 2, 0) :] + m + "k"
     of_b = batch[len(batch) - max(b.ndim - 2, 0) :] + "k" + n
-    return _summed(constants, out, batch + m + n, (a, of_a), (b, of_b))
+    return _summed(out, batch + m + n, (a, of_a), (b, of_b))
 
 
 def _taken(
-    constants: Constants,
-    array: np.ndarray,
-    index: np.ndarray,
-    axis: int,
-    out: np.ndarray,
-    mode: str,
-) -> list[Loop]:
+    array: np.ndarray, index: np.ndarray, axis: int, out: np.ndarray, mode: str
+) -> list[_Draft]:
     """numpy.take along an axis with an index of one dimension, mode "clip"."""
     assert index.ndim == 1 and mode == "clip"
     axis %= array.ndim
@@ -406,7 +395,6 @@ def _taken(
         return (*of.strides[:axis], *of.strides[axis + 1 :])
 
     return _step(
-        constants,
         f"take_{out.itemsize}",
         rest,
         out,
@@ -417,9 +405,7 @@ def _taken(
     )
 
 
-def _looked_up(
-    constants: Constants, table: np.ndarray, index: np.ndarray, out: np.ndarray
-) -> list[Loop]:
+def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[_Draft]:
     """An element of a table for every index."""
     if index.itemsize != 8 or table.dtype != out.dtype or not table.flags.c_contiguous:
         raise PlanError(
@@ -427,25 +413,17 @@ def _looked_up(
         )
     still = (table, (0,) * out.ndim)
     return _step(
-        constants,
-        f"look_{out.itemsize}",
-        out.shape,
-        out,
-        out.strides,
-        _over(index, out.shape),
-        still,
-        still,
+        f"look_{out.itemsize}", out.shape, out, out.strides, _over(index, out.shape), still, still
     )
 
 
-def _position(name: str) -> Callable[..., list[Loop]]:
-    def found(constants: Constants, array: np.ndarray, axis: int, out: np.ndarray) -> list[Loop]:
+def _position(name: str) -> Callable[..., list[_Draft]]:
+    def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[_Draft]:
         axis %= array.ndim
         rest = (*array.shape[:axis], *array.shape[axis + 1 :])
         strides = (*array.strides[:axis], *array.strides[axis + 1 :])
         along = (array.shape[axis], array.strides[axis], 0)
         return _step(
-            constants,
             f"{name}_{short_name(array.dtype)}",
             rest,
             out,
@@ -457,12 +435,12 @@ def _position(name: str) -> Callable[..., list[Loop]]:
     return found
 
 
-def _two(name: str) -> Callable[..., list[Loop]]:
+def _two(name: str) -> Callable[..., list[_Draft]]:
     function: np.ufunc = getattr(np, name)
-    return lambda constants, a, b, out: _ufunc(constants, function, a, b, out)
+    return lambda a, b, out: _ufunc(function, a, b, out)
 
 
-_FUNCTIONS: dict[Any, Callable[..., list[Loop]]] = {
+_FUNCTIONS: dict[Any, Callable[..., list[_Draft]]] = {
     np.copyto: _copied,
     np.ndarray.clip: _clipped,
     np.take: _taken,
@@ -470,7 +448,7 @@ _FUNCTIONS: dict[Any, Callable[..., list[Loop]]] = {
     np.argmin: _position("argmin"),
     primitives.maximum: _two("maximum"),
     primitives.minimum: _two("minimum"),
-    primitives.negative: lambda constants, a, out: _ufunc(constants, np.negative, a, out),
+    primitives.negative: lambda a, out: _ufunc(np.negative, a, out),
     primitives.einsum: _einsum,
     primitives.looked_up: _looked_up,
 }

@@ -44,21 +44,14 @@ class _Work:
 
 
 @dataclass(frozen=True, eq=False)
-class _ByteMaps:
+class _ByteMaps(Family):
     """operands: of the operation, one or two. work: made when first asked for."""
 
     operands: tuple[Operand, ...]
     work: Callable[[], _Work]
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None
-
-    def follows(self, layer: Layer) -> int:
-        return 0
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         return [

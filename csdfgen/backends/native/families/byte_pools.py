@@ -37,22 +37,8 @@ ByteAverageStep = structure("csdf_byte_average_step").record
 ByteSumStep = structure("csdf_byte_sum_step").record
 
 
-class _Without:
-    """Families that leave what follows to others and need no workspace."""
-
-    joins = False
-
-    def follows(self, layer: Layer) -> int:
-        return 0
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
-
-
-class _Greatest(_Without):
+class _Greatest(Family):
     """Of what each window sees."""
-
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return slides_over(step)
@@ -78,13 +64,12 @@ class _Greatest(_Without):
 
 
 @dataclass(frozen=True, eq=False)
-class _Windows(_Without):
+class _Windows(Family):
     """The average of what each window sees. Where one sees all rows, its sums are a state, and are left
     to loops.
     """
 
     layer: Layer
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return slides_over(step)
@@ -131,10 +116,11 @@ def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
 
 
 @dataclass(frozen=True, eq=False)
-class _Average(_Without):
+class _Average(Family):
     """Of all of a map: its sums are a state of floats."""
 
     layer: Layer
+    joins = False
 
     def takes(self, step: Step) -> bool:
         view = step.inputs[0]

@@ -101,7 +101,7 @@ class Operands:
 
 
 @dataclass(frozen=True, eq=False)
-class _Convolution:
+class _Convolution(Family):
     """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
     kernel wants it. terms: of a sum.
     """
@@ -112,13 +112,9 @@ class _Convolution:
     rows: Window
     packed: Callable[[], _Packed]
     terms: int
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return self.layout.takes(step)
-
-    def follows(self, layer: Layer) -> int:
-        return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
@@ -286,21 +282,17 @@ def convolution(layer: Layer) -> Family | None:
 
 
 @dataclass(frozen=True, eq=False)
-class _Product:
+class _Product(Family):
     """inputs: that are summed up for an output. packed: as the kernel wants it."""
 
     inputs: int
     outputs: int
     packed: Callable[[], _Packed]
-    joins = True
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
         assert view is not None
         return not (step.states or view.pieces or out.pieces) and is_dense(view) and is_dense(out)
-
-    def follows(self, layer: Layer) -> int:
-        return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return _gathered(self.inputs, limit)

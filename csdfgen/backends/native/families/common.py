@@ -71,24 +71,28 @@ FLOAT = 4
 _Value = TypeVar("_Value")
 
 
-class Family(Protocol):
-    """Layers that are computed by one kind of kernel."""
+class Family:
+    """Layers that are computed by one kind of kernel. joins: whether steps of several images are handed to it whole, not
+    image by image.
+    """
 
-    @property
-    def joins(self) -> bool:
-        """Whether steps of several images are handed to it whole, not image by image."""
+    joins = True
 
     def takes(self, step: Step) -> bool:
-        """Whether the kernel can be handed the step's rows as they lie."""
+        """Whether the kernel can be handed the step's rows where they are."""
+        raise NotImplementedError
 
     def follows(self, layer: Layer) -> int:
         """How many layers of the epilogue the kernel computes on the way."""
+        return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes that the kernel takes."""
+        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, with what it computes on the way. constants: pools of tables and weights."""
+        raise NotImplementedError
 
 
 # What follows in the slab ------------------------------------------------------------------------

@@ -244,7 +244,7 @@ class Filter:
 
 
 @dataclass(frozen=True, eq=False)
-class Convolution:
+class Convolution(Family):
     """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
     those of a step. choice: how they are computed.
     """
@@ -254,7 +254,6 @@ class Convolution:
     packed: Callable[[int, Way], Packed]
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
-    joins = True
 
     def computed(self, choice: Choice) -> Convolution:
         """The same, computed so."""

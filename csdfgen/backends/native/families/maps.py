@@ -62,7 +62,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class _Maps:
+class _Maps(Family):
     """operands: of the operation; more than two are summed up one after the other.
 
     own: what the layer itself is as an activation, if it is one. repeated: constants of some channels
@@ -73,7 +73,6 @@ class _Maps:
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None
     repeated: dict[tuple[int, int, int, int], np.ndarray] = field(default_factory=dict)
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None
@@ -82,9 +81,6 @@ class _Maps:
         if self.own is not None:
             return 0
         return int(bool(layer.epilogue) and activation(layer.epilogue[0]) is not None)
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         found: list[Instruction] = []

@@ -173,20 +173,16 @@ class PoolWindows:
 
 
 @dataclass(frozen=True, eq=False)
-class _Pool:
+class _Pool(Family):
     """average: of what each window sees, else the greatest of it."""
 
     average: bool
-    joins = True
 
     def takes(self, step: Step) -> bool:
         return slides_over(step)
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase = step.layer, step.phase

@@ -29,7 +29,7 @@ GemmStep = structure("csdf_gemm_step").record
 
 
 @dataclass(frozen=True, eq=False)
-class _Product:
+class _Product(Family):
     """Gemm and MatMul with a constant right operand, and the Gemm that reads a map row by row.
 
     inputs: that are summed up for an output. packed: weights and bias.
@@ -38,7 +38,6 @@ class _Product:
     inputs: int
     outputs: int
     packed: Callable[[], tuple[np.ndarray, np.ndarray]]
-    joins = True
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
@@ -53,9 +52,6 @@ class _Product:
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)
-
-    def workspace(self, step: Step, limit: int | None) -> int:
-        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target = step.phase, step.inputs[0], step.outputs[0]

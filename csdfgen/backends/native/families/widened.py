@@ -27,7 +27,7 @@ __all__ = ["Widened"]
 
 
 @dataclass(frozen=True, eq=False)
-class Widened:
+class Widened(Family):
     """A layer whose twin on values is of a family. twin: the layer as the family knows it."""
 
     family: Family
@@ -37,10 +37,6 @@ class Widened:
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""
         return self.family.takes(self._inner(step)[0])
-
-    def follows(self, layer: Layer) -> int:
-        """Nothing of what follows on integers."""
-        return 0
 
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes of values and of the kernel, of the larger half if that is more than the limit."""
