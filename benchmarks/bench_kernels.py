@@ -240,6 +240,9 @@ def measure(library: Library, loop: Loop, shape: Shape, seconds: float, folder: 
     """All kernels of a layer, the peak loop and onnxruntime in turn."""
     layer = shape.layer
     ours = kinds(layer, shape)
+    functions = {
+        kind: library.function(one.kind, None, ctypes.c_void_p) for kind, one in ours.items()
+    }
     tables = {kind: bound(library, one, shape) for kind, one in ours.items()}
     reference = Reference(layer, shape, folder)
     peaks: list[float] = []
@@ -247,8 +250,8 @@ def measure(library: Library, loop: Loop, shape: Shape, seconds: float, folder: 
     until = 0.0
     while len(peaks) <= LEAST_ROUNDS or time.monotonic() < until:
         peaks.append(library.peak())
-        for kind, one in ours.items():
-            taken[kind].append(loop.steps(library.functions[one.kind], tables[kind][0]))
+        for kind in ours:
+            taken[kind].append(loop.steps(functions[kind], tables[kind][0]))
         reference()
         if len(peaks) == 1:  # the first round warms up
             peaks, taken = [], {kind: [] for kind in ours}

@@ -33,6 +33,7 @@ __all__ = [
     "pointers",
     "run",
     "step_of",
+    "workspace_bytes",
 ]
 
 CANARY = np.float32(-7.25e11)
@@ -266,10 +267,8 @@ def step_of(
         step.residual = ctypes.addressof(source)
         kept += [table, source]
     if layer.kind in ("winograd", "winograd_row"):
-        room_for = (
-            library.winograd_bytes if layer.kind == "winograd" else library.winograd_row_bytes
-        )
-        size = room_for(struct, layer.tile, layer.tiles, min(layer.weights.shape[1], 64))
+        channels = min(layer.weights.shape[1], 64)
+        size = workspace_bytes(library, layer.kind, struct, layer.tile, layer.tiles, channels)
         workspace = packing.aligned(np.full(size // 4, np.nan))
         step.workspace, step.workspace_bytes = workspace.ctypes.data, size
         step.tile = layer.tile
@@ -277,6 +276,15 @@ def step_of(
     return Bound(step, [*kept, sources, targets, *pieces, out])
 
 
+def workspace_bytes(
+    library: Any, kind: str, layer: Any, tile: int, tiles: int, channels: int
+) -> int:
+    """What a form of Winograd's takes to compute so many tiles of so many rows at a time, as the library has it."""
+    types = ctypes.c_void_p, *(ctypes.c_int32,) * 3
+    size = library.function(f"{kind}_bytes", ctypes.c_size_t, *types)
+    return int(size(ctypes.byref(layer), tile, tiles, channels))
+
+
 def run(library: Any, layer: Convolution, bound: Bound) -> None:
     """Call the layer's kernel."""
-    library.functions[layer.kind](bound.address)
+    library.function(layer.kind, None, ctypes.c_void_p)(bound.address)

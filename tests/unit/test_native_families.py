@@ -31,7 +31,15 @@ from csdfgen.program.steps import Backend, Move, Step
 from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.lowered import Lowered, prepared
-from tests.native_steps import Convolution, Map, compiler_missing, layer_of, run, step_of
+from tests.native_steps import (
+    Convolution,
+    Map,
+    compiler_missing,
+    layer_of,
+    run,
+    step_of,
+    workspace_bytes,
+)
 from tests.op_harness import Arg, Sample, heights
 from tests.scattered import Layout, declared, run_scattered
 
@@ -202,10 +210,10 @@ def test_workspace_is_what_the_kernel_says(seed: int) -> None:
     struct, _kept = layer_of(layer)
     rows, tiles, channels = integers(rng, 1, 9, 3)
     shape = ins, outs, high, stride, dilation
-    said = load().winograd_row_bytes(struct, rows, tiles, channels)
+    said = workspace_bytes(load(), "winograd_row", struct, rows, tiles, channels)
     assert row_bytes(shape, rows, tiles, channels) == said
     for tile in (2, 4):
-        said = load().winograd_bytes(struct, tile, tiles, channels)
+        said = workspace_bytes(load(), "winograd", struct, tile, tiles, channels)
         assert tile_bytes((ins, groups * outs, 3, 1, 1), tile, tiles, channels) == said
 
 

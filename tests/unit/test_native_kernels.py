@@ -338,7 +338,7 @@ def gemm(
             *(packed.ctypes.data, padded.ctypes.data),
             *(lengths.ctypes.data, table.ctypes.data, targets.ctypes.data),
         )
-        library.functions["gemm"](ctypes.addressof(step))
+        library.function("gemm", None, ctypes.c_void_p)(ctypes.addressof(step))
     assert out.intact
     return out.array[:, 0]
 

@@ -26,18 +26,21 @@ _PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
 class Library:
     """The kernels of a library that was built; it stays loaded until the process ends.
 
-    instructions: the instruction set that it uses. compiler: the compiler that made it. functions: name without
-    `csdf_` -> function of the address of a step.
+    instructions: the instruction set that it uses. compiler: the compiler that made it. lacking: what it uses of a
+    processor that this one does not have, "" for nothing.
     """
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         try:
             self._library = ctypes.CDLL(str(path))
-            self._library.csdf_instructions.restype = c_char_p
-            self._library.csdf_compiler.restype = c_char_p
-            self._library.csdf_size_of.restype = c_size_t
-            sizes = [self._library.csdf_size_of(k) for k, _ in enumerate(structures())]
-            version = self._library.csdf_version()
+            size_of = self.function("size_of", c_size_t, c_int32)
+            sizes = [size_of(k) for k, _ in enumerate(structures())]
+            version = self.function("version", c_int32)()
+            words = [
+                (self.function(name, c_char_p)() or b"").decode()
+                for name in ("instructions", "compiler", "lacking")
+            ]
         except (OSError, AttributeError) as error:
             raise ToolError(f"is not a library of kernels: {error}", where=str(path)) from None
         wanted = [structure(name).size for name in structures()]
@@ -47,33 +50,19 @@ class Library:
                 f"has version {version} and structures of {sizes} bytes; {known} and {wanted} are needed",
                 where=str(path),
             )
-        self.path = path
-        self.instructions: str = self._library.csdf_instructions().decode()
-        self.compiler: str = self._library.csdf_compiler().decode()
-        self._library.csdf_lacking.restype = c_char_p
-        lacking: bytes | None = self._library.csdf_lacking()
-        self.lacking = lacking.decode() if lacking else ""
-        self.functions: dict[str, Any] = {}
-        for name in ("conv", "depthwise", "winograd", "winograd_row", "gemm"):
-            function = getattr(self._library, f"csdf_{name}")
-            function.restype, function.argtypes = None, (c_void_p,)
-            self.functions[name] = function
+        self.instructions, self.compiler, self.lacking = words
         self._addresses: dict[str, int] = {}
-        self.run = self._library.csdf_run
-        self.run.restype, self.run.argtypes = None, (c_void_p, c_int32)
-        self.team_new = self._library.csdf_team_new
-        self.team_new.restype, self.team_new.argtypes = c_void_p, (c_int32,)
-        self.team_end, self.team_run = self._library.csdf_team_end, self._library.csdf_team_run
-        self.team_end.restype, self.team_end.argtypes = None, (c_void_p,)
-        self.team_run.restype, self.team_run.argtypes = None, (c_void_p, c_void_p, c_int32)
-        self._peak = self._library.csdf_peak
-        self._peak.restype, self._peak.argtypes = c_double, (c_int32, c_void_p)
-        self._winograd_bytes = self._library.csdf_winograd_bytes
-        self._winograd_bytes.restype = c_size_t
-        self._winograd_bytes.argtypes = (c_void_p, c_int32, c_int32, c_int32)
-        self._winograd_row_bytes = self._library.csdf_winograd_row_bytes
-        self._winograd_row_bytes.restype = c_size_t
-        self._winograd_row_bytes.argtypes = (c_void_p, c_int32, c_int32, c_int32)
+        self.run = self.function("run", None, c_void_p, c_int32)
+        self.team_new = self.function("team_new", c_void_p, c_int32)
+        self.team_end = self.function("team_end", None, c_void_p)
+        self.team_run = self.function("team_run", None, c_void_p, c_void_p, c_int32)
+        self._peak = self.function("peak", c_double, c_int32, c_void_p)
+
+    def function(self, name: str, result: Any, *arguments: Any) -> Any:
+        """The function `csdf_...` with these types of its result and its arguments. Raises AttributeError."""
+        found = getattr(self._library, f"csdf_{name}")
+        found.restype, found.argtypes = result, arguments
+        return found
 
     def address(self, kernel: str) -> int:
         """The address of a kernel `csdf_...` in a record. Raises KeyError."""
@@ -106,18 +95,6 @@ class Library:
             operations = self._peak(_PEAK_ROUNDS, ctypes.byref(kept))
             best = max(best, operations / max(time.thread_time() - start, 1e-9))
         return float(best)
-
-    def winograd_bytes(self, layer: Any, tile: int, tiles: int, channels: int) -> int:
-        """Bytes of workspace with which `csdf_winograd` computes `tiles` tiles of `tile` rows at a time, from
-        `channels` input channels at a time.
-        """
-        return int(self._winograd_bytes(ctypes.byref(layer), tile, tiles, channels))
-
-    def winograd_row_bytes(self, layer: Any, rows: int, tiles: int, channels: int) -> int:
-        """Bytes of workspace with which `csdf_winograd_row` computes `rows` rows of `tiles` tiles at a time, from
-        `channels` input channels of a group at a time.
-        """
-        return int(self._winograd_row_bytes(ctypes.byref(layer), rows, tiles, channels))
 
 
 @cache
