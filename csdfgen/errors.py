@@ -1,4 +1,4 @@
-"""What can go wrong, said in one line: what, where, both numbers, the way out.
+"""What can go wrong? One line for each error: what, where, both numbers, the way out.
 
 Leaf code raises the short fact; the loop that knows the layer, the file or the
 line adds `where` with `at`.
@@ -51,7 +51,7 @@ class CsdfgenError(Exception):
 
 
 class ModelError(CsdfgenError):
-    """The ONNX model is damaged, or says something this program cannot run."""
+    """The ONNX model is damaged, or uses something that csdfgen does not support."""
 
 
 class UnsupportedOperatorError(ModelError):
@@ -79,7 +79,7 @@ class ScheduleError(CsdfgenError):
 
 
 class CapacityExceededError(ScheduleError):
-    """A schedule needs more room in a channel than its capacity."""
+    """A schedule needs more tokens in a channel than its capacity."""
 
 
 class PlanError(CsdfgenError):
@@ -101,7 +101,7 @@ class ToolError(CsdfgenError):
 def about(where: str, *, if_silent: bool = False) -> Iterator[None]:
     """While the block runs, errors say what they are about: `where` goes in front, unless it is there.
 
-    if_silent: not either where an error says anything else, such as the file that could not be written.
+    if_silent: nothing is added either where an error names another place, such as the file that could not be written.
 
     >>> with about("a.onnx"):
     ...     raise InputError("has no inputs", where="graph")
@@ -171,7 +171,7 @@ def option(name: str, *value: object) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error of somebody else's says first; its type where it says nothing."""
+    """The first line of an error of another library; its type where it has no message."""
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 

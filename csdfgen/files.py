@@ -1,7 +1,7 @@
-"""How is a file read without trusting it, and written without leaving a half?
+"""How is a file read without trusting it, and written as a whole or not at all?
 
-Everything that comes from a user has a limit that is checked before it is believed; a complaint
-names the file, the key, what is there and what was wanted.
+Every value that comes from a user has a limit that is checked before it is used; an error names the file, the key,
+the value and what was needed.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _is_stream(target: Path) -> bool:
 
 @contextmanager
 def _part_of(target: Path) -> Iterator[Path]:
-    """A file beside the target, gone in the end."""
+    """A temporary file in the folder of the target, which is removed in the end."""
     whole = target.resolve()
     part = whole.with_name(f".{whole.name}.{os.getpid()}.part")
     try:
@@ -176,7 +176,7 @@ def _part_of(target: Path) -> Iterator[Path]:
 
 
 class Fields:
-    """One JSON object, read key by key; a complaint is an `error` with the place in the file."""
+    """One JSON object, read key by key; faults raise `error` with the place in the file."""
 
     def __init__(self, value: object, where: str, error: type[CsdfgenError] = InputError) -> None:
         if not isinstance(value, Mapping):
@@ -233,13 +233,13 @@ class Fields:
             yield Fields(item, f"{self.where}: {key}[{i}]", self._error)
 
     def check_header(self, form: str, version: int, oldest: int = 1) -> int:
-        """The object's version, once it says that it is of the wanted format, in one of the versions from `oldest`
+        """The object's version, once its format is the wanted one, in one of the versions from `oldest`
         to `version`.
         """
         found = self.text("format")
         if found != form:
-            told = f", for {TAKEN_BY[found]}" if found in TAKEN_BY else ""
-            raise self.fault(f"'format' is {quoted(found)}{told}; '{form}' is needed")
+            reader = f", for {TAKEN_BY[found]}" if found in TAKEN_BY else ""
+            raise self.fault(f"'format' is {quoted(found)}{reader}; '{form}' is needed")
         number = self.integer("version", low=1)
         if number > version:
             raise self.fault(

@@ -1,5 +1,5 @@
-"""How is an element of a graph file read, and what is said of it? A fault at once, what is filled
-in or dropped at the end.
+"""How is an element of a graph file read, and what is reported of it? Faults at once, what is filled in
+or dropped at the end.
 
 A fault names file, line and element. Attributes that nothing reads are dropped like elements that
 nothing reads: "initialToken" would else be a wrong answer.

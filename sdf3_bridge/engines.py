@@ -37,7 +37,7 @@ from sdf3_bridge.trade_off import choose, distributions
 __all__ = ["TIMEOUT", "analyze_kiter", "analyze_sdf3"]
 
 TIMEOUT = 60.0
-"""Seconds for each run of a tool where nothing is said."""
+"""Default limit in seconds for each run of a tool."""
 
 _SHOWN = 4
 

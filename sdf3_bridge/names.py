@@ -1,10 +1,8 @@
-"""Which name does an actor get in a file for SDF3? One of letters, digits and underscores that says
-the original.
+"""Which name does an actor get in a file for SDF3? One of letters, digits and underscores that encodes the original.
 
-SDF3 prints names without escaping them, so that "&" or "'" break its own XML (`sdf3` notes, output
-of
-`buffersize`). Any other character becomes `_xHEX_`, and so does an underscore before an "x": the
-mapping depends on nothing but the name, two names never meet, and `decode_name` takes it back.
+SDF3 prints names without escaping them, so that "&" or "'" break its own XML (output of `buffersize`). Any other
+character becomes `_xHEX_`, and so does an underscore before an "x": the mapping depends on nothing but the name, two
+names never get the same encoding, and `decode_name` reverses it.
 """
 
 from __future__ import annotations

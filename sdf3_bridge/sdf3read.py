@@ -49,7 +49,7 @@ _OTHERS = {
 
 @dataclass(frozen=True, slots=True)
 class Sdf3File:
-    """A graph with what SDF3 stores beside it and no analysis obeys.
+    """A graph with what SDF3 stores in addition and no analysis uses.
 
     capacities: buffer sizes, channel -> tokens. throughput: a constraint, a decimal, in iterations
         of SDF3 per time unit.
@@ -210,7 +210,7 @@ class _Reader(ElementReader):
             raise self.fault(element, f"{subject} is {other}; only SDF and CSDF graphs are read")
 
     def _origin(self, body: etree._Element) -> Origin | None:
-        """How the graph was made from a network, if it says so."""
+        """How the graph was made from a network, if the file states it."""
         text = body.get("csdfgen")
         if text is None:
             return None
@@ -297,7 +297,7 @@ class _Reader(ElementReader):
         return node.name, port.rates
 
     def _kind(self, element: etree._Element, channel: Channel) -> Kind:
-        """What the channel says; a foreign one that forbids overlap is serial, any other is data."""
+        """The stated kind of a channel; without one, a channel that forbids overlap is serial, any other is data."""
         said = element.get("channelKind", "serial" if channel.is_serial else "data")
         for kind in KINDS:
             if kind == said:

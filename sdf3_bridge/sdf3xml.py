@@ -1,4 +1,4 @@
-"""CSDF graphs as the XML of SDF3, both ways: `sdf3write` says how they are written, `sdf3read` what
+"""CSDF graphs as the XML of SDF3, both ways: `sdf3write` describes how they are written, `sdf3read` what
 is read.
 """
 

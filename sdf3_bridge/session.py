@@ -1,10 +1,8 @@
-"""How is a tool asked about a graph, and when is its answer believed?
+"""How is a tool asked about a graph, and when is its answer accepted?
 
-It must end well, without a word on its error output, and say something that the grammar knows. A
-throughput must be one that
-our own analysis agrees with: 6 or 9 printed digits are an interval, and ours must lie in it. The
-fraction behind the digits is then known exactly where ours is; else the simplest one of the
-interval is given, and not called exact.
+The tool must exit with 0, write nothing to its error output, and print what the grammar reads. A throughput must agree
+with our own analysis: 6 or 9 printed digits are an interval, which must contain ours. The fraction behind the digits is
+then known exactly where ours is; otherwise the simplest fraction of the interval is returned, and not called exact.
 """
 
 from __future__ import annotations
@@ -33,8 +31,8 @@ _Answer = TypeVar("_Answer")
 
 
 class Session:
-    """One tool that is asked about one graph: adds up the seconds, collects what must be said
-    beside the numbers.
+    """One tool that is asked about one graph: adds up the seconds, and collects the notes that belong to
+    the numbers.
     """
 
     def __init__(self, tool: Tool, timeout: float) -> None:
@@ -52,7 +50,7 @@ class Session:
         arguments: Sequence[str],
         read: Callable[[str], _Answer],
     ) -> _Answer:
-        """What an algorithm says of a graph, read by the grammar. Raises ToolError."""
+        """The answer of an algorithm for a graph, read by the grammar. Raises ToolError."""
         try:
             xml = to_xml(
                 graph, WriteOptions("keep"), warn=False
@@ -80,7 +78,7 @@ class Session:
             raise error.at(f"{self.title} {algorithm}") from None
 
     def said(self, printed: str = "", factor: int = 1) -> ToolRun:
-        """Who was asked, for the analysis."""
+        """The tool that was run, for the analysis."""
         return ToolRun(
             self.title, str(self.tool.path), self.version, round(self.seconds, 6), printed, factor
         )

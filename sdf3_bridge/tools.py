@@ -26,7 +26,7 @@ _NOT_TOLD = "not told"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A kind of tool: how it is called, where it lies in its release, how it says its version.
+    """A kind of tool: its name, its place in a release, and how it prints its version.
 
     folders: below a folder that is named, where its program may be, wildcards allowed. version:
     from what `flag` prints, None if that is no tool of this family.
@@ -56,7 +56,7 @@ def _sdf3_version(text: str) -> str | None:
 
 
 def _kiter_version(text: str) -> str | None:
-    """Kiter says no version; its help names the algorithm that we call."""
+    """Kiter prints no version; its help names the algorithm that we call."""
     return _NOT_TOLD if "KPeriodicThroughput" in text else None
 
 
@@ -102,7 +102,7 @@ class Tool:
             return run_program([str(self.path), *arguments], folder, timeout)
 
     def version(self) -> str:
-        """What it says of its version. Raises ToolError if it cannot be run, or is another program."""
+        """The version that it prints. Raises ToolError if it cannot be run, or is another program."""
         done = self.run([self.family.flag], timeout=_VERSION_SECONDS)
         version = self.family.version(done.stdout + done.stderr)
         if version is None:

@@ -29,11 +29,11 @@ _INTERRUPTED = 130
 _NO_READER = 141
 
 _LONGEST_LINE = 4000
-"""Characters; lists of operators that are not known are told whole, names of megabytes are not."""
+"""Characters of an error; lists of unknown operators are printed whole, names of megabytes are cut."""
 
 
 class _WarningList(logging.Handler):
-    """Keeps what our modules warn about until the command has ended; an error is told alone."""
+    """Keeps what our modules warn about until the command has ended; an error is printed alone."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

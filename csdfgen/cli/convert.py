@@ -167,7 +167,7 @@ class Convert(Command):
         )
 
     def _graph_of_model(self, asked: Asked) -> tuple[CsdfGraph, Plan | None]:
-        """The graph, and the plan of it where a summary tells of one."""
+        """The graph, and its plan where a summary reports one."""
         from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.models import built, load_network, network_graph, plan_network
         from csdfgen.model.options import CONVERSION

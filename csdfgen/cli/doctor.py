@@ -154,7 +154,7 @@ def _import_names() -> Iterator[Finding]:
         place = Path(spec.origin).resolve().parent if spec is not None and spec.origin else None
         value, way_out = str(place), ""
         if name in others:
-            way_out = f"also installed by {', '.join(others[name])}; give csdfgen an environment of its own"
+            way_out = f"also installed by {', '.join(others[name])}; install csdfgen in a separate environment"
         elif place != home / name:
             way_out = f"expected in {home}; another package hides it, remove that"
         else:

@@ -163,6 +163,6 @@ def _model_of(saved: SavedPlan, file: Path) -> str:
         if name and place.is_file():
             return str(place)
     raise PlanError(
-        f"made for '{saved.model}', which is neither beside it nor in this folder; say where with --model FILE",
+        f"made for '{saved.model}', which is neither in its folder nor in this one; name it with --model FILE",
         where=saved.where,
     )

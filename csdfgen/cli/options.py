@@ -122,7 +122,7 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A model or a plan file, as typed, with what was said about it; model: whose plan the file is."""
+    """A model or a plan file, as typed, with its options; model: the model that a plan file belongs to."""
 
     name: str
     asked: Asked = field(default_factory=Asked)
@@ -245,7 +245,7 @@ class _Others:
         "Images of a batch; they run one after another.", ..., "N", low=1, high=MOST_IMAGES
     )
     of: str = declare(
-        "Of a plan: the model that it was made for, where it is neither beside the plan nor here.",
+        "Of a plan: the model that it was made for, where that is neither in the plan's folder nor here.",
         ..., "MODEL", names=("--model",),
     )  # fmt: skip
 

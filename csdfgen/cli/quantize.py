@@ -124,13 +124,19 @@ class Quantize(Command):
         names = (
             "format", "method", "percentile", "arena_factor", "memory", "min_sqnr", "latency", "goal", "device",
         )  # fmt: skip
-        wishes = {name: value for name in names if (value := getattr(self, name)) is not None}
+        request = {name: value for name in names if (value := getattr(self, name)) is not None}
         if self.integer_io:
-            wishes["integer_io"] = True
+            request["integer_io"] = True
         files = [*(self.calibrate or ()), *(self.more or ())]
         with stages() as stage:
             made = _made(
-                self.model, asked, files, images, stage, with_front=self.front is not None, **wishes
+                self.model,
+                asked,
+                files,
+                images,
+                stage,
+                with_front=self.front is not None,
+                **request,
             )
         made.save(self.output)
         if self.front is not None:
@@ -198,7 +204,7 @@ def _made(
     files: Sequence[str],
     images: ImageOptions,
     stage: Stage,
-    **wishes: Any,
+    **request: Any,
 ) -> Quantized:
     """What `csdfgen.quantize` makes of a model, calibrated on files. Raises CsdfgenError."""
     from csdfgen.cli.models import load_network
@@ -207,7 +213,7 @@ def _made(
 
     stage("loading")
     frames = read_frames(files, load_network(model, asked), images)
-    return quantize(model, frames or None, shapes=asked.shapes or None, progress=stage, **wishes)
+    return quantize(model, frames or None, shapes=asked.shapes or None, progress=stage, **request)
 
 
 # With a plan ------------------------------------------------------------------------------------
@@ -218,8 +224,8 @@ class Formats:
     """The formats that `schedule` plans a float model in."""
 
     formats: Stored | None = declare(
-        "Plan the float model in fewer bytes, as csdfgen quantize makes it; the model is written beside the plan, "
-        "plan.onnx beside plan.json. mixed with --memory: the formats of least noise for which some heights fit.",
+        "Plan the float model in fewer bytes, as csdfgen quantize makes it; the model is written next to the plan, "
+        "plan.onnx next to plan.json. mixed with --memory: the formats of least noise for which some heights fit.",
         None, panel=_PANEL,
     )  # fmt: skip
     calibrate: list[str] | None = declare(
@@ -250,7 +256,7 @@ class Formats:
 
 
 def written_beside(path: Path, made: Quantized, plan: Plan) -> Plan:
-    """Write the model; a plan of it, which now says where it is. Raises InputError."""
+    """Write the model; the plan with the model's path. Raises InputError."""
     made.save(path)
     conversion = plan.conversion
     network = replace(conversion.network, source=str(path))

@@ -251,7 +251,7 @@ class Run(Command):
         return read_inputs(tuple(self.input or ()), network, self._images(), self.seed, span)
 
     def _images(self) -> ImageOptions:
-        """How files become inputs: as was typed, and as the model tells of inputs that are integers."""
+        """How files become inputs: by the options, and by the formats of integer inputs that the model stores."""
         from csdfgen.cli.models import input_formats
 
         images = self.pixels.read()

@@ -32,7 +32,7 @@ from csdfgen.planning.planner import plan_of
 __all__ = ["Front", "figures_table", "frames_facts", "points_of", "show_frames", "show_memories"]
 
 INDEX, PICTURE = "front.json", "front.svg"
-"""Files of a front's folder beside its plans; the index is written last."""
+"""Files of a front's folder besides its plans; the index is written last."""
 
 _OF_ONE_IMAGE = (
     *CONVERSION, "effort", "goal", "recompute", "tiles", "backend", "exact", "fallback", "tuning", "ways",
@@ -87,7 +87,7 @@ def show_frames(found: Frames | None, profile: DeviceProfile) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """Plans that nothing dominates, where their times are predicted, and what was measured of each, if anything."""
+    """A Pareto front of plans, the device of their predicted times, and the measurements of each, if there are any."""
 
     points: Sequence[Point]
     profile: DeviceProfile
@@ -147,7 +147,7 @@ class Front:
         write_json(output / INDEX, {"plans": facts})
 
     def _facts(self) -> list[dict[str, Any]]:
-        """What is to be said of every plan, as `schedule --json` does, with what was measured."""
+        """The facts of every plan, as `schedule --json` prints them, with what was measured."""
         digits = len(str(len(self.points)))
         more = self.measured or [{}] * len(self.points)
         return [
@@ -161,7 +161,7 @@ class Front:
 
 
 def points_of(network: Network, asked: Asked, stage: Stage) -> tuple[Point, ...]:
-    """The plans of a network that nothing dominates. Raises InputError, with the model's name."""
+    """The Pareto front of a network's plans. Raises InputError, with the model's name."""
     with about(network.source or network.name):
         return front(network, wished(asked.given), progress=stage)
 

@@ -60,7 +60,7 @@ def calibrate(
     """Run inputs through a float network, and observe its tensors.
 
     inputs: an array, or arrays by input name, with one picture or several along axis 0; or several
-        such. tensors: names to observe; by default all of them. progress: told how many were run.
+        such. tensors: names to observe; by default all of them. progress: called with the number of inputs so far.
     Raises InputError where there is no input, where one does not fit, or is no number.
     """
     wanted = set(network.tensors) if tensors is None else set(tensors) & set(network.tensors)
@@ -69,7 +69,7 @@ def calibrate(
         for name in sorted(wanted)
         if network.tensors[name].dtype.startswith("float")
     }
-    # unfused, so that every tensor of the model is there; rows as they come
+    # unfused, so that every tensor of the model exists
     settled = plan(network, fuse="none")
     program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
     count = 0
@@ -125,8 +125,10 @@ def _cut(network: Network, given: Frame) -> Iterator[Frame]:
             raise InputError(f"input '{tensor.name}' has values that are no numbers; take them out")
         counts[tensor.name] = array.shape[0] // per if shape else 1
     if len(set(counts.values())) > 1:
-        told = ", ".join(f"{name} {count}" for name, count in counts.items())
-        raise InputError(f"inputs have different numbers of pictures: {told}; give as many of each")
+        listed = ", ".join(f"{name} {count}" for name, count in counts.items())
+        raise InputError(
+            f"inputs have different numbers of pictures: {listed}; give as many of each"
+        )
     for k in range(next(iter(counts.values()), 0)):
         frame = {}
         for tensor in network.inputs:

@@ -1,10 +1,9 @@
 """Which tensors are worth two bytes? Those whose noise is largest, as far as the arena allows.
 
 All start in int8. A tensor in int16 loses all of its noise, and costs memory only where it is alive at the
-peak, so that many cost nothing: whether a set of tensors fits is found by planning the network that it
-makes. They are tried by noise, the largest first, in groups that are halved where they do not fit.
-Weights are not in the arena; they have two bytes where their noise would else be heard beside what is left of
-the tensors'.
+peak, so that many cost nothing: whether a set of tensors fits is found by planning its network. They are tried by
+noise, the largest first, in groups that are halved where they do not fit. Weights are not in the arena; they have two
+bytes where their noise would otherwise matter next to that of the remaining tensors.
 """
 
 from __future__ import annotations
@@ -46,28 +45,28 @@ __all__ = [
 ]
 
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
-"""Arenas of a front, in those of int8."""
+"""Arenas of a front, as multiples of that of int8."""
 
 _LEAST_MEMORY = "memory"
 """The goal whose heights are tried where those of a plan without a budget do not fit."""
 
 _HALVINGS = 6
-"""How exactly the least arena for a quality is sought: to a 64th of what lies between int8 and int16."""
+"""Halvings of the interval between the arenas of int8 and int16 in the search for the least arena of a quality."""
 
 _ATTEMPTS = 5
-"""How often a choice is made anew for less, where its plan takes more than it was allowed."""
+"""How often a choice is made again for less, where its plan exceeds the limit."""
 
 _PLANS = 8
-"""Plans that are made for tensors beyond those that bounds let in."""
+"""Plans that are made to add tensors that the bounds exclude."""
 
 _UNHEARD, _SILENT = 0.1, 1e-5
-"""What weights may add: this part of the noise of tensors, or 50 dB below the outputs."""
+"""Noise that weights may add: this share of the noise of tensors, or 50 dB below the outputs."""
 
 _WEIGHTS = "weights of "
-"""Before the name of what a layer makes: its weights, as a choice has them."""
+"""Prefix of a layer's output that denotes its weights in a choice."""
 
 _NO_NOISE = 1e-3
-"""Share of all noise that tensors which are left may have together: what no reader would see is not tried."""
+"""Share of all noise that the tensors which are left out may have together."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +154,8 @@ class Arenas:
         return self._known[wide]
 
     def settled(self, wide: frozenset[str]) -> int:
-        """Bytes of the plan with these tensors in int16, at heights of its own; within a budget at those of
-        int8, whichever takes less.
+        """Bytes of the plan with these tensors in int16, which chooses its heights; within a budget at the heights
+        of int8, whichever take less.
         """
         if wide not in self._settled:
             network = self._network(wide)
@@ -201,7 +200,7 @@ class Arenas:
             raise
 
     def too_small(self, limit: int) -> InputError:
-        """What is said of a limit that int8 takes more than."""
+        """The error for a limit that int8 exceeds."""
         least, budget = self.settled(frozenset()), bool(self.options.memory)
         return InputError(
             f"the network in int8 takes {'' if budget else 'an arena of '}{least:,} bytes"
@@ -223,7 +222,7 @@ class Arenas:
                 self._settled[frozenset()] = self._int8
             if free == self.options:
                 self._seconds[frozenset()] = estimate(plans[0], self.profile).seconds
-            # a goal chooses heights, and where outputs lie; these are chosen
+            # a goal chooses heights, and where outputs are stored; these are chosen
             self._bases = [
                 replace(free, rows=one.options.rows, result=one.options.result) for one in plans
             ]
@@ -285,7 +284,7 @@ def _bounded(
         taken = arenas.settled(found)
         if taken <= limit:
             return found
-        # its plan takes more than its bound says: less is allowed
+        # its plan takes more than its bound: less is allowed
         allowed = max(bound, min(arenas.of(found) - 1, allowed * limit // taken))
     return wide
 
@@ -317,7 +316,7 @@ def _bound_fits(arenas: Arenas, limit: int, wide: frozenset[str]) -> bool:
 
 
 def no_noise(noises: Mapping[str, float]) -> float:
-    """What tensors that are left may have together: none that a reader would see."""
+    """The noise that left-out tensors may have together."""
     return _NO_NOISE * sum(noises.values())
 
 
@@ -352,8 +351,8 @@ def layers_of(wide: Iterable[str]) -> frozenset[str]:
 def worthy_weights(
     sensitivity: Sensitivity, formats: Mapping[str, Format], sizes: Mapping[str, int]
 ) -> list[str]:
-    """The weights that are worth 16 bits beside tensors in these formats, as a choice has them: those of most
-    noise for their number, until the rest is not heard. sizes: layer -> its weights, of those that can have them.
+    """The weights that are worth 16 bits with tensors in these formats, as a choice names them: those of most noise
+    for their number, until the rest is negligible. sizes: layer -> its weights, of those that can have them.
     """
     rest = sum(sensitivity.weights.values())
     unheard = max(_UNHEARD * sensitivity.of_tensors(formats), _SILENT)
@@ -393,7 +392,7 @@ def smallest(arenas: Arenas, sensitivity: Sensitivity, quality: float) -> Chosen
 
 
 def unreachable(best: Chosen, quality: float) -> InputError:
-    """What is said of a quality that all tensors in int16 have less of."""
+    """The error for a quality that all tensors in int16 do not reach."""
     return InputError(
         f"all tensors in int16 are predicted to reach {best.sqnr_db:.1f} dB, {quality:g} are asked for; "
         "ask for less, or for --format float16"

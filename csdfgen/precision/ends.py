@@ -1,9 +1,8 @@
 """How does a quantized model take and give integers, so that no frame of float32 is ever in memory?
 
-An input of float32 is four times as large as what the first layer reads of it. Here the QuantizeLinear
-behind an input and the DequantizeLinear before an output are left out: whoever runs the model makes
-integers of values and values of integers, by a scale and zero point that are told, and kept in the model's
-metadata.
+An input of float32 is four times as large as the integers that the first layer reads. Here the QuantizeLinear after an
+input and the DequantizeLinear before an output are left out: the caller converts values to integers and integers to
+values, by a scale and zero point that are reported and stored in the model's metadata.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class Ends:
         }
 
     def given(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """What the model gives, as values: arrays of their own."""
+        """What the model gives, as values: in new arrays."""
         return {
             name: values_of(array, self.outputs[name]) if name in self.outputs else array.copy()
             for name, array in outputs.items()
@@ -94,7 +93,7 @@ def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
 
 
 def ends_of(model: onnx.ModelProto) -> Ends:
-    """What a model's metadata tell of ends that are integers. Raises ModelError."""
+    """The integer inputs and outputs that a model's metadata describe. Raises ModelError."""
     for prop in model.metadata_props:
         if prop.key == METADATA:
             try:
@@ -105,7 +104,7 @@ def ends_of(model: onnx.ModelProto) -> Ends:
                 )
             except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
                 raise ModelError(
-                    f"metadata '{METADATA}' cannot be read: {error}; write the model anew with csdfgen quantize"
+                    f"metadata '{METADATA}' cannot be read: {error}; write the model again with csdfgen quantize"
                 ) from None
             return Ends(inputs, outputs)
     return Ends()
@@ -163,7 +162,7 @@ def _output_taken_off(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> For
 
 
 def _format_of(graph: onnx.GraphProto, node: onnx.NodeProto) -> Format | None:
-    """The format that a QuantizeLinear or DequantizeLinear says, where it is one for the tensor."""
+    """The format of a QuantizeLinear or DequantizeLinear, where it is one for the whole tensor."""
     constants = {one.name: one for one in graph.initializer}
     if len(node.input) < 3 or not all(name in constants for name in node.input[1:3]):
         return None

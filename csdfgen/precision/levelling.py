@@ -1,5 +1,5 @@
-"""How do the channels of a tensor come to use their integers alike? Each is multiplied so that all reach as far,
-and the weights that read it divide again.
+"""How do all channels of a tensor use their integers alike? Each is multiplied so that all have the same reach, and
+the weights that read it divide again.
 
 A tensor has one scale, set by its largest channel; a channel that reaches a tenth as far has a tenth of the
 integers. Between two layers with weights, a factor for each channel moves freely: into the weights that make
@@ -139,7 +139,7 @@ def _level(work: Products, one: _Passage, seen: Mapping[str, _Channels]) -> None
 
 
 def _beside(work: Products, maker: onnx.NodeProto, values: np.ndarray) -> np.ndarray:
-    """One number for each channel that a product makes, as a constant beside it."""
+    """One number for each channel that a product makes, in the shape of a constant that is combined with it."""
     if maker.op_type not in ("Conv", "ConvTranspose"):
         return values
     return values.reshape(-1, *(1,) * (work.constants[maker.input[1]].ndim - 2))

@@ -84,7 +84,7 @@ class Products:
         return int(shape[1]) * (_groups(node) if node.op_type == "ConvTranspose" else 1)
 
     def by_channel(self, value: np.ndarray, node: onnx.NodeProto, count: int) -> np.ndarray | None:
-        """A constant beside what a product makes or reads, one number for each of its `count` channels;
+        """A constant that is combined with what a product makes or reads, one number for each of its `count` channels;
         None where it is anything else.
         """
         # channels are axis 1 of a convolution's tensors, and of the matrices of a product
@@ -221,7 +221,7 @@ def _settings(node: onnx.NodeProto) -> tuple[int, bool]:
 
 
 def _padded(node: onnx.NodeProto) -> bool:
-    """Whether a convolution may see zeros beside its input."""
+    """Whether a convolution may read padding."""
     for one in node.attribute:
         if one.name == "auto_pad" and one.s not in (b"NOTSET", b"VALID"):
             return True

@@ -103,7 +103,7 @@ Progress = Callable[..., None]
 
 
 def _untold(what: str, done: int = 0, total: int | None = None) -> None:
-    """Nobody looks."""
+    """No progress is shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +243,7 @@ class _Written:
 
     @property
     def groups(self) -> dict[str, tuple[str, ...]]:
-        """Tensors with a scale of their own -> all that have it."""
+        """Tensor that a scale is named after -> all tensors that share the scale."""
         return {name: self.found.members(name) for name in self.found.leaders}
 
 
@@ -297,7 +297,7 @@ class _Work:
         return self._finished(made, None, None, (), lambda network: chosen(network, self.options))
 
     def in_integers(self, with_front: bool) -> Quantized:
-        """As wished."""
+        """Activations and weights in integers, as requested."""
         written = self.written()
         wish, wide, points, int8 = self.wish, frozenset[str](), tuple[Chosen, ...](), None
         if wish.format == "mixed":
@@ -316,7 +316,7 @@ class _Work:
         return self._finished(made, int8, decibels(noise), points, arenas.planned)
 
     def _arenas(self, written: _Written, tried: Sensitivity | None) -> Arenas:
-        """Choices of formats. tried: where weights may have two bytes, too, the noise that says which."""
+        """Choices of formats. tried: the noise by which weights of two bytes are chosen, where they may be."""
         sizes = sizes_of_weights(self.model, written.model)
 
         def formats(wide: frozenset[str]) -> dict[str, Format]:
@@ -344,7 +344,7 @@ class _Work:
         )
 
     def _ended(self, model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
-        """A model with the inputs and outputs that are wished."""
+        """A model with the requested inputs and outputs."""
         return with_integer_ends(model) if self.wish.integer_io else (model, Ends())
 
     def _predicted(self, written: _Written, formats: Mapping[str, Format]) -> float:

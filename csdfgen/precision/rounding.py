@@ -100,7 +100,7 @@ def _conv_windows(layer: Layer, x: np.ndarray, weights: np.ndarray) -> np.ndarra
     strides, holes, pads = (layer.attributes[k] for k in ("strides", "dilations", "pads"))
     count = height * width
     at = np.arange(0, count, max(1, count // _WINDOWS))
-    # beyond what is there lie zeros: one row and column of them serves for all
+    # padding is zeros: one row and one column of them serve for all
     padded = np.pad(x[0], ((0, 0), (1, 1), (1, 1)))
     ends = x.shape[2] + 1, x.shape[3] + 1
     places = []

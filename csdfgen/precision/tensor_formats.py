@@ -108,8 +108,8 @@ def _with_a_step(found: Range, seen: Observer) -> Range:
 
 
 def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[str, Range]:
-    """Leader -> beyond which values there are none, or nobody tells them apart, for those where that is so. model:
-    the float one. levels: of the integers, half a step of which counts as the same.
+    """Leader -> the range outside of which it has no values, or its readers do not distinguish them, where there is
+    one. model: the float one. levels: number of integers; values within half a step count as the same.
     """
     constants = {one.name: numpy_helper.to_array(one) for one in model.graph.initializer}
     ends = {one.name for one in model.graph.output}
@@ -122,7 +122,7 @@ def useful_ranges(model: onnx.ModelProto, found: Skeleton, levels: int) -> dict[
     ranges = {}
     for leader in found.leaders:
         members = set(found.members(leader))
-        # what hands on the same integers neither makes nor tells apart
+        # operators that pass on the same integers neither make nor distinguish values
         reading = [
             node
             for name in members
@@ -147,7 +147,7 @@ def _joined(ranges: Iterable[Range]) -> Range:
 
 
 def _possible(node: onnx.NodeProto) -> Range:
-    """Between which values an operator's results lie, whatever it is given."""
+    """The range of an operator's results, whatever its input."""
     match "" if node.domain else node.op_type:
         case "Sigmoid" | "HardSigmoid" | "Softmax":
             return 0.0, 1.0

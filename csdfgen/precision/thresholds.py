@@ -25,7 +25,7 @@ _MAGNITUDES = 128
 """Largest magnitudes that are tried for the least relative entropy, evenly spaced."""
 
 _WIDER = np.linspace(1, 1.15, 46).tolist()
-"""By how much a range is made wider where its integers then lie nearer to what was seen."""
+"""Factors by which a range is made wider where its integers are then closer to the observed values."""
 
 _STEPS = 96
 """Ends that are tried on each side for the least squared error."""
@@ -47,10 +47,10 @@ def threshold(
 
 
 def settled(seen: Observer, ends: Range, bounds: Range) -> Range:
-    """The range, or one a little wider within bounds, whose 256 integers lie nearest to what was seen.
+    """The range, or one a little wider within bounds, whose 256 integers are closest to the observed values.
 
-    A background is one value again and again, which no average of rounding errors is about: the same error,
-    everywhere, is more than noise.
+    A background repeats one value, for which the mean rounding error does not hold: the same error everywhere
+    weighs more than noise.
     """
     if not seen.width:
         return ends
@@ -72,7 +72,7 @@ def _minmax(seen: Observer, levels: int, percentile: float) -> Range:
 
 
 def _percentile(seen: Observer, levels: int, percentile: float) -> Range:
-    """Ends of the bins beyond which half of the rest lies on each side."""
+    """Ends of the bins beyond which half of the rest is on each side."""
     below = np.cumsum(seen.counts)
     rest = (100.0 - percentile) / 200.0 * below[-1]
     first = int(np.searchsorted(below, rest, "right"))

@@ -1,10 +1,10 @@
-"""Which tensors are worth the time that two bytes take? Those that take away most noise a second.
+"""Which tensors are worth the time that two bytes take? Those that remove most noise a second.
 
-A layer's time follows from the formats of what it reads and writes. So a few networks tell nearly all times: in
-int8, in int16, and with tensors in int16 that no layer touches two of. A choice is made by sums of these; it is
-then predicted as a whole, which tells more of them, and made again until it holds. Many layers take as long with
-one operand in int16 as with all, so that a tensor between two in int16 costs next to nothing: what each costs is
-asked anew whenever a neighbour is taken.
+A layer's time follows from the formats of the tensors that it reads and writes. A few networks therefore give nearly
+all times: the one in int8, the one in int16, and some with tensors in int16 of which no layer touches two. A choice is
+made by sums of these times. It is then predicted as a whole, which adds known times, and made again until the
+prediction keeps the limit. Many layers take as long with one operand in int16 as with all, so that a tensor between two
+in int16 costs next to nothing: the cost of each tensor is computed again whenever a neighbour is chosen.
 """
 
 from __future__ import annotations
@@ -38,25 +38,25 @@ from csdfgen.precision.noise import Sensitivity, decibels
 __all__ = ["Times", "fastest", "least_noise_in_time"]
 
 _ROUNDS = 5
-"""How often a choice is made anew by what its own prediction has told."""
+"""How often a choice is made again with the times that its own prediction has added."""
 
 _ATTEMPTS = 4
-"""How often a choice is made anew for less, where its plan takes more than it was allowed."""
+"""How often a choice is made again for less, where its plan exceeds the limit, or for more, where it does not."""
 
 _SHORT = 0.999
-"""Of the time that is allowed, where a plan took more: rounding must not decide."""
+"""Share of the allowed time that is used where a plan took more: rounding must not decide."""
 
 _TRIED = 200
-"""Exchanges of one tensor for another that are looked at before it is said that none is worth it."""
+"""Exchanges of one tensor for another that are tried before the search for one ends."""
 
 _HALVINGS = 7
-"""How exactly the least time for a quality is sought: to a 128th of what lies between two choices."""
+"""Halvings of the time between two choices in the search for the least time of a quality."""
 
 _LITTLE = 1e-12
 """Seconds, or noise, that an exchange must be worth: rounding must not go in circles."""
 
 _ROUNDED = 1e-9
-"""dB: a quality that is told of a choice is had by it."""
+"""dB that rounding may take from a quality that was reported for a choice."""
 
 _Names = frozenset[str]
 
@@ -74,8 +74,8 @@ class Times:
     _whole: dict[_Names, float] = field(default_factory=dict)
 
     def of(self, wide: _Names) -> float:
-        """With these tensors in int16; of its layers it is known from then on. Raises InputError where the
-        profile has no cost for an operator.
+        """With these tensors in int16; the times of its layers are known from then on. Raises InputError where
+        the profile has no cost for an operator.
         """
         if wide not in self._whole:
             found = dict.fromkeys(self.layers, 0.0)  # a layer that is not there takes nothing
@@ -87,24 +87,24 @@ class Times:
         return self._whole[wide]
 
     def about(self, wide: _Names) -> float:
-        """The same, by what is known of layers."""
+        """The same, estimated from the known times of layers."""
         return self._beside + sum(self._layer(name, wide) for name in self.layers)
 
     def with_weights(self, wide: _Names) -> float:
-        """As `of`, of a choice that has weights of 16 bits too: of single layers it tells nothing."""
+        """As `of`, for a choice that has weights of 16 bits too; times of single layers do not follow from it."""
         return self._beside + sum(self._predicted(wide).values())
 
     def more(self, name: str, wide: _Names) -> float:
-        """What a tensor in int16 takes beside others, by what is known of layers."""
+        """Additional seconds of a tensor in int16 where others are in int16 too, from the known times of layers."""
         both = wide | {name}
         return sum(self._layer(at, both) - self._layer(at, wide) for at in self._touching[name])
 
     def beside(self, name: str) -> set[str]:
-        """Tensors that a layer touches together with this one."""
+        """Tensors that some layer reads or writes together with this one."""
         return {one for at in self._touching[name] for one in self.layers[at]} - {name}
 
     def look_around(self) -> None:
-        """Predict the networks that tell most of single layers."""
+        """Predict the networks that give most times of single layers."""
         self.of(frozenset())
         self.of(frozenset(self.arenas.names))
         left = list(self.arenas.names)
@@ -120,7 +120,7 @@ class Times:
 
     @property
     def _beside(self) -> float:
-        """Seconds of a frame beside its layers."""
+        """Seconds of a frame outside its layers."""
         frame = self.arenas.profile.processor.frame
         return 0.0 if frame is None else frame.value
 
@@ -147,7 +147,7 @@ class Times:
         return found
 
     def _layer(self, name: str, wide: _Names) -> float:
-        """Of one layer; where its formats were not seen, as with the dearest part of them that was."""
+        """Seconds of one layer; where its formats were not predicted, those of the slowest known part of them."""
         seen, touched = self._seen[name], wide & self.layers[name]
         if touched in seen:
             return seen[touched]
@@ -192,7 +192,7 @@ class Times:
 
 
 def _gains(arenas: Arenas, sensitivity: Sensitivity) -> dict[str, float]:
-    """Noise that each tensor takes away in int16."""
+    """Noise that each tensor removes in int16."""
     none = sensitivity.noise(arenas.formats(frozenset()))
     return {
         name: none - sensitivity.noise(arenas.formats(frozenset([name]))) for name in arenas.names
@@ -200,8 +200,8 @@ def _gains(arenas: Arenas, sensitivity: Sensitivity) -> dict[str, float]:
 
 
 def _order(times: Times, gains: dict[str, float]) -> list[str]:
-    """Tensors, each the one of most noise a second when those before it are in int16; what takes no time comes
-    first. Those that together have next to no noise are left out.
+    """Tensors in the order in which they are chosen: each removes most noise a second while those before it are in
+    int16, and those that take no time come first. Tensors that together have next to no noise are left out.
     """
     wide: _Names = frozenset()
     left = {name: times.more(name, wide) for name in gains}
@@ -217,7 +217,7 @@ def _order(times: Times, gains: dict[str, float]) -> list[str]:
 
 
 def _rate(noise: float, seconds: float) -> float:
-    """Noise a second; endless where no time is taken."""
+    """Noise a second; infinite where no time is taken."""
     return noise / seconds if seconds > 0 else inf
 
 
@@ -301,7 +301,7 @@ def _search_in_time(
 def _within(
     arenas: Arenas, times: Times, gains: dict[str, float], seconds: float, limit: int | None
 ) -> _Names:
-    """The choice of least noise that is predicted to keep both at the heights of int8, or what costs no time."""
+    """The choice of least noise that is predicted to keep both limits at the heights of int8."""
 
     def fits(wide: _Names) -> bool:
         return times.about(wide) <= seconds and (limit is None or arenas.of(wide) <= limit)
@@ -317,7 +317,7 @@ def _within(
 def _with_weights(
     arenas: Arenas, times: Times, wide: _Names, seconds: float, limit: int | None
 ) -> _Names:
-    """With the weights that are worth 16 bits beside these tensors, as many as keep both."""
+    """The choice with as many of the weights that are worth 16 bits as keep both limits."""
 
     def fits(more: _Names) -> bool:
         within = limit is None or arenas.of(more) <= limit
@@ -327,7 +327,7 @@ def _with_weights(
 
 
 def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bool]) -> _Names:
-    """What fits, in the order of noise a second, and better yet by exchanges."""
+    """Tensors that fit, in the order of noise a second, improved by exchanges."""
     order = _order(times, gains)
     wide = filled(frozenset(), order, fits)
     for _ in range(len(order)):
@@ -339,7 +339,7 @@ def _quietest(times: Times, gains: dict[str, float], fits: Callable[[_Names], bo
 
 
 def _free(times: Times, gains: dict[str, float]) -> _Names:
-    """The tensors that make a frame shorter."""
+    """The tensors that shorten a frame in int16."""
     wide: _Names = frozenset()
     for name in _order(times, gains):
         if times.more(name, wide) < 0:
@@ -387,8 +387,8 @@ def fastest(arenas: Arenas, times: Times, sensitivity: Sensitivity, quality: flo
 def _least_time(
     times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
 ) -> _Names:
-    """What is enough in the least time, by what is known: the quietest within ever less time, or the first ones
-    of the order, without those that time is saved by leaving out.
+    """The choice that reaches the quality in the least known time: the one of least noise within less and less time,
+    or the first tensors of the order, without those that cost time needlessly.
     """
     spared = _spared(times, gains, good)
     low, high = times.about(_free(times, gains)), times.about(spared)
@@ -405,7 +405,7 @@ def _least_time(
 def _spared(
     times: Times, gains: dict[str, float], good: Callable[[Collection[str]], bool]
 ) -> _Names:
-    """The first ones of the order that are enough, without those that time is saved by leaving out."""
+    """The first tensors of the order that reach the quality, without those that cost time needlessly."""
     order = _order(times, gains)
     low, high = 0, len(order)
     while low < high:
@@ -431,10 +431,9 @@ def _exchanged(
     worth: Callable[[float, float], float],
     good: Callable[[_Names], bool],
 ) -> _Names | None:
-    """The set with one tensor instead of another, where that is worth most; None where it is worth nothing.
+    """The set with one tensor exchanged for another, the exchange of most worth; None where none is worth it.
 
-    worth: of noise that is taken away beside what was, and of seconds that are taken beside them. good: whether a
-    set may be.
+    worth: of the additional noise that is removed and the additional seconds. good: whether a set is allowed.
     """
     found: list[tuple[float, str, str]] = []
     for name in wide:

@@ -70,7 +70,7 @@ class Skeleton:
 
     @property
     def leaders(self) -> tuple[str, ...]:
-        """Tensors with a scale of their own, in the order of the model."""
+        """Tensors that scales are named after, in the order of the model."""
         return tuple(dict.fromkeys(self.tensors.values()))
 
     def members(self, leader: str) -> tuple[str, ...]:
@@ -122,7 +122,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
                     if wrong:
                         raise ModelError(
                             f"constant '{one.name}' holds {wrong} values that are no numbers or without end, "
-                            "which integers cannot be; export the model anew"
+                            "which integers cannot represent; export the model again"
                         ) from error
             raise ModelError(
                 f"onnxruntime's tool cannot quantize it: {first_line(error)}"

@@ -293,7 +293,7 @@ def test_report_of_a_plan_is_that_of_its_model(csdfgen: Call) -> None:
     Path("net.onnx").rename("sub/other.onnx")
     line = refused(csdfgen("report", "sub/plan.json", "--no-measure"))
     assert (
-        "made for 'net.onnx', which is neither beside it nor in this folder; say where with --model"
+        "made for 'net.onnx', which is neither in its folder nor in this one; name it with --model"
         in line
     )
     assert csdfgen("report", "sub/plan.json", "--no-measure", "--model", "sub/other.onnx")[0] == 0
