@@ -147,7 +147,7 @@ def test_a_one_that_stretches_by_itself_is_not_lifted(nodes: str) -> None:
 MIXED = {
     "softmax": (
         "f = Reshape(x, flat)  y = Softmax <axis = 0> (f)",
-        r"layer 'Softmax_1' \(Softmax\) mixes them: it looks along axis 0, where 3 images lie "
+        r"layer 'Softmax_1' \(Softmax\) mixes them: it looks along axis 0, where there are 3 images "
         r"instead of 1$",
     ),
     "reduction": (
