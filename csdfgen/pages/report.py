@@ -75,7 +75,7 @@ def report_page(plan: Plan, facts: Facts) -> bytes:
 
 def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
     figures, options = plan.figures, plan.options
-    arena, whole = plan.planned_bytes, figures.get("whole_layer_live", 0)
+    whole = figures.get("whole_layer_live", 0)
     shapes = ", ".join("x".join(map(str, t.shape)) for t in plan.network.inputs)
     line = (
         f"{len(plan.network.layers):,} layers in {shown.firings:,} firings of {len(shown.layers):,} actors; "
@@ -87,24 +87,27 @@ def _header(plan: Plan, shown: Footprint, facts: Facts) -> Markup:
     return element(
         "header",
         element("h1", facts.model),
-        element("p", _headline(arena, figures.get("outputs", 0), whole), class_="headline"),
+        element("p", _headline(shown, figures.get("outputs", 0), whole), class_="headline"),
         soft(line),
         *(element("p", note) for note in _notes(plan)),
         element("div", *_tiles(plan, shown, facts.measured), class_="tiles"),
     )
 
 
-def _headline(arena: int, outputs: int, whole: int) -> str:
+def _headline(shown: Footprint, outputs: int, whole: int) -> str:
     """How much less memory a frame takes; whole layers count outputs, so that they count here too."""
-    frame = arena + outputs
-    with_them = f" (arena {binary(arena)}, outputs {binary(outputs)})" if outputs else ""
+    frame = shown.arena + outputs
+    takes = f"{shown.span} take{'s' if shown.images == 1 else ''} {binary(frame)}"
+    takes = f"{takes[:1].upper()}{takes[1:]}"
+    if outputs:
+        takes += f" (arena {binary(shown.arena)}, outputs {binary(outputs)})"
     if not frame or not whole:
-        return f"A frame takes {binary(frame)}{with_them}."
+        return f"{takes}."
     if frame < whole:
         gain = f"{whole / frame:.1f} times less than whole layers"
-        return f"A frame takes {binary(frame)}{with_them} instead of {binary(whole)}: {gain}."
+        return f"{takes} instead of {binary(whole)}: {gain}."
     more = f"{frame / whole:.2f} times that"
-    return f"A frame takes {binary(frame)}{with_them}; whole layers take {binary(whole)}: this is {more}."
+    return f"{takes}; whole layers take {binary(whole)}: this is {more}."
 
 
 def _notes(plan: Plan) -> Iterator[str]:
@@ -144,7 +147,12 @@ def _tiles(plan: Plan, shown: Footprint, measured: Measured | None) -> Iterator[
             word = "equal" if measured.equal else "different"
             yield _tile("Outputs", word, text, bad=not measured.equal)
         theirs = f"onnxruntime {_ms(measured.theirs)}" if measured.theirs is not None else "median"
-        yield _tile("Time of a frame", _ms(measured.ours), theirs)
+        yield _tile(f"Time of {_call(plan)}", _ms(measured.ours), theirs)
+
+
+def _call(plan: Plan) -> str:
+    """What one call of the program computes."""
+    return "a frame" if plan.network.batch == 1 else f"{plan.network.batch:,} images"
 
 
 def _tile(title: str, value: str, more: str, bad: bool = False) -> Markup:
@@ -320,7 +328,11 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
             binary(measured.touched + measured.call),
             process if grown is None else binary(grown),
         ],
-        ["time of a frame, one thread", _ms(measured.ours), "-" if theirs is None else _ms(theirs)],
+        [
+            f"time of {_call(plan)}, one thread",
+            _ms(measured.ours),
+            "-" if theirs is None else _ms(theirs),
+        ],
     ]
     if measured.refused:
         compared = element("p", f"onnxruntime did not run: {measured.refused}", class_="bad")

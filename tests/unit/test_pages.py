@@ -124,6 +124,13 @@ def test_a_report_says_what_the_plan_says(planned: Plan) -> None:
     assert page.row("together")[2] == f"{planned.figures['peak_live']:,}"
 
 
+def test_a_report_says_of_how_many_images_it_is() -> None:
+    page = Page(report_page(PLANS["frames"](), Facts("net")))
+    assert "2 images take " in page.text and "Memory over 2 images" in page.text
+    page = Page(report_page(PLANS["lenet5"](), Facts("net")))
+    assert "A frame takes " in page.text and "Memory over a frame" in page.text
+
+
 def test_every_chart_is_there_for_a_screen_and_for_a_telephone(planned: Plan) -> None:
     """A browser scales both to its width; the style hides one of them by the width of the window."""
     page = Page(report_page(planned, Facts("net")))
