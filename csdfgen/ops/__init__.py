@@ -18,7 +18,6 @@ from csdfgen.ops import (
     quantized_maps,
     quantized_pools,
     quantized_products,
-    quantized_softmax,
     quantizing,
     reduction,
     resampling,
@@ -45,7 +44,6 @@ _FAMILIES = (
     quantized_products,
     quantized_maps,
     quantized_pools,
-    quantized_softmax,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
