@@ -62,7 +62,7 @@ class Executable:
     kernels: the backend, by default the plan's. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
     `Watcher`; a tensor that nothing stores cannot be watched. threads: that share a frame: native
     code large steps, numpy matrix products (those of phases are so small that sharing one among
-    threads takes several times as long as computing it; see `csdfgen.backends.numpy.settings` for whom the number
+    threads takes several times as long as computing it; see `csdfgen.backends.numpy.bound` for whom the number
     holds). memory: as of `BoundProgram`; whoever gives it takes care that programs which share it take turns.
     Raises what `lowering.program.lower` raises; InputError for taps and threads that cannot be.
     """

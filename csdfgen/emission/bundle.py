@@ -17,10 +17,10 @@ from typing import IO, Any
 import numpy as np
 
 from csdfgen.emission import times
-from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_beside, told, unit_of, write
 from csdfgen.emission.order import lowered
 from csdfgen.emission.source import Unit
+from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import Target, target_of
 from csdfgen.files import replacing
 from csdfgen.planning.plan import Plan

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from csdfgen.backends.registry import backend_that, kernels_for
 from csdfgen.emission import board, project
-from csdfgen.emission.blob import Blob
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name
 from csdfgen.emission.order import Lowered, frame_of, lowered
 from csdfgen.emission.ports import ports_of
 from csdfgen.emission.source import Unit, header, source, weights
+from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import Target, target_of
 from csdfgen.errors import InputError, ModelError
 from csdfgen.planning.plan import Plan

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from csdfgen.emission.blob import Blob
 from csdfgen.emission.ports import Port, Side, Sides, Task, side_tables
-from csdfgen.emission.tables import Tables
+from csdfgen.emission.tables import Blob, Tables
 from csdfgen.errors import PlanError
 from csdfgen.lowering.program import Program, lower
 from csdfgen.planning.buffers import ARENA

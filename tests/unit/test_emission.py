@@ -18,12 +18,11 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.native.build import find_compiler
-from csdfgen.emission.blob import Blob
 from csdfgen.emission.emit import emit
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.macros import even, shortened, written
 from csdfgen.emission.names import comment, identifier, identifiers
-from csdfgen.emission.tables import Pool
+from csdfgen.emission.tables import Blob, Pool
 from csdfgen.errors import InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan

@@ -27,8 +27,7 @@ from csdfgen.backends.native.structures import (
 )
 from csdfgen.backends.native.threads import Team, shared_out
 from csdfgen.backends.numpy.arrays import HostMemory, placed
-from csdfgen.backends.numpy.bound import called
-from csdfgen.backends.numpy.settings import BLAS, call_all
+from csdfgen.backends.numpy.bound import BLAS, call_all, called
 from csdfgen.program.instructions import (
     PADDING,
     WEIGHTS,

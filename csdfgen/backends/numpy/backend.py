@@ -34,7 +34,7 @@ from csdfgen.ops.base import (
     presented,
 )
 from csdfgen.ops.spread import Piece, Spread, Stack
-from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.instructions import Constants, Instruction, address_of
 from csdfgen.program.steps import (
     ALIGNMENT,
     Backend,
@@ -343,7 +343,7 @@ def _in_place(call: Call, scratch: Scratch) -> tuple[Call, ...]:
     target, source = arguments
     if target.dtype != source.dtype:
         return (call,)
-    if _address(target) == _address(source) and _steps(target) == _steps(source):
+    if address_of(target) == address_of(source) and _steps(target) == _steps(source):
         return ()
     if not _share_memory(target, source):
         return (call,)
@@ -359,10 +359,6 @@ def _share_memory(one: np.ndarray, other: np.ndarray) -> bool:
         return np.shares_memory(one, other, max_work=work)
     except np.exceptions.TooHardError:
         return True
-
-
-def _address(array: np.ndarray) -> int:
-    return int(array.__array_interface__["data"][0])
 
 
 def _steps(array: np.ndarray) -> list[tuple[int, int]]:

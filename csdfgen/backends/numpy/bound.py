@@ -3,24 +3,32 @@
 The operators' kernels end in a small vocabulary (`csdfgen.ops.primitives`): ufuncs, with `.reduce` and `.accumulate`,
 copies, products, choices. An instruction names one of these; an array among its arguments is an `Array` among the
 fields, and its place is among the references, in the same order.
+
+Numpy keeps its error state and the size of its buffers in context variables: calls run in a context that is
+made once, so that a frame sets nothing and the caller's settings stay as they are. BLAS libraries have one
+number of threads for the whole process. It is set when a program runs that wants another number than the
+one before, and restored when the last program that calls numpy is gone (docs/decisions.md).
 """
 
 from __future__ import annotations
 
+import os
+import threading
+import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import Context
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from csdfgen.backends.numpy.arrays import HostMemory, placed
-from csdfgen.backends.numpy.settings import BLAS, call_all
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Array, Constants, Instruction, Ref
 from csdfgen.program.steps import Call, Code, Move
 
-__all__ = ["NumpyBound", "called", "moves", "written_down"]
+__all__ = ["BLAS", "NumpyBound", "call_all", "called", "moves", "written_down"]
 
 _TAKE, _GIVE = "port.take", "port.give"
 
@@ -159,3 +167,82 @@ def _array_at(
     else:
         where, offset = memory[ref.pool], ref.offset
     return np.ndarray(array.shape, array.dtype, where, offset, array.strides)
+
+
+# Settings of numpy and of BLAS libraries ----------------------------------------------------------
+
+_UFUNC_BUFFER = 1024
+"""Elements of numpy's own buffers for strided operands: they are the only memory that the firings
+take in addition to the arena.
+"""
+
+_QUIET = Context()
+"""Small buffers and no warnings: an overflow is a value (infinity) in ONNX."""
+_QUIET.run(np.seterr, all="ignore")
+_QUIET.run(np.setbufsize, _UFUNC_BUFFER)
+
+
+def call_all(calls: Sequence[Call], threads: int) -> None:
+    """Make calls of numpy, their matrix products on so many threads."""
+    if BLAS.now != threads:
+        BLAS.set(threads)
+    _QUIET.copy().run(_in_turn, calls)
+
+
+def _in_turn(calls: Sequence[Call]) -> None:
+    for function, arguments in calls:
+        function(*arguments)
+
+
+class _BlasThreads:
+    """The number of threads that BLAS libraries use in this process, while programs depend on it.
+
+    now: the number that was set last, 0 where nothing was set.
+    """
+
+    def __init__(self) -> None:
+        self.now = 0
+        self._programs = 0
+        self._before: list[tuple[Any, int]] = []
+        self.after_fork()
+
+    def after_fork(self) -> None:
+        """In the child: a thread of the parent that had the lock is not there."""
+        # of the same thread twice: a program may be collected while another one sets the number
+        self._lock = threading.RLock()
+
+    def join(self, program: object) -> None:
+        """Restore the number of before when this program and all others that joined are gone, unless the
+        caller has set another one meanwhile.
+        """
+        with self._lock:
+            self._programs += 1
+        weakref.finalize(program, self._leave).atexit = False
+
+    def set(self, threads: int) -> None:
+        """Let BLAS libraries use so many threads from now on."""
+        from threadpoolctl import ThreadpoolController
+
+        with self._lock:
+            if not self._before:
+                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                self._before = [(library, library.num_threads) for library in libraries]
+            for library, _ in self._before:
+                library.set_num_threads(threads)
+            self.now = threads
+
+    def _leave(self) -> None:
+        with self._lock:
+            self._programs -= 1
+            if not self._programs:
+                for library, number in self._before:
+                    if library.num_threads == self.now:
+                        library.set_num_threads(number)
+                self._before, self.now = [], 0
+
+
+BLAS = _BlasThreads()
+"""Of this process."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=BLAS.after_fork)
