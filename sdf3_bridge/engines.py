@@ -1,8 +1,11 @@
-"""What do SDF3 and Kiter say of a graph, in our names and units, as far as it can be believed?
+"""What do SDF3 and Kiter answer about a graph, in our names and units, as far as the answer can be trusted?
 
-What they are known to get wrong in silence is met before the call (`prepare`, `iteration`) and
-after it (`grammar`, `session`): nothing is passed on that our own analysis contradicts. Both answer
-as `schedules.analysis.analyze` does.
+Their known silent errors are avoided before the call (`prepare`, `iteration`) and found after it (`grammar`, `session`):
+no result is passed on that our own analysis contradicts. Both return an `Analysis`, as `schedules.analysis.analyze` does.
+
+SDF3's sizes of storage distributions count every channel of the graph that it was given, the one-token self-loops with 2
+each; ours count the other channels, and the self-loops that it was not given. Its points are achievable (each is checked by
+our own analysis), not always the smallest, and some are dominated: these are dropped.
 """
 
 from __future__ import annotations
@@ -18,9 +21,10 @@ from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError, ToolError
 from schedules.analysis import Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
-from schedules.storage import StorageDistribution, Unit
+from schedules.storage import StorageDistribution, Unit, lower_bounds
 from schedules.throughput import Throughput, throughput
 from sdf3_bridge.grammar import (
+    Point,
     read_consistency,
     read_k_periodic,
     read_repetition_vector,
@@ -29,10 +33,9 @@ from sdf3_bridge.grammar import (
 )
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
 from sdf3_bridge.names import encode_name
-from sdf3_bridge.prepare import divided, for_buffersize, for_tool, stretched, with_loops
+from sdf3_bridge.prepare import Sizing, divided, for_buffersize, for_tool, stretched, with_loops
 from sdf3_bridge.session import FILE, Session, agreed
 from sdf3_bridge.tools import KITER, SDF3, need
-from sdf3_bridge.trade_off import choose, distributions
 
 __all__ = ["TIMEOUT", "analyze_kiter", "analyze_sdf3"]
 
@@ -86,7 +89,7 @@ def analyze_sdf3(
         front = (
             ()
             if find_deadlock(graph)
-            else choose(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
+            else _chosen(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
         )
     return replace(
         base,
@@ -170,7 +173,7 @@ def _sdf3_storage(session: Session, subject: _Subject, unit: Unit) -> list[Stora
     if not points:
         message = "no result: it lists no distribution but the one that stands for a deadlock, and the graph has none"
         raise ToolError(f"{message}; use --engine native", where=f"{session.title} buffersize")
-    front = distributions(points, sizing, subject.graph, subject.factor, unit)
+    front = _distributions(points, sizing, subject.graph, subject.factor, unit)
     if sizing.outside:
         held = {
             name: front[0].capacities[name] for name in (channel.name for channel in sizing.outside)
@@ -267,6 +270,86 @@ def _kiter_doubt(graph: CsdfGraph) -> str:
     if alone:
         return f"; Kiter takes one firing for the iteration of an actor that has nothing but a self-loop, as {_listed(alone)}"
     return ""
+
+
+# Storage distributions --------------------------------------------------------------------------
+
+
+_SERIAL_SIZE = 2
+"""What SDF3 counts for a one-token self-loop: its token, and the room claimed while it is held."""
+
+
+def _distributions(
+    points: list[Point], sizing: Sizing, graph: CsdfGraph, factor: int, unit: Unit
+) -> list[StorageDistribution]:
+    """The distributions that no other one dominates, smallest first.
+
+    graph: what `sizing` was made from; factor: minimal iterations in one of SDF3. Raises ToolError
+    for capacities that cannot be, or a throughput that they do not have.
+    """
+    bounds = lower_bounds(graph)
+    weights = {
+        channel.name: channel.token_bytes if unit == "bytes" else 1 for channel in graph.channels
+    }
+    outside = {channel.name: bounds[channel.name] for channel in sizing.outside}
+    least = _size_of(bounds, weights)
+    found = []
+    for point in points:
+        capacities = min(
+            ({**_capacities(entry, sizing), **outside} for entry in point.distributions),
+            key=lambda entry: _size_of(entry, weights),
+        )
+        value = agreed(
+            "SDF3 buffersize", point.throughput, factor, throughput(graph, capacities)
+        ).value
+        found.append(StorageDistribution(capacities, _size_of(capacities, weights), value, least))
+    found.sort(key=lambda distribution: (distribution.size, -distribution.throughput))
+    front: list[StorageDistribution] = []
+    for distribution in found:
+        if not front or distribution.throughput > front[-1].throughput:
+            front.append(distribution)
+    return front
+
+
+def _chosen(
+    front: list[StorageDistribution], buffers: Buffers, target: Fraction | None, where: str
+) -> tuple[StorageDistribution, ...]:
+    """The distributions that are asked for, of all: the first with a throughput, if there is a
+    target. Raises GraphError.
+    """
+    if target is not None:
+        enough = [distribution for distribution in front if distribution.throughput >= target]
+        if not enough:
+            raise GraphError(
+                f"throughput {target} is wanted; the highest that SDF3 lists is {front[-1].throughput}",
+                where=where,
+            )
+        return (enough[0],)
+    return {"live": tuple(front[:1]), "maximal": tuple(front[-1:])}.get(buffers, tuple(front))
+
+
+def _capacities(found: Mapping[str, int], sizing: Sizing) -> dict[str, int]:
+    """Channel -> tokens, by the names and in the order of the graph."""
+    capacities = {}
+    for channel, size in zip(sizing.graph.channels, found.values(), strict=True):
+        tokens, rest = divmod(size, sizing.weights.get(channel.name, 1))
+        if rest or (channel.is_serial and size != _SERIAL_SIZE):
+            expected = (
+                f"{_SERIAL_SIZE}"
+                if channel.is_serial
+                else f"a multiple of {sizing.weights[channel.name]}"
+            )
+            raise ToolError(
+                f"gives channel '{channel.name}' a size of {size}; {expected} was expected",
+                where="SDF3 buffersize",
+            )
+        if not channel.is_serial:
+            capacities[channel.name] = tokens
+    return capacities
+
+
+def _size_of(capacities: Mapping[str, int], weights: Mapping[str, int]) -> int:
+    return sum(tokens * weights[name] for name, tokens in capacities.items())
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ the same bytes.
 
 Names are encoded by a rule (`names`) that takes them back from what a tool prints, without any
 table; for people the original stands beside each that had to change. What a tool would still get
-wrong is said (`caveats`).
+wrong is logged (`iteration.caveats`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph, short_form
 from csdfgen.dataflow.origin import to_text
 from csdfgen.errors import GraphError
 from csdfgen.files import write_bytes
-from sdf3_bridge.caveats import warn_of_caveats
+from sdf3_bridge.iteration import warn_of_caveats
 from sdf3_bridge.names import encode_name, printable
 from sdf3_bridge.variants import WriteOptions, variant
 
