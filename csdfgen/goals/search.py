@@ -10,15 +10,21 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from itertools import chain, islice, pairwise
+from functools import cached_property, partial
+from itertools import pairwise
+from math import inf, log
 from types import MappingProxyType
+from typing import Any, TypeVar
 
 import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung, heights_of
+from csdfgen.phases.conversion import Conversion
+from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
+from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import outputs_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
 
@@ -45,6 +51,18 @@ _MOST_TRIALS = 10_000
 
 _OF_TRIALS = "low"
 
+_SAMPLED = 8
+"""Rungs of the ladder that are compared whatever the limit is."""
+
+_NEIGHBOURS = 2
+"""Rungs before and after the one at a limit that are compared too."""
+
+_SPREAD = 6
+"""Faster rungs that are compared for a limit of time."""
+
+_EQUAL = 1 - 1e-8
+"""Part of a time from which on another one is equal: sums differ by the order of their terms."""
+
 _QUICK = 3
 """Plans towards the least memory at the lowest effort: one row a phase is mostly it."""
 
@@ -60,6 +78,17 @@ of numpy in the median of 10 plans of three networks (1.04 to 1.29; 0.95 to 1.04
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """Heights with what is known of their plan before it is made: bytes that it does not fall below, and the seconds
+    that a frame is predicted to take.
+    """
+
+    rows: str
+    bytes: int
+    seconds: float
+
+
 @dataclass(frozen=True, eq=False)
 class Point:
     """A plan with the seconds that a frame of it is predicted to take."""
@@ -71,6 +100,10 @@ class Point:
     def bytes(self) -> int:
         """Of the arena, and of outputs beside it."""
         return self.plan.total_bytes
+
+
+_Item = TypeVar("_Item")
+_Compared = TypeVar("_Compared", Point, Estimated)
 
 
 class OutOfTimeError(Exception):
@@ -91,11 +124,12 @@ class Search:
         self.found: list[Point] = []
         self.interrupted = False
         self._planner, self._progress = planner, progress or _nothing
-        self._known: dict[str, Point] = {}
+        self._known: dict[tuple[str, bool], Point] = {}
+        self._estimated: dict[str, Estimated] = {}
         seconds = options.seconds
-        self._trials = _TRIALS.get(options.effort, _MOST_TRIALS)
+        self.trials = _TRIALS.get(options.effort, _MOST_TRIALS)
         if options.goal == "memory" and options.effort == _OF_TRIALS:
-            self._trials = _QUICK
+            self.trials = _QUICK
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @cached_property
@@ -113,36 +147,110 @@ class Search:
         """Heights of `auto` with ever more layers taller (`Heights.levels`), where the backend gains by that."""
         return self.heights.levels() if self.prepared.kernels.tall_slabs else []
 
-    def seconds(self, rows: str) -> float:
-        """Predicted seconds of a frame at these heights."""
-        return self.predicted.frame(self.prepared.at(rows).conversion)
+    def estimated(self, rows: str) -> Estimated:
+        """What is known of the plan at these heights without making it: a small part of the time."""
+        known = self._estimated.get(rows)
+        if known is None:
+            phased = self.prepared.at(rows, memory=0)
+            taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
+            seconds = float(
+                f"{self.predicted.frame(phased.conversion):.10g}"
+            )  # sums differ by their order
+            known = Estimated(rows, taken, seconds)
+            self._estimated[rows] = known
+        return known
 
-    def rows(self, rows: str) -> Point:
-        """The plan at these heights. Raises OutOfTimeError where no more may be made."""
-        known = self._known.get(rows)
+    def at_rung(self, index: int) -> Estimated:
+        """The same, by the index of the rung."""
+        return self.on_rung(self.ladder[index])
+
+    def on_rung(self, rung: Rung) -> Estimated:
+        """The same on a rung of the ladder."""
+        return self.estimated(self.heights.rows(rung))
+
+    def freed(self, rung: Rung) -> Estimated:
+        """A rung with taller slabs where memory is free while a layer works, in the order on demand."""
+        phased = self.prepared.at(self.heights.rows(rung))
+        live = live_of(
+            lifetimes_of(phased.on_demand, phased.buffers), phased.scratch, phased.on_demand
+        )
+        free = free_bytes(phased.conversion, phased.on_demand, live)
+        low, tall = self.on_rung(rung), self.on_rung(self.heights.taller(rung, free))
+        return tall if tall.seconds < low.seconds * _EQUAL else low
+
+    def around(self, index: int) -> set[Estimated]:
+        """A rung of the ladder and its neighbours, also with taller slabs where memory is free."""
+        near = self.ladder[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
+        return {one for rung in near for one in (self.on_rung(rung), self.freed(rung))}
+
+    def compared(
+        self,
+        near: Iterable[Estimated],
+        fits: Callable[[Estimated], bool],
+        key: Callable[[Estimated], Any],
+    ) -> list[Estimated]:
+        """Heights that fit a limit, in the order of a key: those compared for every limit, and the best near it."""
+        usual = filter(fits, self.candidates)
+        return sorted({*usual, *not_dominated(filter(fits, near))}, key=key)
+
+    @cached_property
+    def candidates(self) -> tuple[Estimated, ...]:
+        """Heights that are compared for every limit: the usual ones, and rungs of the ladder where the bounds of two
+        neighbours are far apart. All searches compare them, so that none misses what another finds.
+        """
+        sampled = {0, len(self.ladder) - 1}
+        while len(sampled) < _SAMPLED:
+            gaps = [
+                (_apart(self.at_rung(low), self.at_rung(high)), low, high)
+                for low, high in pairwise(sorted(sampled))
+                if high - low > 1
+            ]
+            if not gaps:
+                break
+            _, low, high = max(gaps)
+            sampled.add((low + high) // 2)
+        usual = ("auto", "1", "whole", *self.raised[::2])
+        found = [*map(self.estimated, usual), *map(self.at_rung, sorted(sampled))]
+        best = not_dominated(found)
+        for low, high in pairwise((*sorted(sampled), len(self.ladder))):
+            if self.at_rung(low) in best:
+                same_bytes = partial(self._within, self.at_rung(low).bytes)
+                rung = self.ladder[low + _last(self.ladder[low:high], same_bytes)]
+                found += [self.on_rung(rung), self.freed(rung)]
+        return not_dominated(found)
+
+    def _within(self, most: int, rung: Rung) -> bool:
+        return self.on_rung(rung).bytes <= most
+
+    def rows(self, rows: str, *, usual: bool = False) -> Point:
+        """The plan at these heights. usual: kernels get as much scratch as without a given memory, and rows are laid
+        out alike. Raises OutOfTimeError where no more may be made.
+        """
+        known = self._known.get((rows, usual))
         if known is not None:
             return known
         over = self._end is not None and time.monotonic() >= self._end
-        if self.found and (over or len(self.found) >= self._trials):
+        tried = {before for before, _ in self._known} - {rows}
+        if self.found and (over or len(tried) >= self.trials):
             raise OutOfTimeError
         self._progress("planning", len(self.found), self._shown_total())
         # heights are compared in little time each; only those that are taken are worth the whole effort
-        return self._made(rows, _OF_TRIALS)
+        return self._made(rows, _OF_TRIALS, usual)
 
-    def _made(self, rows: str, effort: str | float) -> Point:
+    def _made(self, rows: str, effort: str | float, usual: bool = False) -> Point:
         options = replace(self.options, rows=rows)
-        terms = replace(Terms.of(options), effort=effort)
+        terms = replace(Terms.of(replace(options, memory=0) if usual else options), effort=effort)
         plan = self._planner(self.prepared, self.prepared.phased(options, terms))
-        found = self.add(plan)
+        found = self.add(plan, usual)
         if plan.interrupted:
             raise KeyboardInterrupt
         return found
 
-    def add(self, plan: Plan) -> Point:
+    def add(self, plan: Plan, usual: bool = False) -> Point:
         """A plan of these options, made here or before."""
         found = Point(plan, estimate(plan, self.predicted.profile).seconds)
         self.found.append(found)
-        self._known[plan.options.rows] = found
+        self._known[plan.options.rows, usual] = found
         return found
 
     def polish(self, taken: Point | None) -> None:
@@ -182,7 +290,7 @@ class Search:
             self.interrupted = True
 
     def _shown_total(self) -> int | None:
-        return self._trials if self._trials < _MOST_TRIALS else None
+        return self.trials if self.trials < _MOST_TRIALS else None
 
 
 def _nothing(what: str, done: int = 0, total: int | None = None) -> None:
@@ -218,10 +326,10 @@ def _free_rows(search: Search, found: Point) -> None:
     rung = _rung_of(search, found)
     if rung is None:
         return
-    room = _room(found.plan)
-    taller = search.heights.taller(rung, room)
+    free = free_bytes(found.plan.conversion, found.plan.order, found.plan.live)
+    taller = search.heights.taller(rung, free)
     layers = [at for at, pick in enumerate(taller.picks) if pick != rung.picks[at]]
-    layers.sort(key=lambda at: -room.get(search.heights.names[at], 0))
+    layers.sort(key=lambda at: -free.get(search.heights.names[at], 0))
     picks, waiting = list(rung.picks), [layers] if layers else []
     while waiting:
         some = waiting.pop(0)
@@ -242,18 +350,13 @@ def _rung_of(search: Search, found: Point) -> Rung | None:
     return next((rung for rung in search.ladder if search.heights.rows(rung) == rows), None)
 
 
-def _room(plan: Plan) -> dict[str, int]:
-    """Actor -> bytes that are free, below the peak, all the time that it is at work."""
-    live = plan.live
-    spans: dict[str, tuple[int, int]] = {}
-    for at, (actor, _) in enumerate(plan.order):
-        spans[actor] = spans.get(actor, (at, at))[0], at
-    peak = int(live.max(initial=0))
-    names = {work.name: work.asked_by for work in plan.conversion.actors if work.kind != "output"}
+def free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[str, int]:
+    """Actor -> bytes that are free, below the peak, all the time that it is at work. live: bytes during each firing."""
+    peak, times = int(live.max(initial=0)), times_of(order)
     return {
-        names[actor]: peak - int(np.max(live[first : last + 1]))
-        for actor, (first, last) in spans.items()
-        if actor in names
+        work.asked_by: peak - int(live[times[work.name][0] : times[work.name][-1] + 1].max())
+        for work in conversion.actors
+        if work.kind != "output"
     }
 
 
@@ -269,66 +372,60 @@ def quickest(search: Search) -> None:
 
 
 def under_bytes(budget: int) -> Callable[[Search], None]:
-    """Towards the fastest plan of at most so many bytes."""
+    """Towards the fastest plan of at most so many bytes: of heights with bounds within them the fastest first, until
+    none is left that is faster than a plan that fits.
+    """
 
     def explore(search: Search) -> None:
-        if search.raised and search.rows("auto").bytes <= budget:
-            low, high = -1, len(search.raised) - 1
-            while low < high:
-                middle = (low + high + 1) // 2
-                fits = search.rows(search.raised[middle]).bytes <= budget
-                low, high = (middle, high) if fits else (low, middle - 1)
-        low, high = 0, len(search.ladder) - 1
-        first = search.at(0)
-        if first.bytes > budget:
-            if bound_of(first.plan) > budget:
-                return  # no order of any heights fits: nothing is to be looked for
-            least(search)
-            return
-        if search.at(high).bytes <= budget:
-            return
-        while high - low > 1:
-            middle = (low + high) // 2
-            found = search.at(middle)
-            low, high = (middle, high) if found.bytes <= budget else (low, middle)
-        if search.at(low).plan.fine and search.prepared.kernels.rereads_weights:
-            _together(search, low)
-        search.rows("auto")
-        for index in range(high, len(search.ladder)):  # memory does not only grow
-            search.at(index)
+        tallest = _last(search.ladder, partial(search._within, budget))
+        raised = _last(search.raised, lambda rows: search.estimated(rows).bytes <= budget)
+        near = map(search.estimated, search.raised[max(0, raised - 1) : raised + 1])
+        limit = inf
+        for one in search.compared(
+            {*near, *search.around(tallest)}, lambda one: one.bytes <= budget, _by_seconds
+        ):
+            if one.seconds >= limit:
+                return
+            found = search.rows(one.rows)
+            if found.bytes > budget:
+                found = search.rows(one.rows, usual=True)
+            if found.bytes <= budget:
+                limit = min(limit, expected(found.plan, found.seconds, search.prepared.kernels))
+        if limit == inf:
+            first = search.at(0)
+            if first.bytes > budget >= bound_of(first.plan):
+                least(search)
 
     return explore
-
-
-def _together(search: Search, fitting: int) -> None:
-    """Towards the tallest slabs that are contiguous, below a rung whose rows are not contiguous."""
-    low, high = 0, fitting
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if search.at(middle).plan.fine else (middle, high)
 
 
 def under_seconds(limit: float) -> Callable[[Search], None]:
-    """Towards the smallest plan that takes at most so many seconds."""
+    """Towards the smallest plan that takes at most so many seconds: of heights in time those with the lowest bounds
+    first, until no bound is left below a plan that was made.
+    """
 
     def explore(search: Search) -> None:
-        fitting = [at for at, rung in enumerate(search.ladder) if rung.seconds <= limit]
-        if not fitting:
+        in_time = [at for at, rung in enumerate(search.ladder) if rung.seconds * _EQUAL <= limit]
+        if not in_time:
             quickest(search)
             return
-        dearest = search.at(fitting[0])
-        _free_rows(search, dearest)
-
-        def in_time(rows: str) -> bool:
-            return search.seconds(rows) <= limit
-
-        lowest = islice(filter(in_time, ("auto", *search.raised)), 1)
-        for rows in chain(lowest, filter(in_time, ("1", "whole"))):
-            search.rows(rows)
-        for index in _spread(fitting):
-            search.at(index)
+        near = {*search.around(in_time[0]), *map(search.at_rung, _spread(in_time)[:_SPREAD])}
+        best = inf
+        for one in search.compared(near, lambda one: one.seconds * _EQUAL <= limit, _by_bytes):
+            if one.bytes >= best:
+                return
+            best = min(best, search.rows(one.rows).bytes)
 
     return explore
+
+
+def _last(items: Sequence[_Item], holds: Callable[[_Item], bool]) -> int:
+    """Index of the last item for which something holds that holds for all before it; 0 where it holds for none."""
+    low, high = 0, len(items)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(items[middle]) else (low, middle)
+    return low
 
 
 def no_more_than_whole(search: Search) -> None:
@@ -340,43 +437,30 @@ def no_more_than_whole(search: Search) -> None:
 
 
 def front(search: Search) -> None:
-    """Towards all plans that nothing dominates: ends first, then where two neighbours lie far apart."""
-    last = len(search.ladder) - 1
-    for index in (0, last):
-        search.at(index)
-    count = len(search.raised)
-    for rows in ("auto", "1", *(search.raised[at] for at in (count // 4, count // 2) if count)):
-        search.rows(rows)
-    known = {0: search.at(0), last: search.at(last)}
-    while True:
-        apart = sorted(known)
-        gaps = [
-            (abs(np.log(known[a].bytes / known[b].bytes)), a, b)
-            for a, b in pairwise(apart)
-            if b - a > 1
-        ]
-        if not gaps:
-            return
-        _, a, b = max(gaps)
-        known[(a + b) // 2] = search.at((a + b) // 2)
+    """Towards all plans that nothing dominates: at the heights that no limit can do without, ends first."""
+    search.at(0)
+    for one in _spread(search.candidates)[
+        : search.trials - 2
+    ]:  # the bounds take the time of a plan
+        search.rows(one.rows)
 
 
-def _spread(indices: Sequence[int] | Iterable[int]) -> list[int]:
-    """Indices in an order that is spread over them ever more densely.
+def _spread(items: Iterable[_Item]) -> list[_Item]:
+    """Items in an order that is spread over them ever more densely.
 
-    >>> _spread(range(5))
-    [0, 4, 2, 1, 3]
+    >>> _spread("abcde")
+    ['a', 'e', 'c', 'b', 'd']
     """
-    found = list(indices)
-    order, gaps = [found[0], found[-1]] if len(found) > 1 else found, [(0, len(found) - 1)]
-    order = list(dict.fromkeys(order))
+    found = list(items)
+    last = len(found) - 1
+    order, gaps = [0, last][: len(found)], [(0, last)]
     while gaps:
         low, high = gaps.pop(0)
         if high - low > 1:
             middle = (low + high) // 2
-            order.append(found[middle])
+            order.append(middle)
             gaps += [(low, middle), (middle, high)]
-    return order
+    return [found[at] for at in order]
 
 
 def bound_of(plan: Plan) -> int:
@@ -416,10 +500,23 @@ def balanced(found: Sequence[Point]) -> Point | None:
     return min(within, key=lambda one: one.bytes * one.seconds, default=None) or smallest(found)
 
 
-def not_dominated(found: Sequence[Point]) -> tuple[Point, ...]:
-    """The plans that no other one beats in bytes and in time, from the smallest to the fastest."""
-    front: list[Point] = []
-    for one in sorted(found, key=lambda one: (one.bytes, one.seconds)):
-        if not front or one.seconds < front[-1].seconds:
+def _apart(one: Estimated, other: Estimated) -> float:
+    """How far apart two rungs are, in bytes and in time."""
+    return abs(log(other.bytes / one.bytes)) + abs(log(other.seconds / one.seconds))
+
+
+def _by_seconds(one: Estimated) -> tuple[float, int]:
+    return one.seconds, one.bytes
+
+
+def _by_bytes(one: Point | Estimated) -> tuple[int, float]:
+    return one.bytes, one.seconds
+
+
+def not_dominated(found: Iterable[_Compared]) -> tuple[_Compared, ...]:
+    """Those that no other one beats in bytes and in time, from the smallest to the fastest."""
+    front: list[_Compared] = []
+    for one in sorted(found, key=_by_bytes):
+        if not front or one.seconds < front[-1].seconds * _EQUAL:
             front.append(one)
     return tuple(front)

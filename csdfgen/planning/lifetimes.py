@@ -20,6 +20,7 @@ __all__ = [
     "Lifetime",
     "Lifetimes",
     "lifetimes_of",
+    "live_of",
     "peak_of",
     "times_of",
     "whole_layer_live",
@@ -102,12 +103,17 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
     return Lifetimes(tuple(found), np.cumsum(changes[:-1]))
 
 
-def peak_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
-    """Most bytes alive at one time, with the scratch of every firing (actor -> bytes of each phase)."""
+def live_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> np.ndarray:
+    """Bytes alive during each firing, with its scratch (actor -> bytes of each phase)."""
     live, times = lifetimes.live.copy(), times_of(order)
     for actor, sizes in scratch.items():
         live[times[actor]] += sizes
-    return int(live.max(initial=0))
+    return live
+
+
+def peak_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
+    """Most bytes alive at one time, with the scratch of every firing."""
+    return int(live_of(lifetimes, scratch, order).max(initial=0))
 
 
 def _firing(

@@ -11,6 +11,7 @@ import sys
 import time
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -202,10 +203,10 @@ def test_an_interrupted_search_is_a_plan_and_a_line(
 
     made = search.Search._made
 
-    def interrupted(self: search.Search, rows: str, effort: str | float) -> search.Point:
+    def interrupted(self: search.Search, *heights: Any) -> search.Point:
         if len(self.found) == 2:
             raise KeyboardInterrupt
-        return made(self, rows, effort)
+        return made(self, *heights)
 
     monkeypatch.setattr(search.Search, "_made", interrupted)
     found = call("schedule", "net.onnx", "--goal", "memory", "-o", "plan.json")

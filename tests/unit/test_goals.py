@@ -365,6 +365,23 @@ def test_what_a_memory_leaves_is_scratch() -> None:
     assert scratch[0] < scratch[1]
 
 
+def test_no_limit_finds_what_dominates_the_front() -> None:
+    network = csdfgen.load("zoo:resnet8")
+    front = csdfgen.pareto(network, backend="numpy", **TIMED)
+    assert len(front) > 3
+    ends = front[0], front[-1]
+    between = np.geomspace(ends[1].seconds, ends[0].seconds, 5)[1:-1].tolist()
+    for limit in (*(point.seconds for point in front), *between):
+        made = planned(network, latency=limit, **TIMED)
+        bytes_, seconds = made.total_bytes, ms(made) / 1e3
+        assert not any(bytes_ < one.bytes and seconds <= one.seconds for one in front), limit
+        assert all(bytes_ <= one.bytes for one in front if one.seconds == limit)
+    for budget in [point.bytes for point in front]:
+        made = planned(network, memory=budget, **TIMED)
+        bytes_, seconds = made.total_bytes, ms(made) / 1e3
+        assert not any(bytes_ <= one.bytes and seconds < one.seconds for one in front), budget
+
+
 def test_the_smallest_in_time(chain: Network, points: tuple[Point, ...]) -> None:
     for point in points[::3]:
         made = planned(chain, latency=point.seconds * 1.0001, **TIMED)
@@ -499,12 +516,12 @@ def test_an_interrupted_search_of_a_request_ends_all_of_it(
     chain: Network, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Its plan of one image is no plan of the request."""
-    asked = {"memory": 64 * 1024, "backend": "numpy"}
-    alone = chosen(chain, PlanOptions(**asked), Counting(stop_at=2))
+    alone = chosen(chain, PlanOptions(goal="memory", backend="numpy"), Counting(stop_at=2))
     assert alone.interrupted and len(caplog.messages) == 1
     several = of_requests(chain, 2)
+    asked = PlanOptions(memory=36 * 1024, backend="numpy", frames=2, batching="joint")
     with pytest.raises(KeyboardInterrupt):
-        chosen(several, PlanOptions(**asked, frames=2, batching="joint"), Counting(stop_at=2))
+        chosen(several, asked, Counting(stop_at=2))
     assert len(caplog.messages) == 1
 
 
