@@ -11,10 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import inf, log
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -178,20 +178,19 @@ class Search:
         low, tall = self.on_rung(rung), self.on_rung(self.heights.taller(rung, free))
         return tall if tall.seconds < low.seconds * _EQUAL else low
 
-    def around(self, index: int) -> set[Estimated]:
-        """A rung of the ladder and its neighbours, also with taller slabs where memory is free."""
+    def around(self, index: int) -> tuple[list[Estimated], list[Estimated]]:
+        """A rung of the ladder and its neighbours, and these with taller slabs where memory is free."""
         near = self.ladder[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
-        return {one for rung in near for one in (self.on_rung(rung), self.freed(rung))}
+        return [*map(self.on_rung, near)], [*map(self.freed, near)]
 
     def compared(
-        self,
-        near: Iterable[Estimated],
-        fits: Callable[[Estimated], bool],
-        key: Callable[[Estimated], Any],
-    ) -> list[Estimated]:
-        """Heights that fit a limit, in the order of a key: those compared for every limit, and the best near it."""
-        usual = filter(fits, self.candidates)
-        return sorted({*usual, *not_dominated(filter(fits, near))}, key=key)
+        self, fits: Callable[[Estimated], bool], *near: Iterable[Estimated]
+    ) -> set[Estimated]:
+        """Heights that fit a limit: those compared for every limit, and the best of each group near it. The plan of
+        one group may be farther above its bound than that of another.
+        """
+        best = (not_dominated(filter(fits, group)) for group in near)
+        return {*filter(fits, self.candidates), *chain.from_iterable(best)}
 
     @cached_property
     def candidates(self) -> tuple[Estimated, ...]:
@@ -381,9 +380,8 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
         raised = _last(search.raised, lambda rows: search.estimated(rows).bytes <= budget)
         near = map(search.estimated, search.raised[max(0, raised - 1) : raised + 1])
         limit = inf
-        for one in search.compared(
-            {*near, *search.around(tallest)}, lambda one: one.bytes <= budget, _by_seconds
-        ):
+        fitting = search.compared(lambda one: one.bytes <= budget, near, *search.around(tallest))
+        for one in sorted(fitting, key=_by_seconds):
             if one.seconds >= limit:
                 return
             found = search.rows(one.rows)
@@ -409,9 +407,12 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
         if not in_time:
             quickest(search)
             return
-        near = {*search.around(in_time[0]), *map(search.at_rung, _spread(in_time)[:_SPREAD])}
+        faster = map(search.at_rung, _spread(in_time)[:_SPREAD])
+        quick = search.compared(
+            lambda one: one.seconds * _EQUAL <= limit, faster, *search.around(in_time[0])
+        )
         best = inf
-        for one in search.compared(near, lambda one: one.seconds * _EQUAL <= limit, _by_bytes):
+        for one in sorted(quick, key=_by_bytes):
             if one.bytes >= best:
                 return
             best = min(best, search.rows(one.rows).bytes)
