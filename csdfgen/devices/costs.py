@@ -6,6 +6,7 @@ the fastest.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 
 __all__ = ["Cost", "actor_cost", "energy_within", "plan_cost"]
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -40,13 +43,21 @@ class Cost:
 
 
 def energy_within(profile: DeviceProfile, joules: float) -> Cost:
-    """The energy of a request on a device, limited. Raises InputError for a device without any number of it."""
+    """The energy of a request on a device, limited. Logs a warning for a device with a power alone, on which plans
+    rank by energy as by time. Raises InputError for a device without any number of its energy.
+    """
     of = joules_of(profile.processor)
     if of is None:
         raise InputError(
             f"{option('energy')}: nothing is known of the energy of {profile.name}; give its [processor] 'power', "
             f"'operation_energy' or 'byte_energy', or name another {option('device')}",
             where=profile.where,
+        )
+    if profile.processor.operation_energy is None and profile.processor.byte_energy is None:
+        _LOG.warning(
+            "%s has no energy per operation or byte, only a power: energy is power times time, and the plan of least "
+            "energy is the fastest; add 'operation_energy' or 'byte_energy' to [processor] of its profile",
+            profile.name,
         )
     return Cost("energy", "J", joules, of)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import csdfgen
-from csdfgen.devices.costs import Cost, plan_cost
+from csdfgen.devices.costs import Cost, energy_within, plan_cost
 from csdfgen.devices.energy import joules_of
 from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.model import estimate
@@ -81,6 +81,16 @@ def test_energy_is_power_times_time_and_bytes(network: Network, tmp_path: Path) 
     with_bytes = energy(plan, board(tmp_path, POWER, LAUNCH, BYTES))
     least = network.layers[-1].parameter_bytes + 4 * IMAGES * 2048  # read at least once
     assert with_bytes >= 2 * seconds + 200e-12 * least
+
+
+def test_energy_that_follows_from_time_alone_is_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    energy_within(read_profile(board(tmp_path, POWER, LAUNCH, BYTES)), 1.0)
+    assert not caplog.messages
+    energy_within(read_profile(board(tmp_path, POWER, LAUNCH)), 1.0)
+    (line,) = caplog.messages
+    assert "only a power: energy is power times time" in line and "\n" not in line
 
 
 def test_a_limit_of_energy_is_kept(network: Network, tmp_path: Path) -> None:
