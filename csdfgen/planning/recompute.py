@@ -21,7 +21,6 @@ from fractions import Fraction
 from itertools import pairwise
 from math import inf
 from types import MappingProxyType
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -124,7 +123,7 @@ class _Model:
 
     def _of_region(self, first: int, end: int) -> list[_Choice]:
         layers = self.network.layers[first:end]
-        stream = _stream(self.network, first, end)
+        stream = _Stream.of(layers)
         most = most_tiles(layers)
         counts = sorted({-(-most // w) for w in WIDTHS if w < most} | {1})
         found: list[_Choice] = []
@@ -210,17 +209,6 @@ class _Stream:
         """Most bytes alive at one time, for these columns of every map."""
         widths = np.array([len(columns[name]) for name in self.maps], np.int64)
         return int((self.alive @ (widths * self.held)).max(initial=0))
-
-
-_STREAMS: WeakKeyDictionary[Network, dict[tuple[int, int], _Stream]] = WeakKeyDictionary()
-
-
-def _stream(network: Network, first: int, end: int) -> _Stream:
-    """The stream of layers [first, end), which no factor changes."""
-    known = _STREAMS.setdefault(network, {})
-    if (first, end) not in known:
-        known[first, end] = _Stream.of(network.layers[first:end])
-    return known[first, end]
 
 
 # Stages and their chains ---------------------------------------------------------------------------
