@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from importlib import import_module
@@ -55,14 +56,14 @@ def argument(metavar: str, help: str = "", default: Any = ...) -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Command:
+class Command(ABC):
     """Base of all commands. examples: command lines, for the help."""
 
     examples: ClassVar[tuple[str, ...]] = ()
 
+    @abstractmethod
     def run(self) -> None:
         """Do it. Raises CsdfgenError, which is one line on stderr and exit code 1."""
-        raise NotImplementedError
 
     @staticmethod
     def spelled(arguments: list[str]) -> list[str]:

@@ -153,9 +153,8 @@ class Search:
         if known is None:
             phased = self.prepared.at(rows, memory=0)
             taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
-            seconds = float(
-                f"{self.predicted.frame(phased.conversion):.10g}"
-            )  # sums differ by their order
+            # sums of the same terms in another order differ in their last digits
+            seconds = float(f"{self.predicted.frame(phased.conversion):.10g}")
             known = Estimated(rows, taken, seconds)
             self._estimated[rows] = known
         return known
@@ -440,9 +439,8 @@ def no_more_than_whole(search: Search) -> None:
 def front(search: Search) -> None:
     """Towards all plans that nothing dominates: at the heights that no limit can do without, ends first."""
     search.at(0)
-    for one in _spread(search.candidates)[
-        : search.trials - 2
-    ]:  # the bounds take the time of a plan
+    plans = search.trials - 2  # the bounds of the candidates take the time of a plan
+    for one in _spread(search.candidates)[:plans]:
         search.rows(one.rows)
 
 

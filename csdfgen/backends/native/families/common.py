@@ -13,6 +13,7 @@ axes a row is a frame, and kernels go along its lines, in one of two ways:
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -71,16 +72,16 @@ FLOAT = 4
 _Value = TypeVar("_Value")
 
 
-class Family:
+class Family(ABC):
     """Layers that are computed by one kind of kernel. joins: whether steps of several images are handed to it whole, not
     image by image.
     """
 
     joins = True
 
+    @abstractmethod
     def takes(self, step: Step) -> bool:
         """Whether the kernel can be handed the step's rows where they are."""
-        raise NotImplementedError
 
     def follows(self, layer: Layer) -> int:
         """How many layers of the epilogue the kernel computes on the way."""
@@ -90,9 +91,9 @@ class Family:
         """Bytes that the kernel takes."""
         return 0
 
+    @abstractmethod
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, with what it computes on the way. constants: pools of tables and weights."""
-        raise NotImplementedError
 
 
 # What follows in the slab ------------------------------------------------------------------------
