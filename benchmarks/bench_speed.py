@@ -117,7 +117,7 @@ def measure(name: str, repeats: int) -> Timed:
     runs["onnxruntime"] = lambda: reference(x)
     proto = model if isinstance(model, onnx.ModelProto) else build(model)
     runs |= dict(rivals(proto, x, wanted))
-    times = _interleaved(runs, repeats)
+    times = interleaved(runs, repeats)
     own = times["native"]
     middle = statistics.median(own)
     quartiles = statistics.quantiles(own, n=4)
@@ -138,7 +138,7 @@ def measure(name: str, repeats: int) -> Timed:
     )
 
 
-def _interleaved(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def interleaved(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
     times: dict[str, list[float]] = {kind: [] for kind in runs}
     for run in runs.values():
         run()

@@ -9,7 +9,7 @@
     csdfgen.save_plan(plan, "plan.json")             # csdfgen schedule MODEL -o plan.json
     report = csdfgen.report(plan)                    # csdfgen run MODEL --check
 
-Each function calls the stages that a command calls. Functions of graphs alone import nothing of
+Each function calls what the command of the same purpose calls. Functions of graphs alone import nothing of
 networks. `csdfgen` exports all of them.
 """
 
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import numpy as np
     import onnx
 
+    from csdfgen.dataflow.origin import Values
     from csdfgen.model.network import Network
     from csdfgen.phases.heights import AskedRows
     from csdfgen.planning.plan import Plan
@@ -233,7 +234,7 @@ def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
     from csdfgen.planning.plan_table import read_table
 
     file = read_table(path)
-    return file.table(_network(network, shapes=file.inputs), kernels_for(file.planned_with))
+    return file.table(_network(network, file.inputs, file.fixed), kernels_for(file.planned_with))
 
 
 def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
@@ -250,7 +251,7 @@ def read_plan(path: str | os.PathLike[str], network: Model) -> Plan:
     from csdfgen.planning.saved import read_saved
 
     saved = read_saved(path)
-    net = _network(network, shapes=saved.inputs)
+    net = _network(network, saved.inputs, saved.fixed)
     shapes = {tensor.name: net.whole_shape(tensor) for tensor in net.inputs}
     if shapes != saved.inputs or net.batch != saved.batch:
         raise PlanError(
@@ -322,12 +323,16 @@ def report(
 # Arguments --------------------------------------------------------------------------------------
 
 
-def _network(model: Model, shapes: Mapping[str, tuple[int, ...]] | None = None) -> Network:
+def _network(
+    model: Model,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    fixed: Mapping[str, Values] | None = None,
+) -> Network:
     """The given network, or the network of the model, which is loaded."""
     from csdfgen.model.network import Network
     from csdfgen.reading.loader import load
 
-    return model if isinstance(model, Network) else load(model, shapes=shapes)
+    return model if isinstance(model, Network) else load(model, shapes=shapes, fix=fixed)
 
 
 def _graph(

@@ -20,6 +20,8 @@ from typing import IO, Any
 from csdfgen.errors import CsdfgenError, InputError
 
 __all__ = [
+    "CAFFE",
+    "CAFFE_WEIGHTS",
     "MAX_FILE_BYTES",
     "MAX_INTEGER",
     "TAKEN_BY",
@@ -27,6 +29,7 @@ __all__ = [
     "load_json",
     "packaged_file",
     "parse_json",
+    "parts_of",
     "quoted",
     "read_bytes",
     "replacing",
@@ -48,8 +51,23 @@ TAKEN_BY: Mapping[str, str] = MappingProxyType(
 )
 """Formats of files that are written here, and what reads them."""
 
+CAFFE, CAFFE_WEIGHTS = ".prototxt", ".caffemodel"
+"""Suffixes of the two files of a network of Caffe."""
+
 _QUOTE_LENGTH = 60
 _MAX_BITS = 256
+
+
+def parts_of(model: str) -> list[str]:
+    """The names of the files that a model is typed as: two of NET.prototxt,WEIGHTS.caffemodel.
+
+    >>> parts_of("a,b/net.prototxt,w.caffemodel"), parts_of("a,b.onnx")
+    (['a,b/net.prototxt', 'w.caffemodel'], ['a,b.onnx'])
+    """
+    at = model.lower().rfind(f"{CAFFE},") + len(CAFFE)
+    if at < len(CAFFE) or not model.lower().endswith(CAFFE_WEIGHTS):
+        return [model]
+    return [model[:at], model[at + 1 :]]
 
 
 def quoted(value: object) -> str:

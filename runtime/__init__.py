@@ -3,7 +3,7 @@
 y = runtime.run(plan, x)            # one frame
 frame = runtime.compile(plan)       # many frames: compiled once
 y = frame(x)
-frame(x, on_rows=f)                 # no output is stored: f gets its rows as they are computed
+frame(x, on_rows=f)                 # no output is stored: f receives its rows as they are computed
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["compile", "compile_table", "run"]
 
 
-def compile(  # the verb of the road map; shadows a builtin nobody needs here
+def compile(  # shadows the builtin, which is not used here
     plan: Plan,
     *,
     taps: Iterable[str] = (),
@@ -39,8 +39,8 @@ def compile(  # the verb of the road map; shadows a builtin nobody needs here
         BLAS library of the whole process; its number is restored when the last such program is gone.
     backend: "native" (C, built once on this machine), "numpy", "auto" (native if it can be built), or
         "", the backend for which the plan was made.
-    watchers: tensor name -> a function that gets its rows as they are computed (`bound.Watcher`).
-    Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not sound, InputError
+    watchers: tensor name -> a function that receives its rows as they are computed (`bound.Watcher`).
+    Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not valid, InputError
     for an unknown backend, ToolError if native code cannot be built.
     """
     from csdfgen.backends.registry import kernels_for, settled
@@ -96,7 +96,7 @@ def run(
     """Execute one frame, and return its outputs by name. For many frames see `compile`.
 
     x: an array, or arrays by input name, in the shapes of the model. out: arrays into which outputs
-        are written. on_rows: a function that gets rows of outputs as they are computed
+        are written. on_rows: a function that receives rows of outputs as they are computed
         (`session.OnRows`); outputs are then not stored.
     Raises InputError for shapes or types that do not fit, and as `compile`.
     """

@@ -1,9 +1,8 @@
-"""What does a program look like that can run? Its instructions bound to memory, in the order of the firings.
+"""A program that can be executed: instructions bound to memory, in the order of the firings.
 
-Compiling lowers the plan (which checks it) and lets the backend bind the instructions to memory that it
-has allocated. While firing no shape is computed and no array of values is made. This is the only module of
-the runtime that looks at the memory of a program: sessions open arrays of the caller on its ports, run it,
-and ask for outputs that are stored in its memory.
+Compiling lowers the plan (which checks it), and the backend binds the instructions to memory that it allocates. Firings
+compute no shapes and allocate no arrays. This is the only module of the runtime that reads the memory of a program:
+sessions open arrays of the caller on its ports, run it, and borrow outputs that are stored in its memory.
 """
 
 from __future__ import annotations
@@ -33,32 +32,31 @@ Sink = Callable[[str, int, int, int, np.ndarray], None]
 """(output, image of the run, start, stop, rows with the output's axes)"""
 
 Watcher = Callable[[np.ndarray], None]
-"""Called with rows of a tensor (rows, *row shape), as soon as they are complete and before anybody reads
-them: it may look, or write others in their place.
+"""Called with rows of a tensor, shape (rows, *row shape), when they are complete and before a layer reads them; it may
+overwrite them.
 """
 
 Runs = list[Callable[[], None]]
-"""Instructions that run without a break, and what looks at memory between them."""
+"""Sequences of instructions, and calls between them that read memory."""
 
 SEGMENT = 64
 """Firings between two reports of progress."""
 
 GUARD_BYTES = 4096
-"""Bytes behind each pool that nothing may touch; a measured frame checks them."""
+"""Bytes after each pool that nothing may touch; a measured frame checks them."""
 
 
 def guarded(pools: Mapping[str, int]) -> dict[str, int]:
-    """Bytes of pools with the guard bytes behind them."""
+    """Bytes of pools, with the guard bytes after each."""
     return {name: size + GUARD_BYTES for name, size in pools.items()}
 
 
 class BoundProgram:
     """A lowered plan in memory.
 
-    taps: tensors that are kept whole. watchers: by tensor, see `Watcher`. memory: of the backend, whose
-    pools have the program's bytes and guard bytes, or more; its own by default.
-    frames: images of a run. firings: of a run. results: outputs that are in the memory when a run has
-    ended.
+    taps: tensors that are kept whole. watchers: by tensor, see `Watcher`. memory: allocated by the backend, with pools of at
+    least the program's bytes and guard bytes; by default it is allocated here.
+    images, firings: numbers of them in a run. results: outputs that are in the memory after a run.
     Raises what `lower` raises; InputError for taps that no layer stores.
     """
 
@@ -75,7 +73,7 @@ class BoundProgram:
             self._constants = kernels.upload(self.program.constants)
             self._bind(memory or kernels.allocate(guarded(self.program.pools)))
         self._watchers, self._taps = dict(watchers or {}), _taps_of(plan, taps)
-        self.frames, self.firings = self.program.frames, len(self.program.code)
+        self.images, self.firings = self.program.images, len(self.program.code)
         self._results = {
             one.name: one.tensor
             for one in plan.network.outputs
@@ -89,9 +87,7 @@ class BoundProgram:
 
     @property
     def packed_bytes(self) -> int | None:
-        """Bytes of weights as the kernels have them, without those of the network; None where that is not
-        known.
-        """
+        """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
         return self.program.constants.packed_bytes or None
 
     def _bind(self, memory: Storage) -> None:
@@ -103,17 +99,17 @@ class BoundProgram:
     # Running -------------------------------------------------------------------------------------
 
     def open(self, name: str, image: int, output: bool, array: np.ndarray | None) -> None:
-        """Where an image of an input or output is, its axes in ONNX order, until another array is opened."""
+        """Use this array, with axes in ONNX order, for an image of an input or output in all further runs."""
         self._bound.open(self._ports[name, image, output], array)
 
     def close(self) -> None:
-        """Let go of the caller's arrays."""
+        """Release the caller's arrays."""
         for port in self._ports.values():
             self._bound.open(port, None)
 
     def run(self, sink: Sink | None = None, progress: Progress | None = None) -> None:
-        """Run it on the arrays that are open. sink: gets the rows of outputs as they are made, and nothing
-        is stored. progress: firings done, of one run.
+        """Execute the program once on the open arrays. sink: receives the rows of outputs as they are computed, instead of
+        the arrays. progress: called with the firings done in this run.
         """
         size = self.firings if progress is None else SEGMENT
         self._looks.sink = sink
@@ -128,7 +124,7 @@ class BoundProgram:
             self._looks.sink = None
 
     def time(self, clock: Callable[[], int]) -> list[int]:
-        """Run it, the clock read at the start and after every firing."""
+        """Execute the program once; returns the clock at the start and after every firing."""
         per_firing = self.prepared(1)
         times = [clock()]
         for runs in per_firing:
@@ -139,8 +135,8 @@ class BoundProgram:
         return times
 
     def prepared(self, size: int, handing_on: bool = False) -> list[Runs]:
-        """A run, so many firings at a time; made when first asked for. handing_on: rows of outputs are handed
-        on instead of stored.
+        """The calls of a run in segments of `size` firings, made on first use. handing_on: rows of outputs are handed on
+        instead of stored.
         """
         found = self._cut.get((size, handing_on))
         if found is None:
@@ -152,7 +148,7 @@ class BoundProgram:
         return found
 
     def _some(self, start: int, stop: int, handing_on: bool) -> Runs:
-        """Firings [start, stop) of a run, and behind each what looks at memory."""
+        """Firings [start, stop) of a run, each followed by the calls that read memory."""
         program, found, waiting = self.program, list[Callable[[], None]](), list[int]()
         for number in range(start, stop):
             waiting += program.code[number]
@@ -170,7 +166,7 @@ class BoundProgram:
         return [*found, self._bound.prepared(waiting)] if waiting else found
 
     def _tapped(self, actor: str, phase: int) -> Iterator[Callable[[], None]]:
-        """What shows rows of a phase to watchers, and keeps those of taps."""
+        """Calls that pass rows of a phase to watchers, and copy those of taps."""
         for write in self._plan.conversion.actor[actor].writes:
             tap = self._taps.get(write.tensor.name)
             watcher = self._watchers.get(write.tensor.name)
@@ -187,23 +183,23 @@ class BoundProgram:
     # Outputs in memory, and taps -----------------------------------------------------------------
 
     def lend(self, output: str) -> np.ndarray:
-        """An output of all images of a run as it is in the memory."""
+        """A view of an output in memory, all images of a run."""
         tensor = self._results[output]
         rows, held = self._memory.lend(self.program.results[output])
         self._held.append(held)
         one = tensor.to_onnx(rows[: tensor.rows])
-        if self.frames == 1:
+        if self.images == 1:
             return one
         steps = tensor.rows * rows.strides[0], *one.strides[1:]
-        return as_strided(one, (self.frames, *one.shape[1:]), steps)
+        return as_strided(one, (self.images, *one.shape[1:]), steps)
 
     def is_free(self) -> bool:
-        """Whether nobody has an array of the memory any more, or a view of one."""
+        """Whether no array of the memory that was lent, nor a view of one, is still referenced."""
         self._held = [held for held in self._held if held()]
         return not self._held
 
     def elsewhere(self) -> BoundProgram:
-        """The same program in other memory; taps and watchers are the same."""
+        """The same program bound to newly allocated memory, with the same taps and watchers."""
         found = copy(self)
         found._bind(self._kernels.allocate(guarded(self.program.pools)))
         return found
@@ -243,8 +239,8 @@ class BoundProgram:
 
 
 class _Looks:
-    """What looks at memory between instructions. An object of its own: calls of it do not keep the program
-    that has them, which goes when its caller lets go of it.
+    """Calls that read memory between instructions. They are methods of a separate object, because the program stores them
+    and would otherwise refer to itself, so that it would stay until garbage is collected.
     """
 
     def __init__(self, memory: Storage) -> None:
@@ -252,7 +248,7 @@ class _Looks:
         self.sink: Sink | None = None
 
     def delivered(self, one: Delivery) -> Iterator[Callable[[], None]]:
-        """What hands on rows of an output, those that are evenly spaced together."""
+        """Calls that hand on rows of an output, evenly spaced rows in one call."""
         start, whole = one.rows.start, one.source
         for at in range(whole.count) if whole.pieces else ():
             yield partial(self._joined, one, start + at, whole.part(at, at + 1))
@@ -263,7 +259,7 @@ class _Looks:
         self._hand_on(one, start, self._memory.read(view))
 
     def _joined(self, one: Delivery, start: int, view: View) -> None:
-        """A row whose pieces are in several buffers, as one array."""
+        """Hand on a row with pieces in several buffers as one array."""
         pieces = list(map(self._memory.read, view.pieces))
         self._hand_on(one, start, np.concatenate(pieces, axis=1 + view.along))
 
@@ -282,7 +278,7 @@ class _Looks:
 
 
 def _taps_of(plan: Plan, names: Iterable[str]) -> dict[str, np.ndarray]:
-    """Arrays for the tensors that are kept, all images of a run. Raises InputError."""
+    """Arrays for the tapped tensors, all images of a run. Raises InputError."""
     tensors = {
         write.tensor.name: write.tensor for w in plan.conversion.actors for write in w.writes
     }

@@ -1,9 +1,9 @@
-"""How does a program follow the memory that is free? All plans of a table compiled into one range of addresses,
-of which only what the plan at work takes is memory.
+"""How does a program adapt to the memory that is free? All plans of a table are compiled into one range of addresses, of
+which only the part that the current plan uses occupies memory.
 
-The range is reserved for the largest arena. Pages that nobody has touched take no memory, and those beyond a
-smaller arena are given back when one follows a larger one; so that another budget costs neither planning nor
-loading nor binding, but the touch of its pages.
+The range is reserved for the largest arena. Pages that have not been touched occupy no memory, and the pages beyond a
+smaller arena are returned to the system when it follows a larger one. A change of the budget therefore needs no planning,
+loading or binding; its only cost is that pages are touched for the first time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ __all__ = ["TableProgram"]
 
 
 class TableProgram:
-    """A compiled table: call it with any number of images, and what memory there is.
+    """A compiled table: call it with any number of images, and the memory that is available.
 
-    Programs share one arena, so that it runs one request at a time; threads wait for each other.
+    All programs share one arena, and one request is executed at a time; other threads wait.
     """
 
     def __init__(self, table: PlanTable, threads: int = 1, kernels: Backend | None = None) -> None:
@@ -37,7 +37,7 @@ class TableProgram:
         kernels = kernels or kernels_for(table.entries[0].plan.options)
         self._memory = kernels.allocate(guarded({ARENA: table.most_bytes}), shrinks=True)
         self._held = 0
-        kernels = kernels.shared(threads)  # of which one program runs at a time
+        kernels = kernels.shared(threads)
         self._programs = tuple(
             Executable(entry.plan, (), threads, kernels, memory=self._memory)
             for entry in table.entries
@@ -49,17 +49,17 @@ class TableProgram:
 
     @property
     def held_bytes(self) -> int:
-        """Of the range, what may be memory now: up to the largest arena since the last that was smaller."""
+        """Bytes of the range that may occupy memory now."""
         return self._held
 
     def __call__(
         self, x: np.ndarray | Mapping[str, np.ndarray], memory: int | str | None = None
     ) -> dict[str, np.ndarray]:
-        """Outputs of all images: those of the rounds that are predicted to be the fastest in so many bytes.
+        """Outputs of all images, computed in the rounds that are predicted to be the fastest within `memory`.
 
-        x: an array, or arrays by input name, with the images along axis 0. memory: bytes, or "512KB" or
-        "512KiB"; any by default. Raises InputError for arrays that do not fit and what is no size; PlanError
-        where no plan takes so little.
+        x: an array, or arrays by input name, with the images along axis 0. memory: bytes, or a text such as "512KB" or
+        "512KiB"; unlimited by default. Raises InputError for arrays that do not fit or an invalid size, PlanError if no
+        plan is small enough.
         """
         limit = None if memory is None else size_of(memory)
         first = self._programs[0].plan.network

@@ -1,9 +1,8 @@
-"""What goes into a network, and where do its results go? Arrays and images from files, outputs to
-files.
+"""Inputs from arrays and images in files, and outputs to files.
 
-Arrays are read from .npy and .npz files, images from .png and .jpg files through Pillow. The header of an
-array and the size of an image are compared with what the network takes before any element is read; an image
-of another size is refused unless `--resize` is given.
+Arrays are read from .npy and .npz files, images from .png and .jpg files through Pillow. The header of an array and the size
+of an image are compared with the network's input before any element is read; an image of another size is refused unless
+`--resize` is given.
 """
 
 from __future__ import annotations
@@ -13,8 +12,9 @@ import struct
 import warnings
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO
@@ -44,12 +44,12 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
 
 Span = tuple[float, float]
-"""Lowest and highest of random values."""
+"""Lowest and highest random value."""
 
 SYMMETRIC: Span = (-1.0, 1.0)
 
 TOP = 5
-"""Classes shown for a classifier; an output with fewer is none."""
+"""Classes shown for a classifier; an output with fewer classes is not treated as one."""
 
 _MAX_LABEL_BYTES = 2**24
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
@@ -59,9 +59,8 @@ _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
 
 @dataclass(frozen=True, slots=True)
 class ImageOptions:
-    """How pixels become values: (pixel - mean) / std, pixels from 0 to 255; see LAYOUTS for
-    `layout`. formats: by input name, how values become the integers that it takes; pixels of an input
-    of integers without a format are taken as they are.
+    """How pixels become values: (pixel - mean) / std, with pixels from 0 to 255. layout: one of LAYOUTS. formats: input name ->
+    format that values are quantized to; an input of integers without a format takes the pixels unchanged.
     """
 
     resize: bool = False
@@ -72,7 +71,7 @@ class ImageOptions:
 
 
 def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | None:
-    """Numbers "123.7,116.3,103.5" for all channels, or one for each. Raises InputError.
+    """A number for all channels, or one for each, such as "123.7,116.3,103.5". Raises InputError.
 
     >>> parse_channel_values("--mean", "0.5, 2")
     (0.5, 2.0)
@@ -119,41 +118,38 @@ def read_inputs(
     seed: int = 0,
     span: Span = SYMMETRIC,
 ) -> dict[str, np.ndarray]:
-    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; where there are
-    none, random ones in the span.
+    """The network's inputs by name from `--input` arguments FILE or NAME=FILE; without arguments, random values in the span.
 
-    A .npz file gives every input that it names. One file for each image of a batch is put together.
-    Raises InputError with file, both shapes or sizes, and the way out.
+    A .npz file provides every input that it names. Files with one image each are joined to a batch.
+    Raises InputError with the file, both shapes or sizes, and a remedy.
     """
     if not files:
         return random_inputs(network, seed, span)
-    tensors = {tensor.name: tensor for tensor in network.inputs}
+    reader = _Reader(network, options)
     found: dict[str, list[np.ndarray]] = {}
     for argument in files:
-        name, path = _split_name(argument, tensors)
-        for key, array in _read_file(path, name, network, tensors, options).items():
+        for key, array in reader.read(*reader.named(argument)).items():
             found.setdefault(key, []).append(array)
-    missing = [name for name in tensors if name not in found]
+    missing = [name for name in reader.tensors if name not in found]
     if missing:
         raise InputError(
             f"no file for input '{missing[0]}'; give it as --input {missing[0]}=FILE, or in an .npz file"
         )
-    return {name: _joined(arrays, tensors[name], network) for name, arrays in found.items()}
+    return {name: _joined(arrays, reader.tensors[name], network) for name, arrays in found.items()}
 
 
 def read_frames(
     files: Sequence[str], network: Network, options: ImageOptions
 ) -> list[dict[str, np.ndarray]]:
-    """Many inputs, one after the other: arrays by input name, with one or several along axis 0.
+    """The inputs of many frames: arrays by input name, each with the inputs of one or several frames along axis 0.
 
-    files: FILE or NAME=FILE; a folder stands for the pictures and arrays in it. Files of the network's
-    one input are one frame each, or several; of several inputs each .npz file has all of them.
-    Raises InputError.
+    files: FILE or NAME=FILE; a folder stands for the pictures and arrays in it. A file has one frame or several; for a network
+    with several inputs each .npz file has all of them. Raises InputError.
     """
-    tensors = {tensor.name: tensor for tensor in network.inputs}
+    reader = _Reader(network, options, several=True)
     found = []
     for argument in files:
-        name, path = _split_name(argument, tensors)
+        path, name = reader.named(argument)
         paths = [path]
         if path.is_dir():
             known = (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES)
@@ -161,8 +157,8 @@ def read_frames(
             if not paths:
                 raise InputError(f"has no file of {', '.join(known)}", where=str(path))
         for one in paths:
-            frames = _read_file(one, name, network, tensors, options, several=True)
-            missing = [key for key in tensors if key not in frames]
+            frames = reader.read(one, name)
+            missing = [key for key in reader.tensors if key not in frames]
             if missing:
                 raise InputError(
                     f"has no array for input '{missing[0]}'; frames of several inputs are .npz files",
@@ -172,139 +168,134 @@ def read_frames(
     return found
 
 
-def _split_name(argument: str, tensors: Mapping[str, Tensor]) -> tuple[str | None, Path]:
-    """(input name or None, file): NAME=FILE if NAME is an input of the network."""
-    for name in tensors:
-        if argument.startswith(f"{name}="):
-            return name, Path(argument[len(name) + 1 :])
-    path = Path(argument)
-    if "=" in argument and not path.exists():
-        raise InputError(
-            f"--input {argument}: neither a file nor NAME=FILE with one of the inputs {_listed(tensors)}"
-        )
-    return None, path
-
-
-def _listed(names: Mapping[str, object] | Sequence[str], limit: int = 8) -> str:
+def _listed(names: Iterable[str], limit: int = 8) -> str:
     shown = [f"'{name}'" for name in names]
     return ", ".join([*shown[:limit], *(["..."] if len(shown) > limit else [])]) or "none"
 
 
-def _read_file(
-    path: Path,
-    name: str | None,
-    network: Network,
-    tensors: Mapping[str, Tensor],
-    options: ImageOptions,
-    *,
-    several: bool = False,
-) -> dict[str, np.ndarray]:
-    """What one file holds, by input name. several: arrays may hold several frames along axis 0."""
-    suffix = path.suffix.lower()
-    if suffix not in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES):
-        raise InputError(
-            f"is none of {', '.join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}", where=str(path)
-        )
-    if not path.is_file():
-        raise InputError("is not a file" if path.exists() else "does not exist", where=str(path))
-    try:
-        if suffix == ".npz" and name is None:
-            return _read_npz(path, network, tensors, options, several)
-        tensor = tensors[name] if name is not None else _only(tensors)
-        if suffix == ".npz":
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the inputs of a network from files. several: arrays may have several frames along axis 0."""
+
+    network: Network
+    options: ImageOptions
+    several: bool = False
+
+    @cached_property
+    def tensors(self) -> dict[str, Tensor]:
+        """The inputs by name."""
+        return {tensor.name: tensor for tensor in self.network.inputs}
+
+    def named(self, argument: str) -> tuple[Path, str | None]:
+        """(file, input name or None) of FILE, or of NAME=FILE if NAME is an input of the network."""
+        for name in self.tensors:
+            if argument.startswith(f"{name}="):
+                return Path(argument[len(name) + 1 :]), name
+        path = Path(argument)
+        if "=" in argument and not path.exists():
             raise InputError(
-                f"holds arrays by name; give it without '{name}=', or save one array as .npy"
+                f"--input {argument}: neither a file nor NAME=FILE with one of the inputs {_listed(self.tensors)}"
             )
-        if suffix == ".npy":
-            with path.open("rb") as file:
-                size = path.stat().st_size
-                return {tensor.name: _read_array(file, tensor, network, size, options, several)}
-        return {tensor.name: _read_image(path, tensor, options)}
-    except InputError as error:
-        raise error.at(str(path)) from None
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError) as error:
-        raise InputError(
-            f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)
-        ) from None
+        return path, None
 
-
-def _only(tensors: Mapping[str, Tensor]) -> Tensor:
-    if len(tensors) != 1:
-        raise InputError(
-            f"one array for {len(tensors)} inputs; say which as NAME=FILE: {_listed(tensors)}"
-        )
-    return next(iter(tensors.values()))
-
-
-def _read_npz(
-    path: Path,
-    network: Network,
-    tensors: Mapping[str, Tensor],
-    options: ImageOptions,
-    several: bool,
-) -> dict[str, np.ndarray]:
-    """Arrays of an .npz file by input name; others in it do not matter, unless none is known."""
-    with zipfile.ZipFile(path) as archive:
-        members = {name.removesuffix(".npy"): name for name in archive.namelist()}
-        known = [name for name in tensors if name in members]
-        if not known:
+    def read(self, path: Path, name: str | None) -> dict[str, np.ndarray]:
+        """The arrays of a file by input name. Raises InputError."""
+        suffix = path.suffix.lower()
+        if suffix not in (*ARRAY_SUFFIXES, *IMAGE_SUFFIXES):
             raise InputError(
-                f"holds {_listed(members)}, the network's inputs are {_listed(tensors)}"
+                f"is none of {', '.join((*ARRAY_SUFFIXES, *IMAGE_SUFFIXES))}", where=str(path)
             )
-        found = {}
-        for name in known:
-            size = archive.getinfo(members[name]).file_size
-            with archive.open(members[name]) as file:
-                found[name] = _read_array(file, tensors[name], network, size, options, several)
-        return found
-
-
-def _read_array(
-    file: IO[bytes],
-    tensor: Tensor,
-    network: Network,
-    size: int,
-    options: ImageOptions,
-    several: bool,
-) -> np.ndarray:
-    """An array of the shape that the input takes: all images, or one of several. The header decides
-    before data is read. size: bytes that there are. several: any number of frames along axis 0.
-    """
-    form, into = np.lib.format, options.formats.get(tensor.name)
-    start = file.tell()
-    try:
-        version = form.read_magic(file)
-        if version not in ((1, 0), (2, 0)):
+        if not path.is_file():
             raise InputError(
-                f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read"
+                "is not a file" if path.exists() else "does not exist", where=str(path)
             )
-        header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
-        shape, _, dtype = header(file)
-        accepted = {network.whole_shape(tensor), tensor.shape}
-        fits = shape in accepted
-        if several and not fits and shape[1:] == tensor.shape[1:] and shape:
-            fits = shape[0] > 0 and shape[0] % network.whole_shape(tensor)[0] == 0
-            if fits and np.prod(shape, dtype=object) * dtype.itemsize > size:
-                raise ValueError(f"{shape} of {dtype} are more than its {size} bytes")
-        if not fits:
+        try:
+            if suffix == ".npz" and name is None:
+                return self._npz(path)
+            tensor = self.tensors[name] if name is not None else self._only()
+            if suffix == ".npz":
+                raise InputError(
+                    f"holds arrays by name; give it without '{name}=', or save one array as .npy"
+                )
+            if suffix == ".npy":
+                with path.open("rb") as file:
+                    return {tensor.name: self._array(file, tensor, path.stat().st_size)}
+            return {tensor.name: _read_image(path, tensor, self.options)}
+        except InputError as error:
+            raise error.at(str(path)) from None
+        except (
+            OSError,
+            EOFError,
+            zipfile.BadZipFile,
+            zlib.error,
+            struct.error,
+            RuntimeError,
+        ) as error:
             raise InputError(
-                f"has shape {shape}, input '{tensor.name}' takes {network.whole_shape(tensor)}; "
-                "set the network's with --shape if it is free"
+                f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)
+            ) from None
+
+    def _only(self) -> Tensor:
+        if len(self.tensors) != 1:
+            raise InputError(
+                f"one array for {len(self.tensors)} inputs; name one as NAME=FILE: {_listed(self.tensors)}"
             )
-        values = into is not None and dtype.kind == "f"
-        if not values and not np.can_cast(dtype, tensor.dtype, "same_kind"):
-            raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
-        file.seek(start)
-        array = form.read_array(file, allow_pickle=False)
-        if values:
-            array = _integers(array, tensor, into)
-        return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
-    except (ValueError, SyntaxError, TypeError, KeyError) as error:
-        raise InputError(f"is damaged, or no .npy file: {error}") from None
+        return next(iter(self.tensors.values()))
+
+    def _npz(self, path: Path) -> dict[str, np.ndarray]:
+        """Arrays of an .npz file by input name; arrays of other names are ignored if one is known."""
+        with zipfile.ZipFile(path) as archive:
+            members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            known = [name for name in self.tensors if name in members]
+            if not known:
+                raise InputError(
+                    f"holds {_listed(members)}, the network's inputs are {_listed(self.tensors)}"
+                )
+            found = {}
+            for name in known:
+                size = archive.getinfo(members[name]).file_size
+                with archive.open(members[name]) as file:
+                    found[name] = self._array(file, self.tensors[name], size)
+            return found
+
+    def _array(self, file: IO[bytes], tensor: Tensor, size: int) -> np.ndarray:
+        """An array of the input's shape, with all images of the batch or with one. The header is checked before data is read.
+        size: bytes of the file.
+        """
+        form, into = np.lib.format, self.options.formats.get(tensor.name)
+        start, wanted = file.tell(), self.network.whole_shape(tensor)
+        try:
+            version = form.read_magic(file)
+            if version not in ((1, 0), (2, 0)):
+                raise InputError(
+                    f"is a .npy file of version {version[0]}.{version[1]}, versions 1.0 and 2.0 are read"
+                )
+            header = form.read_array_header_1_0 if version == (1, 0) else form.read_array_header_2_0
+            shape, _, dtype = header(file)
+            fits = shape in (wanted, tensor.shape)
+            if self.several and not fits and shape[1:] == tensor.shape[1:] and shape:
+                fits = shape[0] > 0 and shape[0] % wanted[0] == 0
+                if fits and np.prod(shape, dtype=object) * dtype.itemsize > size:
+                    raise ValueError(f"{shape} of {dtype} are more than its {size} bytes")
+            if not fits:
+                raise InputError(
+                    f"has shape {shape}, input '{tensor.name}' takes {wanted}; "
+                    "set the network's with --shape if it is free"
+                )
+            values = into is not None and dtype.kind == "f"
+            if not values and not np.can_cast(dtype, tensor.dtype, "same_kind"):
+                raise InputError(f"holds {dtype}, input '{tensor.name}' takes {tensor.dtype}")
+            file.seek(start)
+            array = form.read_array(file, allow_pickle=False)
+            if values:
+                array = _integers(array, tensor, into)
+            return np.ascontiguousarray(array, tensor.dtype).reshape(shape)
+        except (ValueError, SyntaxError, TypeError, KeyError) as error:
+            raise InputError(f"is damaged, or no .npy file: {error}") from None
 
 
 def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.ndarray:
-    """The integers that values are stored as. Raises InputError for what is no number."""
+    """The integers that values are stored as. Raises InputError for NaN or a wrong format."""
     assert form is not None
     if form.dtype != tensor.dtype:
         raise InputError(
@@ -316,7 +307,7 @@ def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.nda
 
 
 def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> np.ndarray:
-    """The arrays given for one input as its whole batch."""
+    """The arrays given for an input, joined to its batch."""
     wanted = network.whole_shape(tensor)
     if len(arrays) == 1 and arrays[0].shape == wanted:
         return arrays[0]
@@ -331,9 +322,7 @@ def _joined(arrays: Sequence[np.ndarray], tensor: Tensor, network: Network) -> n
 
 
 def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
-    """(channels last?, blue first?) of an image input; from the option, or from where 1, 3 or 4
-    channels are.
-    """
+    """(channels last?, blue first?) of an image input; from the option, or from the position of an axis of 1, 3 or 4."""
     if options.layout is not None and options.layout not in LAYOUTS:
         raise InputError(f"--layout {options.layout}: not one of {', '.join(LAYOUTS)}")
     if len(tensor.shape) != 4:
@@ -357,9 +346,7 @@ def _layout(tensor: Tensor, options: ImageOptions) -> tuple[bool, bool]:
 
 
 def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray:
-    """One image as an array of the tensor's shape and dtype; its size must be the network's, or
-    `resize` asked for.
-    """
+    """An image as an array of the tensor's shape and dtype. Raises InputError for another size, unless `resize` is set."""
     channels_last, blue_first = _layout(tensor, options)
     height, width = tensor.shape[1:3] if channels_last else tensor.shape[2:4]
     channels = tensor.shape[3 if channels_last else 1]
@@ -387,7 +374,7 @@ def _read_image(path: Path, tensor: Tensor, options: ImageOptions) -> np.ndarray
 
 
 def _pixels(path: Path, size: tuple[int, int], mode: str, resize: bool) -> np.ndarray:
-    """Pixels 0 to 255 of an image file; size: (width, height)."""
+    """Pixels of an image file, from 0 to 255. size: (width, height)."""
     from PIL import Image
 
     try:
@@ -413,7 +400,7 @@ def _pixels(path: Path, size: tuple[int, int], mode: str, resize: bool) -> np.nd
 
 
 def check_output_path(path: Path, network: Network) -> None:
-    """Refuse, before a long run, a file that could not be written after it. Raises InputError."""
+    """Refuse a file that could not be written after the run. Raises InputError."""
     suffix = path.suffix.lower()
     if suffix not in ARRAY_SUFFIXES:
         raise InputError(f"outputs are written as {' or '.join(ARRAY_SUFFIXES)}", where=str(path))
@@ -436,7 +423,7 @@ def write_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
         (array,) = outputs.values()
         np.lib.format.write_array(data, array, allow_pickle=False)
     else:
-        # numpy's savez takes names as keywords, and not every ONNX name can be one
+        # numpy's savez takes names as keywords, and not every ONNX name can be a keyword
         with zipfile.ZipFile(data, "w") as archive:
             for name, array in outputs.items():
                 with archive.open(
@@ -456,8 +443,8 @@ def read_labels(path: Path) -> tuple[str, ...]:
 
 
 def top_classes(output: np.ndarray) -> np.ndarray | None:
-    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None if this
-    is no classifier's output.
+    """Indices of the TOP largest values of every image, largest first, shape (N, TOP); None for other outputs than a
+    classifier's.
 
     A classifier's output has shape (N, K) or (N, K, 1, 1), K >= TOP, and floating point values.
     """

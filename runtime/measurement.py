@@ -1,6 +1,4 @@
-"""How much memory does a frame really use? The bytes of the arena that change, and what Python and numpy
-allocate.
-"""
+"""Measured memory of a frame: the bytes of the arena that it changes, and the allocations of Python and numpy."""
 
 from __future__ import annotations
 
@@ -21,9 +19,8 @@ Outputs = dict[str, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
-    """What a frame really used, in bytes: the highest byte touched in the arena, and the most that
-    Python and numpy had allocated in addition to it at one time: while firing, and in the whole call with
-    the outputs that the caller gets (none where rows are handed on).
+    """Bytes that a frame used: up to the last touched byte of the arena, and the peaks of the allocations of Python and numpy
+    in addition to it, while firing and in the whole call. The latter includes outputs that are new arrays.
     """
 
     touched_bytes: int
@@ -40,13 +37,13 @@ def measured(
 ) -> tuple[Outputs, Measurement]:
     """The outputs of a frame and its memory.
 
-    planned: bytes of the arena. fill: fills it and the guard bytes with a pattern; touched: bytes up to the
-    last that differs from a pattern. frame: a frame, given what makes its runs; run: makes one, given its
-    first image.
+    planned: bytes of the arena. fill: fills it and the guard bytes with a pattern; touched: bytes up to the last one that
+    differs from a pattern. frame: executes a frame and calls its argument for each run; run: executes a run, given the index
+    of its first image.
 
-    A byte that keeps the pattern was not touched. Should a result happen to equal the pattern at the end of
-    the arena, a second frame with the complement of the pattern tells. Raises PlanError if bytes behind the
-    arena were written.
+    A byte that keeps the pattern counts as untouched. Results may equal the pattern by chance, so that a second frame with
+    the complement of the pattern follows if the end of the arena seems untouched. Raises PlanError if bytes after the arena
+    were written.
     """
     most = firing = whole = 0
 
@@ -60,7 +57,7 @@ def measured(
         firing, whole = max(firing, peak - before), max(whole, peak)
 
     for pattern in (_PATTERN, ~_PATTERN):
-        outputs: Outputs = {}  # those of the frame before are let go of
+        outputs: Outputs = {}  # releases the outputs of the previous frame
         fill(pattern)
         tracemalloc.start()
         try:

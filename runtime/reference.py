@@ -1,9 +1,9 @@
-"""Are the outputs onnxruntime's? The reference run, and what counts as equal.
+"""The reference run in onnxruntime, and the tolerances of a comparison with it.
 
-onnxruntime gets the model from the file (or the zoo) itself, not through our loader: only the input
-shapes that the network was loaded with are set, and weights are no longer listed as inputs (old
-exporters did that; it keeps onnxruntime from folding them). If the model's file takes one image, the
-images of a batch are run one by one. For a comparison of every layer, outputs of layers are added.
+onnxruntime reads the model from the file (or the zoo), not through our loader. Two things are changed: the input shapes that
+the network was loaded with are set, and weights are no longer listed as inputs, as old exporters did (onnxruntime does not
+fold weights that are inputs). If the model's file takes one image, the images of a batch are run one by one. For a comparison
+of every layer, the outputs of layers are added to the model's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -32,10 +33,11 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
 
 from csdfgen.errors import CsdfgenError, ModelError, option
-from csdfgen.model.network import Network
+from csdfgen.model.network import Network, Shape
+from csdfgen.ops.selection import fill_of
+from csdfgen.reading.fixed import hold_constant
+from csdfgen.reading.fronts import ShapeOf, from_other
 from csdfgen.reading.input_shapes import declare_shapes
-from csdfgen.reading.zoo import build as build_zoo_model
-from csdfgen.reading.zoo import is_zoo_name
 from runtime.images import top_classes
 from runtime.steps import StepDifference, StepSize, counted
 
@@ -47,9 +49,11 @@ __all__ = [
     "Comparison",
     "MismatchError",
     "Reference",
+    "Standard",
     "Tolerance",
     "compare",
     "compared_as",
+    "filled",
     "noise_of",
     "reason_of",
     "same_classes",
@@ -61,7 +65,7 @@ _SILENT = 4
 """onnxruntime's log level "fatal"."""
 
 _SHOWN = 160
-"""Characters of a message of onnxruntime that are repeated."""
+"""Characters of a message of onnxruntime that an error repeats."""
 
 _SOURCE_PLACE = re.compile(r"/onnxruntime_src/\S+ ")
 
@@ -103,6 +107,13 @@ class Tolerance:
     relative: float
     of_largest: float
 
+    def allowed(self, size: Any, largest: float, noise: float) -> Any:
+        """The largest accepted error of values with reference |values| `size`. largest: the largest of these; noise: see
+        `noise_of`.
+        """
+        bound = self.absolute + self.of_largest * largest + self.relative * size
+        return bound + NOISE * noise
+
     def __str__(self) -> str:
         return f"{self.absolute:g} + {self.relative:g}*|reference| + {self.of_largest:g}*max|reference|"
 
@@ -121,8 +132,8 @@ dtypes are compared exactly.
 
 
 NOISE = 4.0
-"""How many times as far as onnxruntime with optimisations is from onnxruntime without them our values may be
-from its own: these two share most of their kernels, and ours are others.
+"""The tolerance is increased by this multiple of the difference between onnxruntime with and without optimisations. These
+two share most of their kernels, so that ours may differ more.
 """
 
 
@@ -132,8 +143,8 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
 
 
 def compared_as(network: Network) -> Mapping[str, np.dtype]:
-    """The dtype whose tolerance each tensor is compared with, by tensor name: its own dtype, or float16 if any
-    tensor that it is computed from is float16, because we round there and onnxruntime may not.
+    """Tensor name -> the dtype with the tolerance that applies: the tensor's own, or float16 if it is computed from a float16
+    tensor, because csdfgen rounds there and onnxruntime may not.
     """
     found = {tensor.name: np.dtype(tensor.dtype) for tensor in network.tensors.values()}
     coarse: set[str] = set()
@@ -151,10 +162,9 @@ def compared_as(network: Network) -> Mapping[str, np.dtype]:
 class Comparison:
     """A tensor compared with onnxruntime's.
 
-    wrong: values outside the tolerance, or classes that differ (`classes_ok`). max_abs_error: over
-    all values; infinite where only one side is a number. first_wrong_row: along the tensor's row
-    axis. steps: of a quantized tensor, by how many of its steps it differs. noise: by how much onnxruntime
-    differs from itself without optimisations; 0 where that was not measured.
+    wrong: number of values outside the tolerance. classes_ok: see `same_classes`. max_abs_error: over all values; infinite if
+    only one side is a number. first_wrong_row: along the tensor's row axis. steps: difference of a quantized tensor in steps.
+    noise: difference of onnxruntime from itself without optimisations; 0 if it was not measured.
     """
 
     name: str
@@ -173,22 +183,32 @@ class Comparison:
         return self.wrong == 0 and self.classes_ok is not False
 
 
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """How a tensor is compared: its row axis, its step if it is quantized, the dtype with the tolerance that applies (None:
+    its own, see `compared_as`), and the difference of onnxruntime from itself (`noise_of`).
+    """
+
+    axis: int | None = None
+    step: StepSize | None = None
+    dtype: np.dtype | None = None
+    noise: float = 0.0
+
+
+_PLAIN = Standard()
+
+
 def compare(
     name: str,
     ours: np.ndarray,
     reference: np.ndarray,
-    row_axis: int | None = None,
+    standard: Standard = _PLAIN,
     largest: float | None = None,
-    step: StepSize | None = None,
-    dtype: np.dtype | None = None,
-    noise: float = 0.0,
 ) -> Comparison:
-    """Compare a tensor with onnxruntime's; equal infinities and NaN on both sides are equal.
+    """Compare a tensor with onnxruntime's; equal infinities, and NaN on both sides, are equal.
 
-    largest: the largest |value| of the whole tensor, where only some of its rows are given. step: of
-    a quantized tensor. dtype: the dtype whose tolerance applies (`compared_as`), by default that of the
-    tensor. noise: by how much onnxruntime differs from itself, see `noise_of`.
-    Raises MismatchError if not even shape and dtype agree.
+    largest: the largest |value| of the whole tensor, if only some of its rows are given.
+    Raises MismatchError if shape or dtype differ.
     """
     if ours.shape != reference.shape or ours.dtype != reference.dtype:
         raise MismatchError(
@@ -197,26 +217,26 @@ def compare(
         )
     if not ours.size:
         return Comparison(name, 0, 0, 0.0, None)
-    tolerance = tolerance_of(dtype or reference.dtype)
+    tolerance = tolerance_of(standard.dtype or reference.dtype)
     if tolerance is None:
         wrong = ours != reference
         error = np.abs(ours.astype(np.float64) - reference.astype(np.float64))
     else:
-        error, wrong = _float_errors(ours, reference, tolerance, largest, noise)
-    axis = 0 if row_axis is None else row_axis
+        error, wrong = _float_errors(ours, reference, tolerance, largest, standard.noise)
+    axis = standard.axis or 0
     rows = (
         wrong.any(axis=tuple(i for i in range(wrong.ndim) if i != axis))
         if wrong.ndim
         else wrong.reshape(1)
     )
-    first = int(rows.argmax()) if row_axis is not None and rows.any() else None
-    steps = None if step is None else counted(ours, reference, step)
+    first = int(rows.argmax()) if standard.axis is not None and rows.any() else None
+    steps = None if standard.step is None else counted(ours, reference, standard.step)
     wrongs, most = int(wrong.sum()), float(error.max())
-    return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=noise)
+    return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=standard.noise)
 
 
 def noise_of(one: np.ndarray, other: np.ndarray) -> float:
-    """The largest difference between two results of onnxruntime where both are finite; 0 for integers."""
+    """The largest finite difference between two results of onnxruntime; 0 for integers."""
     if one.dtype.kind != "f" or (one.shape, one.dtype) != (other.shape, other.dtype):
         return 0.0
     wide = np.promote_types(one.dtype, np.float32)
@@ -226,7 +246,7 @@ def noise_of(one: np.ndarray, other: np.ndarray) -> float:
 
 
 def largest_of(reference: np.ndarray) -> float:
-    """The largest |value| that is finite; 0 if there is none."""
+    """The largest finite |value|; 0 if there is none."""
     if reference.dtype.kind != "f":
         return 0.0
     wide = reference.astype(np.promote_types(reference.dtype, np.float32), copy=False)
@@ -241,7 +261,7 @@ def _float_errors(
     largest: float | None,
     noise: float,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(absolute errors, which are too large)."""
+    """(absolute errors, mask of those that are too large)."""
     wide = np.promote_types(ours.dtype, np.float32)
     a, b = ours.astype(wide, copy=False), reference.astype(wide, copy=False)
     with np.errstate(all="ignore"):
@@ -251,31 +271,25 @@ def _float_errors(
         error = np.abs(a - b)
         same = (a == b) | (np.isnan(a) & np.isnan(b))
         error = np.where(same, 0.0, np.where(np.isnan(error), np.inf, error))
-        allowed = tolerance.absolute + tolerance.of_largest * largest + tolerance.relative * size
-        allowed += NOISE * noise
+        allowed = tolerance.allowed(size, largest, noise)
         return error, ~same & ~(finite & (error <= allowed))
 
 
 def same_classes(
-    ours: np.ndarray, reference: np.ndarray, dtype: np.dtype | None = None, noise: float = 0.0
+    ours: np.ndarray, reference: np.ndarray, standard: Standard = _PLAIN
 ) -> bool | None:
-    """Whether a classifier's top-1 and top-5 are onnxruntime's, for every image; None if this is no
-    classifier's output. dtype, noise: as in `compare`.
+    """Whether a classifier's top 1 and top 5 classes equal onnxruntime's for every image; None for other outputs.
 
-    Classes whose reference values differ by less than the tolerance may be exchanged.
+    Classes with reference values that differ by less than the tolerance may be exchanged.
     """
     found, wanted = top_classes(ours), top_classes(reference)
-    tolerance = tolerance_of(dtype or reference.dtype)
+    tolerance = tolerance_of(standard.dtype or reference.dtype)
     if found is None or wanted is None or tolerance is None:
         return None
     values = reference.reshape(reference.shape[:2]).astype(np.float64)
     with np.errstate(all="ignore"):
-        allowed = (
-            tolerance.absolute
-            + tolerance.of_largest * np.nanmax(np.abs(values))
-            + tolerance.relative * np.abs(values)
-            + NOISE * noise
-        )
+        size = np.abs(values)
+        allowed = tolerance.allowed(size, np.nanmax(size), standard.noise)
         for image, (mine, theirs) in enumerate(zip(found, wanted, strict=True)):
             row, slack = values[image], allowed[image]
             for count in (1, len(theirs)):
@@ -297,13 +311,13 @@ def signed_integers(network: Network) -> bool:
 
 
 class Reference:
-    """onnxruntime on the model of a network, on `threads` threads: a function of inputs by name.
+    """The model of a network in onnxruntime, on `threads` threads: a function of inputs by name.
 
-    source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors
-    inside the graph to return as well; those that the model does not have are left out. sparing: no
-    arena and no memory pattern, so that every tensor is an allocation of its own and freed when it
-    is dead. optimised: whether it may rewrite the graph. Raises ModelError if onnxruntime cannot load the
-    model.
+    source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors inside the graph that are
+    also returned; names that the model does not have are ignored. sparing: neither an arena nor a memory pattern, so that
+    every tensor is a separate allocation and is freed after its last use. optimised: whether onnxruntime may rewrite the
+    graph. Without extra outputs, one of which csdfgen computes a bounded number of positions is filled up to that number as
+    csdfgen does it (`csdfgen.reading.bounded`). Raises ModelError if onnxruntime cannot load the model.
     """
 
     def __init__(
@@ -317,7 +331,17 @@ class Reference:
     ) -> None:
         self.source = network.source or network.name
         self._one_by_one, self._images = network.lifted, network.batch
-        self._names, data, folder = _prepared(source, network, list(extra_outputs))
+        extra = list(extra_outputs)
+        self._names, data, folder = _prepared(source, network, extra)
+        self._sizes = (
+            {}
+            if extra
+            else {
+                output.name: output.tensor.shape
+                for output in network.outputs
+                if output.tensor is not None and output.tensor.name in network.bounded
+            }
+        )
         _quiet()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -342,11 +366,9 @@ class Reference:
             raise self._refused("load", error) from None
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """The outputs, and the extra ones, by name. Raises ModelError if onnxruntime cannot run the
-        model.
-        """
+        """The outputs and the extra outputs by name. Raises ModelError if onnxruntime cannot run the model."""
         takes = {entry.name for entry in self._session.get_inputs()}
-        # asarray, not ascontiguousarray: that one makes a scalar an array of shape (1,)
+        # asarray, because ascontiguousarray makes an array of shape (1,) of a scalar
         given = {name: np.asarray(a, order="C") for name, a in feeds.items() if name in takes}
         if not self._one_by_one:
             return self._run(given)
@@ -363,13 +385,22 @@ class Reference:
             results = self._session.run(self._names, feeds, options)
         except REFUSALS as error:
             raise self._refused("run", error) from None
-        return {name: np.asarray(result) for name, result in zip(self._names, results, strict=True)}
+        found = {name: np.asarray(a) for name, a in zip(self._names, results, strict=True)}
+        return found | {name: filled(found[name], shape) for name, shape in self._sizes.items()}
 
     def _refused(self, what: str, error: Exception) -> ModelError:
         return ModelError(
             f"onnxruntime cannot {what} it, run without {option('check')}: {reason_of(error)}",
             where=self.source,
         )
+
+
+def filled(array: np.ndarray, shape: Shape) -> np.ndarray:
+    """An array with `FILL` behind what is there, up to a shape; the array itself if it does not fit in."""
+    missing = [most - size for most, size in zip(shape, array.shape, strict=False)]
+    if array.ndim != len(shape) or min(missing, default=0) < 0:
+        return array
+    return np.pad(array, [(0, n) for n in missing], constant_values=fill_of(array.dtype))
 
 
 def reason_of(error: Exception) -> str:
@@ -379,7 +410,7 @@ def reason_of(error: Exception) -> str:
 
 
 def _quiet() -> None:
-    """onnxruntime prints nothing to stderr and sends no telemetry."""
+    """Keep onnxruntime from printing to stderr and from sending telemetry."""
     onnxruntime.set_default_logger_severity(_SILENT)
     if hasattr(onnxruntime, "disable_telemetry_events"):
         onnxruntime.disable_telemetry_events()
@@ -388,14 +419,14 @@ def _quiet() -> None:
 def _prepared(
     source: str | os.PathLike[str] | onnx.ModelProto, network: Network, extra: Sequence[str]
 ) -> tuple[list[str], bytes, Path | None]:
-    """(names of the outputs, the model as onnxruntime gets it, the folder of its external data)."""
+    """(names of the outputs, the serialised model for onnxruntime, the folder of its external data)."""
     folder = None
     try:
         if isinstance(source, onnx.ModelProto):
             model = onnx.ModelProto()
             model.CopyFrom(source)
-        elif is_zoo_name(source):
-            model = build_zoo_model(source)
+        elif (other := from_other(source, _shape_of(network))) is not None:
+            model = other
         else:
             model = onnx.load(os.fspath(source), load_external_data=False)
             folder = Path(source).resolve().parent
@@ -408,10 +439,16 @@ def _prepared(
         ) from None
 
 
+def _shape_of(network: Network) -> ShapeOf:
+    """The shapes with which a network was loaded, of inputs that became constants too."""
+    shapes = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
+    shapes.update({name: array.shape for name, array in network.fixed.items()})
+    return lambda name, declared: shapes.get(name, declared)
+
+
 def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> list[str]:
-    """Set the input shapes, drop other claims about shapes, add outputs; returns the names of all
-    outputs.
-    """
+    """Set the input shapes, remove other shapes, add outputs; returns the names of all outputs."""
+    hold_constant(model, network.fixed)
     graph = model.graph
     weights = {tensor.name for tensor in graph.initializer} | {
         tensor.values.name for tensor in graph.sparse_initializer

@@ -1,8 +1,7 @@
-"""What did a run need, and are its outputs right? The planned figures with those that were measured, and
-the outputs compared with onnxruntime's.
+"""Reports on runs: planned and measured figures, and the outputs compared with onnxruntime's.
 
-Every tensor that the plan keeps whole is listed with the reason. In networks with squeeze-and-excite blocks
-or large outputs these tensors take most of the memory.
+Every tensor that the plan keeps whole is listed with the reason. In networks with squeeze-and-excite blocks or large outputs
+these tensors take most of the memory.
 """
 
 from __future__ import annotations
@@ -48,20 +47,20 @@ __all__ = [
 ]
 
 CHECKS = ("outputs", "layers")
-"""What is compared with onnxruntime; `layers` too where an output is wrong."""
+"""What is compared with onnxruntime; layers are also compared if an output is wrong."""
 
 RESULTS = ("stored", "arena", "streamed")
-"""What becomes of output rows: they are stored in arrays of the caller, stay in the arena until the next
-frame (if the plan was made so), or are handed on as they are made.
+"""Output rows are stored in arrays outside the arena, stay in the arena until the next frame (if the plan provides for it),
+or are handed on as they are computed.
 """
 
-Stage = Callable[..., None]
-"""Called as stage("what is done now") or stage("what", done, total)."""
+Progress = Callable[..., None]
+"""Called as progress("what is done now") or progress("what", done, total)."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptWhole:
-    """A tensor all of whose rows are in memory at one time, and why; layer is "" for a network input."""
+    """A tensor with all rows in memory at one time, and the reason. layer: "" for a network input."""
 
     tensor: str
     layer: str
@@ -73,10 +72,10 @@ class KeptWhole:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One run of a plan. Bytes; times in milliseconds; ok and max_abs_error are None without a
-    check. measured_bytes: touched in the arena. python_peak_bytes, call_peak_bytes: allocated in
-    addition to it, while firing and in the whole call (see `measurement.Measurement`). result: see
-    `RESULTS`. parameters_packed: bytes of weights as the kernels store them, None where that is not known.
+    """A run of a plan. ok and max_abs_error are None without a check. measured_bytes: touched in the arena. python_peak_bytes,
+    call_peak_bytes: allocated in addition to it, while firing and in the whole call (see `measurement.Measurement`).
+    latency_ms: median of the timed frames. result: see `RESULTS`. parameters_packed: bytes of weights in the layout of the
+    kernels, None if unknown.
     """
 
     model: str
@@ -96,7 +95,7 @@ class Report:
 
     @property
     def figures(self) -> Mapping[str, int]:
-        """The plan's figures; outputs that were handed on take nothing."""
+        """The plan's figures, in bytes; outputs that were handed on count as 0."""
         return (
             {**self.plan.figures, "outputs": 0} if self.result == "streamed" else self.plan.figures
         )
@@ -105,9 +104,7 @@ class Report:
     def ok(self) -> bool | None:
         if self.comparisons is None:
             return None
-        return all(one.ok for one in self.comparisons) and all(
-            one.comparison.ok for one in self.layers
-        )
+        return all(one.ok for one in self.comparisons) and all(one.ok for one in self.layers)
 
     @property
     def max_abs_error(self) -> float | None:
@@ -150,23 +147,22 @@ def measure(
     threads: int = 1,
     repeat: int = 1,
     result: str = RESULTS[0],
-    stage: Stage = lambda *what: None,
+    progress: Progress = lambda *what: None,
 ) -> tuple[Report, dict[str, np.ndarray]]:
-    """A report without a check, and the outputs: one frame with its memory traced, then `repeat`
-    timed ones, untraced.
+    """A report without a comparison, and the outputs: one frame with its memory traced, then `repeat` timed ones without.
 
-    feeds: an array for each input. model: what the report calls it. result: "stored", or "streamed":
-    rows of outputs are made, and not stored. Raises what `runtime.compile` and a program raise.
+    feeds: an array for each input. model: the name in the report. result: "stored", or "streamed": output rows are computed
+    and not stored. Raises what `runtime.compile` and a program raise.
     """
-    stage("compiling")
+    progress("compiling")
     program = runtime.compile(plan, threads=threads)
-    stage("measuring")
+    progress("measuring")
     on_rows = _passed_over if result == "streamed" else None
     outputs, measured = program.measure(feeds, on_rows=on_rows)
     times = []
     for number in range(repeat):
-        stage(f"frame {number + 1} of {repeat}", number, repeat)
-        outputs = {}  # a frame whose caller holds outputs in the arena would go on in another one
+        progress(f"frame {number + 1} of {repeat}", number, repeat)
+        outputs = {}  # a frame would use another arena if outputs in this one were still referenced
         start = time.perf_counter()
         outputs = program(feeds, on_rows=on_rows)
         times.append(time.perf_counter() - start)
@@ -187,7 +183,7 @@ def measure(
 
 
 def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-    """Rows that are not used."""
+    """Ignore rows of outputs."""
 
 
 def compare_with_reference(
@@ -197,16 +193,15 @@ def compare_with_reference(
     outputs: Mapping[str, np.ndarray],
     check: str = "outputs",
     *,
-    stage: Stage = lambda *what: None,
+    progress: Progress = lambda *what: None,
 ) -> tuple[Report, MismatchError | None]:
-    """The report with the comparison, and the error if outputs differ; the layers are then compared one by
-    one to find the first that does.
+    """The report with the comparison, and the error if outputs differ. In that case all layers are compared, to find the
+    first one that differs.
 
-    source: the model that onnxruntime runs. outputs: those of the report's frames; where they were
-    streamed one more frame is compared as its rows are made. Raises ModelError if onnxruntime cannot
-    run the model.
+    source: the model that onnxruntime runs. outputs: those of the report's frames; if they were streamed, another frame is
+    compared row by row. Raises ModelError if onnxruntime cannot run the model.
     """
-    stage("running onnxruntime")
+    progress("running onnxruntime")
     plan = report.plan
     if report.result == "streamed":
         comparisons = check_rows(source, plan, feeds, report.threads)
@@ -215,14 +210,14 @@ def compare_with_reference(
     wrong = next((one for one in comparisons if not one.ok), None)
     layers: tuple[LayerComparison, ...] = ()
     if check == "layers" or wrong is not None:
-        stage("comparing layers")
+        progress("comparing layers")
         layers = check_layers(source, plan, feeds, report.threads)
     report = replace(report, comparisons=comparisons, layers=layers)
     saturated = saturating(plan.network)
     if wrong is not None:
         dtype = types_of(plan).get(wrong.name, np.dtype(report.outputs[wrong.name][1]))
         return report, mismatch(wrong, dtype, layers, report.model, saturated)
-    first = next((entry for entry in layers if not entry.comparison.ok), None)
+    first = next((entry for entry in layers if not entry.ok), None)
     if first is not None:
         dtype = compared_as(plan.network)[first.comparison.name]
         return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
@@ -241,8 +236,8 @@ def measure_and_compare(
 ) -> Report:
     """Run a plan, measure it, and compare it with onnxruntime: what `csdfgen run --check` reports.
 
-    A difference is an answer (`report.ok`), not an error. check: None leaves onnxruntime out.
-    result: "stored", or "streamed" (rows are compared as they are made).
+    A difference is reported by `report.ok` and raises no error. check: None runs no comparison. result: "stored", or
+    "streamed" (rows are compared as they are computed). Raises InputError for invalid arguments, and as `measure`.
     """
     if check is not None and check not in CHECKS:
         raise InputError(f"{option('check', check)}: not one of {', '.join(CHECKS)}")
@@ -260,7 +255,7 @@ def measure_and_compare(
 
 
 def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
-    """Tensors of more than one row whose buffer holds all of them, largest first."""
+    """Tensors of more than one row with a buffer for all rows, largest first."""
     network = plan.network
     found = []
     for buffer in plan.rolling:
@@ -276,7 +271,7 @@ def kept_whole(plan: Plan) -> tuple[KeptWhole, ...]:
 
 
 def _reasons(plan: Plan, buffer: str) -> Iterator[str]:
-    """Why all rows of a buffer are in memory at one time, the strongest reason first."""
+    """The reasons why all rows of a buffer are in memory at one time, the strongest first."""
     if plan.by_name[buffer].kept:
         yield "is an output, and stays in the arena to the end of the frame"
     members = set(plan.sharing.members[buffer])
@@ -316,7 +311,7 @@ def _named(work: ActorWork) -> str:
 
 
 def to_json(report: Report) -> dict[str, Any]:
-    """The report as JSON values; a number that is not finite is null."""
+    """The report as JSON values; numbers that are not finite become null."""
     plan = report.plan
     values: dict[str, Any] = {
         "model": report.model,

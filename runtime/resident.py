@@ -1,6 +1,6 @@
-"""How much does a process grow in a frame of onnxruntime? It is measured in a process of its own.
+"""How much does a process grow in a frame of onnxruntime? The growth is measured in a separate process.
 
-`python -m runtime.resident MODEL '{"INPUT": [1, 3, 224, 224]}' BATCH` prints the growth in bytes:
+`python -m runtime.resident MODEL '{"INPUT": [1, 3, 224, 224]}' BATCH '{}'` prints the growth in bytes:
 the high-water mark of the resident set after the frame minus the resident set before it. Linux only
 (/proc/self). onnxruntime is set up for the least memory: one thread, no arena, every tensor freed after its
 last use. A frame before the measured one allocates what all frames share.
@@ -16,6 +16,9 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from csdfgen.reading.loader import load
 from runtime.images import random_inputs
@@ -31,13 +34,17 @@ _GIVE_BACK = {"MALLOC_MMAP_THRESHOLD_": "16384", "MALLOC_TRIM_THRESHOLD_": "1638
 
 
 def grown_by_onnxruntime(
-    model: str, inputs: Mapping[str, tuple[int, ...]], batch: int
+    model: str,
+    inputs: Mapping[str, tuple[int, ...]],
+    batch: int,
+    fixed: Mapping[str, np.ndarray],
 ) -> int | None:
     """Bytes by which a process grows in onnxruntime's second frame of a model that is loaded with
-    these shapes; None where the system does not report it.
+    these shapes and constants for inputs (the last argument); None where the system does not report it.
     """
     shapes = json.dumps({name: list(shape) for name, shape in inputs.items()})
-    command = [sys.executable, "-m", "runtime.resident", model, shapes, str(batch)]
+    constants = json.dumps({name: array.tolist() for name, array in fixed.items()})
+    command = [sys.executable, "-m", "runtime.resident", model, shapes, str(batch), constants]
     try:
         done = subprocess.run(
             command,
@@ -53,8 +60,10 @@ def grown_by_onnxruntime(
     return int(text) if done.returncode == 0 and text.isdigit() else None
 
 
-def _measured(model: str, shapes: Mapping[str, tuple[int, ...]], batch: int) -> int:
-    network = load(model, shapes=shapes, batch=batch if batch > 1 else None)
+def _measured(
+    model: str, shapes: Mapping[str, tuple[int, ...]], batch: int, fixed: Mapping[str, Any]
+) -> int:
+    network = load(model, shapes=shapes, batch=batch if batch > 1 else None, fix=fixed)
     frame = Reference(model, network, sparing=True)
     feeds = random_inputs(network, 0, (-1.0, 1.0))
     frame(feeds)
@@ -81,4 +90,4 @@ def _bytes(field: str) -> int:
 
 if __name__ == "__main__":
     given = {name: tuple(shape) for name, shape in json.loads(sys.argv[2]).items()}
-    print(_measured(sys.argv[1], given, int(sys.argv[3])))
+    print(_measured(sys.argv[1], given, int(sys.argv[3]), json.loads(sys.argv[4])))

@@ -1,9 +1,9 @@
-"""How is a program called, frame after frame? Inputs are checked, outputs are new arrays, arrays of the
-caller or views of the arena, and threads take turns.
+"""Compiled plans as functions of arrays: inputs are checked, outputs are new arrays, arrays of the caller or views of the
+arena, and threads wait for each other.
 
-Rows of outputs go to arrays in the firing that completes them, or to a function of the caller, or stay in
-the arena. Outputs that stay there are lent: a caller that still holds them when the next frame starts
-keeps them, and the program goes on in another arena (`Executable._take_back`, docs/model.md).
+Rows of outputs are copied to arrays in the firing that completes them, or passed to a function of the caller, or stay in
+the arena. The caller may keep views of the arena: if any are still referenced when the next frame starts, the program uses
+another arena for it (`Executable._take_back`, docs/model.md).
 """
 
 from __future__ import annotations
@@ -32,18 +32,15 @@ __all__ = ["Executable", "Inputs", "OnRows", "Turn"]
 Inputs = np.ndarray | Mapping[str, np.ndarray]
 
 OnRows = Callable[[str, int, int, int, np.ndarray], None]
-"""(output, image of the batch, start, stop, rows): called with rows [start, stop) of an output as
-soon as they are there, of each image in turn from the first to the last; rows follow each other
-along the output's row axis (`Tensor.row_axis`; an output without one comes whole). The array has the
-output's axes, is read only, and holds these rows during the call alone.
+"""(output, image of the batch, start, stop, rows): called with rows [start, stop) of an output as soon as they are computed,
+for each image from the first row to the last. Rows are counted along `Tensor.row_axis`; an output without a row axis is
+passed whole. The array has the output's axes, is read only, and is valid during the call only.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """An input or output: shape and type of the caller's array. constant: of an output that no layer
-    computes.
-    """
+    """Shape and type of the caller's array for an input or output. constant: the value of an output that no layer computes."""
 
     name: str
     shape: Shape
@@ -54,17 +51,16 @@ class _End:
 class Executable:
     """A compiled plan: call it with inputs, get the outputs of a frame.
 
-    It has one arena, so that it runs one frame at a time: threads that share it wait for each
-    other, and each gets its own outputs. For frames at the same time compile the plan once a
-    thread: every program has an arena of its own; packed weights are shared. A process that is forked
-    has its own copy of the program and of its threads.
+    It has one arena and executes one frame at a time: threads that share it wait for each other, and each receives its own
+    outputs. For frames at the same time compile the plan once per thread: every program has its own arena, and packed
+    weights are shared. After a fork the child has its own copy of the program and of its threads.
 
     kernels: the backend, by default the plan's. taps: tensors that are kept whole, see `taps`. watchers: by tensor, see
-    `Watcher`; a tensor that nothing stores cannot be watched. threads: that share a frame: native
-    code large steps, numpy matrix products (those of phases are so small that sharing one among
-    threads takes several times as long as computing it; see `csdfgen.backends.numpy.bound` for whom the number
-    holds). memory: as of `BoundProgram`; whoever gives it takes care that programs which share it take turns.
-    Raises what `lowering.program.lower` raises; InputError for taps and threads that cannot be.
+    `Watcher`; a tensor that is not stored cannot be watched. threads: number of threads that share a frame. Native code
+    shares large steps among them, numpy matrix products; the products of a phase are so small that this takes several times
+    as long as with one thread (see `csdfgen.backends.numpy.bound` for the programs that the number applies to). memory: as in
+    `BoundProgram`; the caller must not execute two programs that share it at the same time.
+    Raises what `lowering.program.lower` raises; InputError for invalid taps and threads.
     """
 
     def __init__(
@@ -81,7 +77,7 @@ class Executable:
         self._bound = bound = BoundProgram(plan, self._kernels, taps, watchers, memory)
         self._other: BoundProgram | None = None
         self.firings = bound.firings
-        # where programs take turns, the next one would write over what was lent
+        # programs that share memory would overwrite outputs that the caller still holds
         self._lends = bool(bound.results) and memory is None
         network = plan.network
         self._inputs = [
@@ -102,16 +98,12 @@ class Executable:
 
     @property
     def packed_bytes(self) -> int | None:
-        """Bytes of weights as the kernels have them, without those of the network; None where that is not
-        known.
-        """
+        """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
         return self._bound.packed_bytes
 
     @property
     def taps(self) -> Mapping[str, np.ndarray]:
-        """The tapped tensors of the last images, in ONNX axis order; those of an iteration in turn
-        along axis 0.
-        """
+        """The tapped tensors of the last run, in ONNX axis order, with its images along axis 0."""
         return self._bound.taps()
 
     # Frames --------------------------------------------------------------------------------------
@@ -123,24 +115,22 @@ class Executable:
         out: Mapping[str, np.ndarray] | None = None,
         on_rows: OnRows | None = None,
     ) -> dict[str, np.ndarray]:
-        """Run a frame (all images of the batch).
+        """Execute a frame (all images of the batch) and return the outputs by name.
 
-        x: one array, or arrays by input name. out: arrays by output name to write the results into,
-        of their shapes and types; others are made or, of a plan with `result="arena"`, views of the arena,
-        which take no memory in addition to it if the caller lets go of them before the next frame.
-        on_rows: gets the rows of all outputs as they are made (see `OnRows`) instead: nothing is stored,
-        and the result is empty; what it raises ends the frame. progress: called with firings done, and
-        firings in all. Raises InputError if arrays do not fit.
+        x: one array, or arrays by input name. out: arrays by output name that the results are written into, of their shapes
+        and types. Other outputs are new arrays; in a plan with `result="arena"` they are views of the arena, which need no
+        further memory if the caller releases them before the next frame. on_rows: receives the rows of all outputs as they
+        are computed (see `OnRows`); no output is then stored, and the result is empty. An exception in it ends the frame.
+        progress: called with the number of firings done, and of all firings. Raises InputError if arrays do not fit.
         """
         return self._frame(x, out, on_rows, lambda first: self._run(first, on_rows, progress))
 
     def time_firings(
         self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
     ) -> tuple[int, ...]:
-        """Run a frame (of a batch, its last images count) and tell when each firing ended by
-        `clock`, the start in front.
+        """Execute a frame; returns `clock` at the start and after each firing (of the last run of a batch).
 
-        The calls are those of every frame, in their order; only the clock is read between firings.
+        The calls are those of any frame in the same order, with a reading of the clock between firings.
         """
         times: list[int] = []
 
@@ -156,14 +146,14 @@ class Executable:
         out: Mapping[str, np.ndarray] | None = None,
         on_rows: OnRows | None = None,
     ) -> tuple[dict[str, np.ndarray], Measurement]:
-        """Run a frame, maybe twice, and measure its memory, see `measurement.measured`.
+        """Execute a frame once or twice, and measure its memory, see `measurement.measured`.
 
-        x, out, on_rows: as in a call. Raises PlanError if bytes behind the arena were written.
+        x, out, on_rows: as in a call. Raises PlanError if bytes after the arena were written.
         """
 
         def filled(pattern: np.ndarray) -> None:
             self._take_back()
-            self._bound.prepared(self.firings, on_rows is not None)  # not in the frame
+            self._bound.prepared(self.firings, on_rows is not None)  # not measured
             self._bound.fill(pattern)
 
         return measured(
@@ -181,7 +171,7 @@ class Executable:
         on_rows: OnRows | None,
         fire: Callable[[int], None],
     ) -> dict[str, np.ndarray]:
-        """A frame as in a call, whose runs `fire` makes, given the first image of each (see `_run`)."""
+        """A frame as in a call. fire: executes a run, given the index of its first image (see `_run`)."""
         feeds = self.checked(x)
         if out is not None:
             self._check_out(out, on_rows)
@@ -196,7 +186,7 @@ class Executable:
             if on_rows is None:
                 outputs, filled = self._arrays(out or {})
             try:
-                for first in range(0, self.plan.network.batch, bound.frames):
+                for first in range(0, self.plan.network.batch, bound.images):
                     self._open(feeds, False, first)
                     self._open(filled, True, first)
                     fire(first)
@@ -207,19 +197,19 @@ class Executable:
         return outputs
 
     def _open(self, arrays: Mapping[str, np.ndarray], output: bool, first: int) -> None:
-        """Rows are moved from or into arrays of all images, those of a run that begins with image `first`."""
+        """Open the parts of whole arrays that belong to the run which starts with image `first`."""
         open_, batch = self._bound.open, self.plan.network.batch
         for name, whole in arrays.items():
-            for image in range(self._bound.frames):
+            for image in range(self._bound.images):
                 at = first + image
                 open_(name, image, output, whole if batch == 1 else whole[at : at + 1])
 
     def _run(self, first: int, on_rows: OnRows | None, progress: Progress | None) -> None:
-        """One run of a frame, on images from `first` on, whose arrays are open."""
-        runs = self.plan.network.batch // self._bound.frames
-        before = self.firings * (first // self._bound.frames)
+        """Execute one run of a frame, on the images that start with `first`; their arrays are open."""
+        runs = self.plan.network.batch // self._bound.images
+        before = self.firings * (first // self._bound.images)
 
-        def told(done: int, of_run: int) -> None:
+        def reported(done: int, of_run: int) -> None:
             assert progress is not None
             progress(before + done, of_run * runs)
 
@@ -227,12 +217,12 @@ class Executable:
             assert on_rows is not None
             on_rows(name, first + image, start, stop, rows)
 
-        self._bound.run(hand_on if on_rows else None, told if progress else None)
+        self._bound.run(hand_on if on_rows else None, reported if progress else None)
 
     # Inputs and outputs --------------------------------------------------------------------------
 
     def checked(self, x: Inputs) -> dict[str, np.ndarray]:
-        """The inputs by name as they are given; InputError naming shapes or types that do not fit."""
+        """The given inputs by name. Raises InputError for shapes or types that do not fit."""
         if isinstance(x, Mapping):
             given = x
         elif len(self._inputs) == 1:
@@ -259,7 +249,7 @@ class Executable:
         return feeds
 
     def _check_out(self, out: Mapping[str, np.ndarray], on_rows: OnRows | None) -> None:
-        """Raises InputError for what is no mapping of arrays that outputs fit into."""
+        """Raises InputError unless `out` is a mapping of arrays with the shapes and types of outputs."""
         if on_rows is not None:
             raise InputError("out and on_rows are given; rows are either stored or handed on")
         names = [end.name for end in self._outputs]
@@ -293,9 +283,7 @@ class Executable:
     def _arrays(
         self, given: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """An array for every output: the caller's, a view of the arena, or a new one; and those that a run
-        fills.
-        """
+        """An array for every output (the caller's, a view of the arena, or a new one), and the arrays that runs fill."""
         found: dict[str, np.ndarray] = {}
         filled: dict[str, np.ndarray] = {}
         for end in self._outputs:
@@ -311,11 +299,11 @@ class Executable:
         return found, filled
 
     def _take_back(self) -> None:
-        """Go on in an arena that nobody has outputs in: this one, the one before, or a new one.
+        """Continue in an arena without outputs that the caller still holds: this one, the previous one, or a new one.
 
-        A caller that holds outputs until it has the next ones (`y = frame(x)` in a loop) has two arenas
-        used in turn, if these take no more than one arena and two arrays of each output; no row is then
-        copied. Outputs that are held beyond that keep their arenas, and the caller gets arrays from then on.
+        If a caller holds outputs until the next ones are computed (`y = frame(x)` in a loop), frames alternate between two
+        arenas, provided that these take no more than one arena and two arrays of each output; no row is then copied. If
+        outputs are held longer, they keep their arenas, and all further outputs are new arrays.
         """
         bound, other = self._bound, self._other
         if bound.is_free():
@@ -329,7 +317,7 @@ class Executable:
             self._bound, self._other, self._lends = bound.elsewhere(), None, False
 
     def _hand_on_constants(self, on_rows: OnRows) -> None:
-        """Outputs that no layer computes, whole: of all images, as image 0."""
+        """Pass the outputs that no layer computes as a whole, as image 0."""
         for end in self._outputs:
             if end.constant is not None:
                 whole = end.constant.view()
@@ -352,8 +340,8 @@ def _checked_threads(threads: object) -> int:
 
 
 class Turn:
-    """A lock of a program, which is free in the child of a fork unless the thread that was forked has it: no other thread
-    of the parent is there to release it. owner: the thread that has it.
+    """A lock of a program. After a fork it is free in the child unless the forking thread holds it, because no other thread
+    of the parent exists there to release it. owner: the thread that holds it.
     """
 
     def __init__(self) -> None:
@@ -370,7 +358,7 @@ class Turn:
         self._lock.release()
 
     def after_fork(self) -> None:
-        """In the child."""
+        """Release the lock in the child of a fork, unless the forking thread holds it."""
         if self.owner != threading.get_ident():
             self.owner, self._lock = None, threading.Lock()
 

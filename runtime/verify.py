@@ -1,14 +1,13 @@
-"""Which output is wrong, and which layer was first? Outputs of a frame are compared with onnxruntime's as a
-whole, row by row as they are made, or layer by layer.
-"""
+"""Comparison of a frame with onnxruntime: outputs as a whole, row by row as they are computed, or layer by layer."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 import onnx
@@ -21,6 +20,7 @@ from runtime.reference import (
     Comparison,
     MismatchError,
     Reference,
+    Standard,
     compare,
     compared_as,
     largest_of,
@@ -28,7 +28,7 @@ from runtime.reference import (
     same_classes,
     tolerance_of,
 )
-from runtime.steps import ALLOWED, StepDifference, StepSize, steps_of
+from runtime.steps import ALLOWED, StepDifference, steps_of
 
 __all__ = [
     "LayerComparison",
@@ -53,6 +53,13 @@ class LayerComparison:
     rows: int
     comparison: Comparison
 
+    @property
+    def ok(self) -> bool:
+        return self.comparison.ok
+
+
+_Compared = TypeVar("_Compared", Comparison, LayerComparison)
+
 
 def check_outputs(
     source: Source,
@@ -61,15 +68,18 @@ def check_outputs(
     outputs: Mapping[str, np.ndarray],
     threads: int = 1,
 ) -> tuple[Comparison, ...]:
-    """Compare the outputs of a frame, those of every image. Where they differ, onnxruntime's own noise is
-    measured and allowed for. Raises ModelError, MismatchError (a shape or dtype).
+    """Compare the outputs of a frame, all images. If they differ, onnxruntime's own noise is measured and allowed for. Raises
+    ModelError, and MismatchError for a shape or dtype.
     """
     reference = Reference(source, plan.network, threads=threads)(feeds)
-    found = compare_outputs(plan, outputs, reference)
-    if all(one.ok for one in found):
-        return found
-    noise = _noise(source, plan.network, feeds, reference, threads)
-    return compare_outputs(plan, outputs, reference, noise)
+    return _allowing_noise(
+        lambda noise: compare_outputs(plan, outputs, reference, noise),
+        source,
+        plan.network,
+        feeds,
+        reference,
+        threads,
+    )
 
 
 def compare_outputs(
@@ -78,54 +88,44 @@ def compare_outputs(
     reference: Mapping[str, np.ndarray],
     noise: Mapping[str, float] = _NO_NOISE,
 ) -> tuple[Comparison, ...]:
-    """Compare outputs with those of onnxruntime. noise: by how much these differ from those without
-    optimisations, by output name. Raises MismatchError (a shape or dtype).
+    """Compare outputs with those of onnxruntime. noise: output name -> difference of onnxruntime from itself without
+    optimisations. Raises MismatchError for a shape or dtype.
     """
     found, standards = [], _standards(plan, noise)
     for name, ours in outputs.items():
         theirs, one = reference[name], standards[name]
-        compared = compare(
-            name, ours, theirs, one.axis, step=one.step, dtype=one.dtype, noise=one.noise
-        )
-        classes = same_classes(ours, theirs, one.dtype, one.noise)
-        found.append(replace(compared, classes_ok=classes))
+        classes = same_classes(ours, theirs, one)
+        found.append(replace(compare(name, ours, theirs, one), classes_ok=classes))
     return tuple(found)
 
 
-def _noise(
+def _allowing_noise(
+    compared: Callable[[Mapping[str, float]], tuple[_Compared, ...]],
     source: Source,
     network: Network,
     feeds: Mapping[str, np.ndarray],
     reference: Mapping[str, np.ndarray],
     threads: int,
     names: Sequence[str] = (),
-) -> dict[str, float]:
-    """By how much onnxruntime's tensors differ from those that it computes without optimisations: where a
-    network amplifies rounding errors, results depend on the order of sums.
+) -> tuple[_Compared, ...]:
+    """A comparison without an allowance for noise or, if something differs, with one: the difference of onnxruntime's tensors
+    from those that it computes without optimisations. In a network that amplifies rounding errors, results depend on the
+    order of sums.
     """
+    found = compared(_NO_NOISE)
+    if all(one.ok for one in found):
+        return found
     plain = Reference(source, network, names, threads, optimised=False)(feeds)
-    return {name: noise_of(array, plain[name]) for name, array in reference.items()}
+    return compared({name: noise_of(array, plain[name]) for name, array in reference.items()})
 
 
-@dataclass(frozen=True, slots=True)
-class _Standard:
-    """How an output is compared: its row axis, its step if it is quantized, the dtype whose tolerance
-    applies (None: its own), and by how much onnxruntime differs from itself.
-    """
-
-    axis: int | None = None
-    step: StepSize | None = None
-    dtype: np.dtype | None = None
-    noise: float = 0.0
-
-
-def _standards(plan: Plan, noise: Mapping[str, float] = _NO_NOISE) -> dict[str, _Standard]:
-    """Output -> how it is compared; outputs that no layer computes like others."""
+def _standards(plan: Plan, noise: Mapping[str, float] = _NO_NOISE) -> dict[str, Standard]:
+    """Output -> how it is compared; the defaults apply to outputs that no layer computes."""
     steps, types = steps_of(plan.network), compared_as(plan.network)
     return {
-        output.name: _Standard()
+        output.name: Standard()
         if output.tensor is None
-        else _Standard(
+        else Standard(
             output.tensor.row_axis,
             steps.get(output.tensor.name),
             types[output.tensor.name],
@@ -136,17 +136,18 @@ def _standards(plan: Plan, noise: Mapping[str, float] = _NO_NOISE) -> dict[str, 
 
 
 def types_of(plan: Plan) -> dict[str, np.dtype]:
-    """The dtypes whose tolerances outputs are compared with, by output name."""
+    """Output name -> the dtype with the tolerance that applies to it."""
     return {name: one.dtype for name, one in _standards(plan).items() if one.dtype is not None}
 
 
 def check_rows(
     source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
 ) -> tuple[Comparison, ...]:
-    """Run a frame whose rows are handed on, and compare each slab as it comes; our outputs are not
-    stored. A missing row counts as wrong. Raises what `check_outputs` raises.
+    """Execute a frame that hands on its output rows, and compare each slab when it is computed; our outputs are not stored.
+    A missing row counts as wrong. Raises what `check_outputs` raises.
     """
-    reference = Reference(source, plan.network, threads=threads)(feeds)
+    network = plan.network
+    reference = Reference(source, network, threads=threads)(feeds)
     frame = runtime.compile(plan, threads=threads)
 
     def compared(noise: Mapping[str, float]) -> tuple[Comparison, ...]:
@@ -154,14 +155,11 @@ def check_rows(
         frame(feeds, on_rows=rows.compare)
         return rows.found()
 
-    found = compared(_NO_NOISE)
-    if all(one.ok for one in found):
-        return found
-    return compared(_noise(source, plan.network, feeds, reference, threads))
+    return _allowing_noise(compared, source, network, feeds, reference, threads)
 
 
 class _Rows:
-    """Outputs compared with onnxruntime's, slab by slab."""
+    """Compares outputs with onnxruntime's, slab by slab."""
 
     def __init__(
         self, plan: Plan, reference: Mapping[str, np.ndarray], noise: Mapping[str, float]
@@ -174,31 +172,22 @@ class _Rows:
         self._parts: dict[str, list[Comparison]] = {name: [] for name in self._reference}
 
     def compare(self, name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
-        """One slab; see `session.OnRows`."""
+        """Compare a slab; see `session.OnRows`."""
         theirs, standard = self._reference[name], self._standards[name]
         axis, classes = standard.axis, None
         if name in self._of_images:
             theirs = theirs[image : image + 1]
         entire = axis is None or stop - start == theirs.shape[axis]
         if entire and rows.shape == theirs.shape:
-            classes = same_classes(rows, theirs, standard.dtype, standard.noise)
+            classes = same_classes(rows, theirs, standard)
         if axis is not None:
             theirs = theirs[(slice(None),) * axis + (slice(start, stop),)]
-        one = compare(
-            name,
-            rows,
-            theirs,
-            axis,
-            self._largest[name],
-            standard.step,
-            standard.dtype,
-            standard.noise,
-        )
+        one = compare(name, rows, theirs, standard, self._largest[name])
         row = None if one.first_wrong_row is None else start + one.first_wrong_row
         self._parts[name].append(replace(one, first_wrong_row=row, classes_ok=classes))
 
     def found(self) -> tuple[Comparison, ...]:
-        """The comparison of every output, its slabs taken together."""
+        """The comparison of every output, all slabs together."""
         return tuple(
             _joined(name, parts, self._reference[name].size) for name, parts in self._parts.items()
         )
@@ -224,11 +213,10 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
 def check_layers(
     source: Source, plan: Plan, feeds: Mapping[str, np.ndarray], threads: int = 1
 ) -> tuple[LayerComparison, ...]:
-    """Run a frame that keeps the output of every layer, and compare each that onnxruntime has under the same
-    name; of a tile the columns that it makes.
+    """Execute a frame that keeps the output of every layer, and compare those that onnxruntime has under the same name; of a
+    tile its columns are compared, and of a batch the images of the last run.
 
-    Of a batch the images of the last iteration are compared. Unlike the frame itself, this keeps all tensors whole in
-    memory.
+    Unlike other frames, this one keeps all tensors whole in memory.
     """
     network = plan.network
     wanted = dict.fromkeys([*network.producer, *(name for name, _, _ in network.parts.values())])
@@ -247,22 +235,19 @@ def check_layers(
             theirs = reference[whole]
             if name in network.parts and theirs.ndim == 4:
                 theirs = theirs[..., start:stop]
-            one = compare(
-                name,
-                taps[name],
-                theirs if network.batch == 1 else theirs[-plan.conversion.frames :],
-                tensor.row_axis,
-                step=steps.get(name),
-                dtype=types[name],
-                noise=noise.get(whole, 0.0),
-            )
+            if network.batch > 1:
+                theirs = theirs[-plan.conversion.frames :]
+            allowed = noise.get(whole, 0.0)
+            standard = Standard(tensor.row_axis, steps.get(name), types[name], allowed)
+            ours = taps[name]
+            if name in network.bounded:  # behind what onnxruntime found, numbers mean nothing
+                axis = network.bounded[name]
+                ours = ours[(slice(None),) * axis + (slice(theirs.shape[axis]),)]
+            one = compare(name, ours, theirs, standard)
             found.append(LayerComparison(network.producer[name], tensor.rows, one))
         return tuple(found)
 
-    found = compared(_NO_NOISE)
-    if all(one.comparison.ok for one in found):
-        return found
-    return compared(_noise(source, network, feeds, reference, threads, list(wanted)))
+    return _allowing_noise(compared, source, network, feeds, reference, threads, list(wanted))
 
 
 def mismatch(
@@ -272,9 +257,8 @@ def mismatch(
     where: str,
     saturated: Sequence[str] = (),
 ) -> MismatchError:
-    """The error for an output that differs: how many values, by how much, and the first layer and
-    row that do. dtype: whose tolerance applies; saturated: layers whose sums may have saturated in
-    onnxruntime.
+    """The error for an output that differs: how many values differ and by how much, and the first layer and row that do.
+    dtype: the one with the tolerance that applies. saturated: layers with sums that may have saturated in onnxruntime.
     """
     text = f"output '{failed.name}' differs from onnxruntime's"
     if failed.steps is not None and failed.wrong:
@@ -287,7 +271,7 @@ def mismatch(
         text += f" in {failed.wrong} of {failed.values} values, by up to {failed.max_abs_error:.3g} (allowed: {allowed})"
     else:
         text += " in its top 5 classes"
-    first = next((entry for entry in layers if not entry.comparison.ok), None)
+    first = next((entry for entry in layers if not entry.ok), None)
     if first is not None:
         row = first.comparison.first_wrong_row
         place = f"row {row} of {first.rows}" if row is not None else "the values"

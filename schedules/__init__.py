@@ -1,4 +1,4 @@
-"""Orders of firings and capacities of CSDF graphs: search, check, and files.
+"""Orders of firings and capacities of CSDF graphs: their search, their check, and their files.
 
 schedule = SCHEDULERS["demand"](graph, 1)
 check(graph, schedule)
@@ -28,4 +28,4 @@ __all__ = [
 SCHEDULERS: Mapping[str, Callable[[CsdfGraph, int], Schedule]] = MappingProxyType(
     {"demand": demand_driven, "eager": eager, "layers": layers, "bounded": bounded}
 )
-"""Policy -> function of a graph and a number of iterations that returns a schedule."""
+"""Policy -> function that returns the schedule of a graph for a number of iterations."""

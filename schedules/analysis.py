@@ -1,4 +1,4 @@
-"""What can be said about a graph? All analyses under one roof, and their answers as JSON values."""
+"""What are the properties of a graph? All its analyses, and their results as JSON values."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Literal
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector, validate
 from csdfgen.errors import GraphError, InconsistentError
 from csdfgen.model.describe import html_table, one_line
-from schedules.liveness import Deadlock, Wait, find_deadlock
+from schedules.liveness import Deadlock, find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.selftimed import first_iteration
 from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
@@ -21,21 +21,19 @@ __all__ = ["BUFFERS", "Analysis", "Buffers", "ToolRun", "analyze", "to_json"]
 
 Buffers = Literal["none", "live", "maximal", "front"]
 BUFFERS: tuple[Buffers, ...] = ("none", "live", "maximal", "front")
-"""Which storage distributions: none, the least without deadlock, the least for the highest
-throughput, the whole front.
+"""The storage distributions that are computed: none, the least without deadlock, the least for the highest throughput,
+or the whole front.
 """
 
 MAX_LATENCY_FIRINGS = 2_000_000
-"""Firings of an iteration that are executed for its latency."""
+"""Most firings of an iteration that are executed for its latency."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolRun:
-    """Another program that was asked: how it is called, where it is, what it says of its version,
-    how long it took.
+    """An external program that computed results: its name, path, version as it reports it, and seconds.
 
-    printed: its throughput in its own digits, "" if it was not asked; k: minimal iterations in what
-        it calls one.
+    printed: its throughput in its own digits, "" if it computed none; k: minimal iterations in one of its iterations.
     """
 
     title: str
@@ -48,13 +46,11 @@ class ToolRun:
 
 @dataclass(frozen=True, slots=True)
 class Analysis:
-    """What is known of a graph; None for what was not asked, or makes no sense as the graph is
-    inconsistent or deadlocks.
+    """Results for a graph; None for those that were not requested, or that an inconsistent graph or a deadlock excludes.
 
-    inconsistency: the channel, the cycle it closes and both products, in words. latency: from the
-    first start to the last end of one iteration, executed as soon as possible. peaks: most tokens
-    per channel in this iteration. tool: who computed, if not this package; notes: what must be
-    known beside the numbers.
+    inconsistency: the channel, the cycle that it closes and both products, in words. latency: time from the first start
+    to the last end of one iteration in self-timed execution. peaks: most tokens per channel in this iteration. tool: the
+    external program that computed, if any; notes: remarks on the numbers.
     """
 
     graph_name: str
@@ -103,12 +99,11 @@ def analyze(
     seconds: float = 10.0,
     progress: Callable[[str], None] = lambda what: None,
 ) -> Analysis:
-    """Analyse a graph: consistency, components and liveness always, the rest as asked.
+    """Analyse a graph: always its consistency, components and liveness, the rest on request.
 
-    capacities limit throughput, latency and liveness; storage is looked for among all capacities,
-    as long as `seconds` allow: `buffers`, or the least for the throughput `target`.
-    Raises GraphError for a graph or capacities that are not valid; an
-    inconsistent graph is an answer, not an error.
+    capacities limit throughput, latency and liveness. The search for storage is free of them and takes up to `seconds`:
+    `buffers`, or the least storage for the throughput `target`. Raises GraphError for a graph or capacities that are not
+    valid; inconsistency is a result, not an error.
     """
     validate(graph)
     if buffers not in BUFFERS:
@@ -175,7 +170,7 @@ def _buffers(
 
 
 def to_json(analysis: Analysis) -> dict[str, Any]:
-    """The answers as JSON values: those that were asked for."""
+    """The results that were requested, as JSON values."""
     out: dict[str, Any] = {"graph": analysis.graph_name, "consistent": analysis.consistent}
     if analysis.tool is not None:
         out["tool"] = asdict(analysis.tool)
@@ -187,7 +182,7 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
     out["components"] = [list(names) for names in analysis.components]
     out["deadlock"] = analysis.deadlock is not None
     if analysis.deadlock is not None:
-        out["waiting"] = [_wait_to_json(wait) for wait in analysis.deadlock.cycle]
+        out["waiting"] = [asdict(wait) for wait in analysis.deadlock.cycle]
     if analysis.throughput is not None:
         out.update(_throughput_to_json(analysis.throughput))
     if analysis.latency is not None:
@@ -199,39 +194,28 @@ def to_json(analysis: Analysis) -> dict[str, Any]:
     return out
 
 
-def _wait_to_json(wait: Wait) -> dict[str, Any]:
-    keys = ("actor", "phase", "channel", "there", "needed", "space")
-    return {key: getattr(wait, key) for key in keys}
-
-
 def _throughput_to_json(found: Throughput) -> dict[str, Any]:
     out: dict[str, Any] = {
-        "throughput": _text(found.value),
+        "throughput": str(found.value),
         "throughput_decimal": None if found.value == inf else float(found.value),
         "method": found.method,
         "exact": found.exact,
     }
     if not found.exact:
-        out["throughput_at_most"] = _text(found.upper)
+        out["throughput_at_most"] = str(found.upper)
     if found.transient is not None:
         out["transient"], out["period"] = found.transient, found.period
     if found.critical:
-        keys = ("source", "target", "channel", "space")
-        out["critical"] = [{key: getattr(link, key) for key in keys} for link in found.critical]
+        out["critical"] = [asdict(link) for link in found.critical]
     return out
 
 
 def _storage_to_json(found: StorageDistribution) -> dict[str, Any]:
     out: dict[str, Any] = {
         "size": found.size,
-        "throughput": _text(found.throughput),
+        "throughput": str(found.throughput),
         "exact": found.exact,
     }
     if not found.exact:
         out["size_at_least"] = found.least
     return {**out, "capacities": dict(found.capacities)}
-
-
-def _text(value: Fraction | float) -> str:
-    """A fraction "p/q" (or "p"), or "inf"."""
-    return str(value)

@@ -1,8 +1,8 @@
-"""Is a schedule right? Followed token by token, by code that shares nothing with what made it.
+"""Is a schedule correct? The check executes it token by token and shares no code with the schedulers.
 
-A firing claims output space and takes its input tokens when it starts, frees input space and
-produces when it ends (docs/model.md), so a channel holds at most, for each firing of its source,
-what it holds before and what is produced.
+A firing claims output space and takes its input tokens when it starts, frees input space and produces when it ends
+(docs/model.md). So the most tokens of a channel, for each firing of its source, are those before the firing and those
+that it produces.
 """
 
 from __future__ import annotations
@@ -17,13 +17,11 @@ __all__ = ["check"]
 
 
 def check(graph: CsdfGraph, schedule: Schedule) -> None:
-    """Refuse a schedule that a valid graph cannot follow.
+    """Refuse a schedule that a valid graph cannot execute.
 
-    Every actor fires its phases in order and as often as the iterations ask; no firing takes a
-    token that is not there; no channel ever holds more than its capacity; at the end every channel
-    is as it was.
-    Raises CapacityExceededError, or ScheduleError: the firing, the channel, both counts.
-    InconsistentError.
+    Every actor must fire its phases in order and as often as the iterations require, every firing must have its tokens,
+    no channel may exceed its capacity, and at the end every channel must hold as many tokens as at the beginning.
+    Raises InconsistentError, and CapacityExceededError or ScheduleError with the firing, the channel and both counts.
     """
     repetition = repetition_vector(graph)
     _check_capacities(graph, schedule.capacities)
@@ -62,7 +60,7 @@ def check(graph: CsdfGraph, schedule: Schedule) -> None:
 
 
 def _check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
-    """Every channel has a capacity that holds its initial tokens; there are no others."""
+    """Check that every channel has a capacity for its initial tokens, and that there are no other capacities."""
     for channel in graph.channels:
         where = f"channel '{channel.name}'"
         if channel.name not in capacities:
@@ -84,7 +82,7 @@ def _check_turn(
     fired: Mapping[str, int],
     repetition: Mapping[str, int],
 ) -> None:
-    """The firing is the next one of its actor."""
+    """Check that a firing is the next one of its actor."""
     if firing.actor not in fired:
         raise ScheduleError("the graph has no such actor")
     count = fired[firing.actor]
@@ -104,7 +102,7 @@ def _start(
     held: Mapping[str, int],
     capacities: Mapping[str, int],
 ) -> None:
-    """The firing finds its tokens, and room for what it will produce."""
+    """Check that a firing has its tokens, and space for those that it produces."""
     for channel in inputs:
         there, needed = held[channel.name], channel.consumption[firing.phase]
         if there < needed:

@@ -1,12 +1,9 @@
-"""How much time per iteration does the slowest cycle take? Maximum cycle ratio, exactly.
+"""How much time per iteration does the slowest cycle take? The exact maximum cycle ratio.
 
-Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in
-max-plus algebra",
-1998; for ratios: Dasdan, "Experimental analysis of the fastest optimum cycle ratio and mean
-algorithms", 2004), on
-integers: with the ratio as a fraction p/q of the cycle found so far, potentials are sums of weight
-    * q - delay * p. They
-prove the result: no constraint is left that would raise one.
+Howard's policy iteration (Cochet-Terrasson et al., "Numerical computation of spectral elements in max-plus algebra",
+1998; for ratios: Dasdan, "Experimental analysis of the fastest optimum cycle ratio and mean algorithms", 2004), on
+integers: with the ratio of the best cycle so far as a fraction p/q, potentials are sums of weight * q - delay * p. The
+potentials prove the result, as no constraint is left that would raise one of them.
 """
 
 from __future__ import annotations
@@ -26,6 +23,7 @@ __all__ = [
     "NoPeriodError",
     "constraint_values",
     "cycles_above",
+    "improved",
     "maximum_cycle_ratio",
     "policy_values",
 ]
@@ -33,15 +31,15 @@ __all__ = [
 Array = Any
 
 Ratio = Fraction | float
-"""Infinity for time without delay."""
+"""A ratio of weight to delay; infinity for time without delay."""
 
 _WORD = 2**61
 
 
 @dataclass(frozen=True, slots=True)
 class CycleRatio:
-    """The largest ratio of weight to delay over all cycles, a cycle that has it (constraints, in
-    order), and the proof.
+    """The largest ratio of weight to delay over all cycles, a cycle with this ratio (its constraints in order), and
+    the proof.
 
     potentials[head] >= potentials[tail] + weight * ratio.denominator - delay * ratio.numerator for
     every constraint.
@@ -53,7 +51,7 @@ class CycleRatio:
 
 
 class NoPeriodError(ValueError):
-    """A cycle has no delay: no ratio, however large, satisfies all constraints."""
+    """A cycle has no delay, so that no ratio satisfies all constraints."""
 
 
 def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
@@ -70,9 +68,9 @@ def maximum_cycle_ratio(system: Precedence) -> CycleRatio:
 def cycles_above(
     system: Precedence, too_long: Callable[[Ratio], bool]
 ) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
-    """Some cycles with a ratio that is too long; the maximum cycle ratio if there is none.
+    """Some cycles whose ratio is too long; the maximum cycle ratio if there are none.
 
-    The ratio is infinite where time passes without a delay; such cycles must be too long. Raises
+    The ratio is infinite where time passes without a delay; `too_long` must hold for such cycles. Raises
     NoPeriodError for a cycle of negative delay.
     """
     return _iterate(system, too_long)
@@ -81,7 +79,7 @@ def cycles_above(
 def _iterate(
     system: Precedence, too_long: Callable[[Ratio], bool] | None
 ) -> CycleRatio | list[tuple[Ratio, tuple[int, ...]]]:
-    """Policy iteration, until nothing improves or there are cycles that are too long."""
+    """Policy iteration, which ends without an improvement, or with cycles that are too long."""
     policy = system.order.copy()
     starts = np.searchsorted(system.head, np.arange(system.size))
     best: Fraction | None = None
@@ -104,17 +102,34 @@ def _iterate(
             _reach(system, policy, cycle)
         values = constraint_values(system, best)
         potentials = policy_values(system, policy, int(system.head[cycle[0]]), values)
-        candidates = potentials[system.tail] + values
-        largest = np.maximum.reduceat(candidates, starts)
-        better = largest > potentials
-        if not better.any():
+        if not improved(system, policy, potentials, values, starts):
             return CycleRatio(best, cycle, potentials)
-        chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
-        policy[system.head[chosen]] = chosen
+
+
+def improved(
+    system: Precedence,
+    policy: Array,
+    potentials: Array,
+    values: Array,
+    starts: Array,
+    root: int = -1,
+) -> bool:
+    """Let the policy take the constraints that raise potentials most; whether there are any.
+
+    values: of the constraints; starts: first constraint of each event; root: an event whose potential stays, if any.
+    """
+    candidates = potentials[system.tail] + values
+    largest = np.maximum.reduceat(candidates, starts)
+    better = largest > potentials
+    if root >= 0:
+        better[root] = False
+    chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
+    policy[system.head[chosen]] = chosen
+    return len(chosen) > 0
 
 
 def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Ratio, int]]:
-    """Ratio of every cycle that the policy closes, and an event on it."""
+    """The ratio of every cycle of the policy, and an event on it."""
     pointer, leader = system.tail[policy], np.arange(system.size)
     for _ in range(int(system.size).bit_length()):
         leader = np.minimum(leader, leader[pointer])
@@ -140,7 +155,7 @@ def _closed_cycles(system: Precedence, policy: Array) -> list[tuple[Ratio, int]]
 
 
 def _follow(system: Precedence, policy: Array, start: int) -> tuple[int, ...]:
-    """The cycle of constraints that the policy closes through an event, in order."""
+    """The cycle of constraints of the policy through an event, in order."""
     found = [int(policy[start])]
     event = int(system.tail[found[0]])
     while event != start:
@@ -150,7 +165,7 @@ def _follow(system: Precedence, policy: Array, start: int) -> tuple[int, ...]:
 
 
 def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
-    """Change the policy of events from which it does not lead to the cycle, so that it does."""
+    """Change the policy so that it leads from every event to the cycle."""
     before = system.tail[policy]
     on_cycle = np.zeros(system.size, dtype=bool)
     on_cycle[system.head[list(cycle)]] = True
@@ -172,7 +187,7 @@ def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
     for edge in crossing[one].tolist():
         arrows.setdefault(int(from_line[edge]), []).append(edge)
     waiting = np.flatnonzero(known).tolist()
-    for line in waiting:  # grows while it is walked: breadth first
+    for line in waiting:  # breadth first: the list grows in the loop
         for edge in arrows.get(line, ()):
             target = int(to_line[edge])
             if not known[target]:
@@ -184,7 +199,7 @@ def _reach(system: Precedence, policy: Array, cycle: tuple[int, ...]) -> None:
 
 
 def constraint_values(system: Precedence, ratio: Fraction) -> Array:
-    """weight * q - delay * p of all constraints, in machine words where sums of them fit."""
+    """weight * q - delay * p of all constraints, in machine words if their sums fit."""
     most = max(
         int(system.weight.max()) * ratio.denominator, int(abs(system.delay).max()) * ratio.numerator
     )
@@ -197,7 +212,7 @@ def constraint_values(system: Precedence, ratio: Fraction) -> Array:
 
 
 def policy_values(system: Precedence, policy: Array, root: int, values: Array) -> Array:
-    """Value of the way that the policy leads from one event to every event."""
+    """The value of the path of the policy from one event to every event."""
     pointer = system.tail[policy]
     pointer[root] = root
     total = values[policy]

@@ -1,18 +1,19 @@
-"""In which order should the phases fire? As late as possible, and as soon as the reader needs it;
-or layer by layer; or between.
+"""In which order do the phases fire? A greedy order by one of four policies.
 
-An actor is *enabled* if every input channel holds what its next phase consumes. It is *wanted* if
-the next firing of one of its consumers lacks tokens on a channel from it, or if nobody deeper reads
-it. Of the actors that are both, the deepest fires (`demand`); if there is none, the deepest enabled
-one. Policy `eager` always fires the deepest enabled one, policy `layers` the shallowest: one layer
-after another is complete, so that few buffers are in use at a time, which is best where most
-tensors must be whole. Policy `bounded` fires the shallowest that finds room within the capacities
-that `demand` needs: rows run ahead and are gone early, in buffers no larger. Capacities are what
-the order itself needs, so that they cannot deadlock (docs/paper.md: largest-rate capacities can).
+An actor is *enabled* if every input channel holds the tokens that its next phase consumes. It is *demanded* if
+the next firing of one of its consumers lacks tokens on a channel from it, or if no deeper actor reads it. Policy
+`demand` fires the deepest actor that is both; if there is none, the deepest enabled one. Policy `eager` always fires
+the deepest enabled actor, policy `layers` the shallowest: the layers complete one after another, so that few buffers
+are in use at a time, which is best where most tensors must be whole. Policy `bounded` fires the shallowest actor that
+has space within the capacities of `demand`: rows are computed ahead and freed early, in buffers that are no larger.
+The capacities of a schedule are those that its order needs, so that they cannot deadlock (docs/paper.md: capacities
+of the largest rate can).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
@@ -21,7 +22,7 @@ from csdfgen.errors import DeadlockError, GraphError
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
-__all__ = ["POLICIES", "bounded", "demand_driven", "eager", "firing_order", "layers"]
+__all__ = ["POLICIES", "bounded", "demand_driven", "eager", "fired", "firing_order", "layers"]
 
 POLICIES: tuple[str, ...] = ("demand", "eager", "layers", "bounded")
 
@@ -29,60 +30,51 @@ _SHOWN_ACTORS = 4
 
 
 def demand_driven(graph: CsdfGraph, iterations: int = 1, *, policy: str = "demand") -> Schedule:
-    """A firing order of a valid graph and the capacities it needs.
+    """A firing order of a valid graph by a policy, and the capacities that it needs.
 
     Raises InconsistentError, DeadlockError, and GraphError for an iteration too long to be listed.
     """
     run = _executed(graph, iterations, policy)
-    names = [actor.name for actor in graph.actors]
-    fired = [0] * len(names)
-    firings = []
-    for actor, phase in run.order:
-        firings.append(Firing(names[actor], phase, fired[actor] // run.quota[actor]))
-        fired[actor] += 1
+    firings = fired(graph, (actor for actor, _ in run.order), run.quota)
     capacities = {
-        channel.name: peak
-        for channel, peak in zip(graph.channels, run.peak[: len(graph.channels)], strict=True)
+        channel.name: peak for channel, peak in zip(graph.channels, run.peak, strict=False)
     }
     return Schedule.of(graph, firings, capacities, iterations, policy)
 
 
-def eager(graph: CsdfGraph, iterations: int = 1) -> Schedule:
-    """`demand_driven` with policy "eager": the deepest enabled actor fires, wanted or not."""
-    return demand_driven(graph, iterations, policy="eager")
-
-
-def layers(graph: CsdfGraph, iterations: int = 1) -> Schedule:
-    """`demand_driven` with policy "layers": the shallowest enabled actor fires, so each completes
-    before the next.
-    """
-    return demand_driven(graph, iterations, policy="layers")
-
-
-def bounded(graph: CsdfGraph, iterations: int = 1) -> Schedule:
-    """`demand_driven` with policy "bounded": the shallowest enabled actor fires, in no more room
-    than "demand" takes.
-    """
-    return demand_driven(graph, iterations, policy="bounded")
+eager = partial(demand_driven, policy="eager")
+layers = partial(demand_driven, policy="layers")
+bounded = partial(demand_driven, policy="bounded")
 
 
 def firing_order(
     graph: CsdfGraph, policy: str = "demand", iterations: int = 1
 ) -> list[tuple[int, int]]:
-    """The same order as (index of the actor in the graph, phase); raises what `demand_driven`
-    raises.
-    """
+    """The order of `demand_driven` as (index of the actor in the graph, phase); raises the same errors."""
     return _executed(graph, iterations, policy).order
 
 
+def fired(graph: CsdfGraph, actors: Iterable[int], quota: Sequence[int]) -> list[Firing]:
+    """The firings of actors, given by number in the order in which they fire. quota: firings of each actor in an
+    iteration.
+    """
+    count = [0] * len(quota)
+    firings = []
+    for number in actors:
+        actor, done = graph.actors[number], count[number]
+        firings.append(Firing(actor.name, done % actor.phases, done // quota[number]))
+        count[number] += 1
+    return firings
+
+
 def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
-    """The complete execution; the first of its channels are those of the graph."""
+    """The complete execution; its first channels are those of the graph."""
     if policy == "bounded":
-        room = _executed(graph, iterations, "demand").peak
+        peaks = _executed(graph, iterations, "demand").peak
         capacities = {
-            channel.name: peak for channel, peak in zip(graph.channels, room, strict=True)
+            channel.name: peak for channel, peak in zip(graph.channels, peaks, strict=True)
         }
-        # one order within these capacities ends, so all do: who finds tokens and room keeps them
+        # one order within these capacities completes, so all do: an enabled actor remains enabled
         # until it fires
         graph, policy = with_space_channels(graph, capacities), "layers"
     run = _Execution(graph, iterations, policy)
@@ -91,11 +83,11 @@ def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
 
 
 class _Execution:
-    """The state of a graph while it fires: tokens, next phases, who is enabled, who is wanted.
+    """The state of a graph while it fires: tokens, next phases, enabled actors, demanded actors.
 
-    Actors are numbered as in the graph; a heap entry is minus the actor's place in topological
-    order, so that the deepest comes first, or the place itself for policy `layers`. Heap entries
-    may be out of date; they are dropped when they come up.
+    Actors are numbered as in the graph. A heap entry is minus the place of the actor in topological
+    order, so that the deepest comes first, or the place itself for policy `layers`. Entries that are
+    out of date are dropped when they come to the top.
     """
 
     def __init__(self, graph: CsdfGraph, iterations: int, policy: str) -> None:
@@ -135,13 +127,12 @@ class _Execution:
         self._start()
 
     def _start(self) -> None:
-        """Who lacks what before the first firing."""
+        """The tokens that actors lack before the first firing."""
         size = len(self.phases)
         self.lacking = [False] * len(self.source)
         self.missing = [0] * size  # input channels that lack tokens for the next phase
-        self.wanted_by = [
-            1
-        ] * size  # output channels on which a reader's next phase lacks tokens; 1 more for a sink
+        # output channels on which the next phase of a reader lacks tokens; 1 more for a sink
+        self.wanted_by = [1] * size
         self.enabled_heap: list[int] = []
         self.wanted_heap: list[int] = []
         self.in_enabled = [False] * size
@@ -192,7 +183,7 @@ class _Execution:
         for channel, rates in self.outputs[actor]:
             held = (
                 tokens[channel] + rates[phase]
-            )  # the claim: inputs, a self-loop's too, are not yet freed
+            )  # the claim, made before inputs (of self-loops too) are freed
             tokens[channel] = held
             if held > peak[channel]:
                 peak[channel] = held
@@ -205,7 +196,7 @@ class _Execution:
         self._offer(actor)
 
     def _look_at_inputs(self, actor: int) -> None:
-        """What the actor's next phase lacks now."""
+        """Count the input channels that lack tokens for the next phase of an actor."""
         phase, more = self.phase[actor], self.left[actor] > 0
         for channel, rates in self.inputs[actor]:
             lacks = more and self.tokens[channel] < rates[phase]
@@ -221,7 +212,7 @@ class _Execution:
                     self._offer(source)
 
     def _look_at_readers(self, actor: int) -> None:
-        """Readers that the actor's tokens have satisfied."""
+        """Note the readers that no longer lack tokens of an actor."""
         for channel, _ in self.outputs[actor]:
             reader = self.target[channel]
             if self.lacking[channel] and reader != actor:
@@ -233,7 +224,7 @@ class _Execution:
                     self._offer(reader)
 
     def _offer(self, actor: int) -> None:
-        """Put an actor that can fire where it will be found."""
+        """Put an actor that can fire into the heaps."""
         if self.missing[actor] or not self.left[actor]:
             return
         if not self.in_enabled[actor]:
@@ -244,10 +235,10 @@ class _Execution:
             heappush(self.wanted_heap, self.entry[actor])
 
     def _deadlock(self) -> DeadlockError:
-        """Who waits for what: actor, phase, channel, tokens there and tokens needed."""
+        """The error of a deadlock: actors, phases, channels, tokens there and tokens needed."""
         names = [actor.name for actor in self.graph.actors]
         waiting = [actor for actor, left in enumerate(self.left) if left]
-        said = []
+        reasons = []
         for actor in waiting[:_SHOWN_ACTORS]:
             phase = self.phase[actor]
             lacks = [
@@ -256,11 +247,11 @@ class _Execution:
                 for channel, rates in self.inputs[actor]
                 if self.lacking[channel] and (lacking := rates[phase] - self.tokens[channel])
             ]
-            said.append(f"'{names[actor]}' phase {phase + 1} waits for {' and '.join(lacks)}")
+            reasons.append(f"'{names[actor]}' phase {phase + 1} waits for {' and '.join(lacks)}")
         if len(waiting) > _SHOWN_ACTORS:
-            said.append(f"{len(waiting) - _SHOWN_ACTORS} more actors wait")
+            reasons.append(f"{len(waiting) - _SHOWN_ACTORS} more actors wait")
         done, total = len(self.order), len(self.order) + sum(self.left)
         return DeadlockError(
-            f"deadlock after {done} of {total} firings: {'; '.join(said)}",
+            f"deadlock after {done} of {total} firings: {'; '.join(reasons)}",
             where=f"graph '{self.graph.name}'",
         )

@@ -1,12 +1,11 @@
-"""Which levels of least cost meet all that is known to be necessary?
+"""Which levels of least cost meet all requirements that are known?
 
-A cut names levels that are too small together: one of its channels must get more, whatever the
-others have. A sum says what some levels must reach together. The least that meets both is a hitting
-set problem with levels (implicit hitting sets: Davies and Bacchus, "Solving MAXSAT by solving a
-sequence of simpler SAT instances", 2011), solved apart for channels that nothing
-connects: in whole numbers by best-first search with a bound from disjoint requirements; where that
-takes too long as an integer program by HiGHS (Huangfu and Hall, "Parallelizing the dual revised
-simplex method", 2018).
+A cut lists levels that are too small together: one of its channels needs a higher level, whatever the levels of others
+are. A sum is a lower bound on the sum of some levels. The least levels that meet both form a hitting set problem with
+levels (implicit hitting sets: Davies and Bacchus, "Solving MAXSAT by solving a sequence of simpler SAT instances",
+2011). It is solved separately for channels that no requirement connects: in whole numbers by best-first search with a
+bound from disjoint requirements or, where that takes too long, as an integer program by HiGHS (Huangfu and Hall,
+"Parallelizing the dual revised simplex method", 2018).
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ import numpy as np
 __all__ = ["Cuts", "Minimum", "Requirement"]
 
 _MARGIN = 1e-6
-"""By how much, relatively, the bound of a program that was not solved to its end is not trusted."""
+"""Relative margin that is subtracted from the bound of a program that was not solved to its end."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """Channels and their largest level that is too small, sorted by channel."""
+    """Channels with their largest levels that are too small together, sorted by channel."""
 
     most: tuple[tuple[int, int], ...]
 
@@ -39,21 +38,19 @@ class _Cut:
         return any(levels[channel] > most for channel, most in self.most)
 
     def ways(self, levels: Mapping[int, int]) -> Sequence[tuple[int, int]]:
-        """Channels one of which must exceed a level."""
+        """(channel, level): the requirement is met if one of these channels exceeds its level."""
         return self.most
 
     def cost(
         self, levels: Mapping[int, int], ways: Sequence[tuple[int, int]], costs: Sequence[int]
     ) -> int:
-        """Least cost of meeting it by some of its ways."""
+        """Least cost of meeting the requirement by some of its `ways`."""
         return min((most + 1 - levels[channel]) * costs[channel] for channel, most in ways)
 
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """Channels with coefficients, sorted by channel, and what the sum of coefficient * level must
-    reach.
-    """
+    """Channels with coefficients, sorted by channel, and a lower bound of the sum of coefficient * level."""
 
     terms: tuple[tuple[int, int], ...]
     needed: int
@@ -87,17 +84,15 @@ _Group = tuple[Requirement, ...]
 
 @dataclass(frozen=True, slots=True)
 class Minimum:
-    """Levels that meet all requirements, and a cost below which none do: theirs, unless the search
-    was given up.
-    """
+    """Levels that meet all requirements, and a lower bound of the cost: their cost, unless the search was given up."""
 
     levels: list[int]
     least: int
 
 
 class Cuts:
-    """What is known to be necessary: a floor for every channel, cuts and sums of several. costs: of
-    one level of a channel.
+    """The requirements that are known: a floor for every channel, cuts and sums of several. costs: of one level of a
+    channel.
     """
 
     def __init__(self, costs: Sequence[int], max_nodes: int = 1_000) -> None:
@@ -108,7 +103,7 @@ class Cuts:
         self._solved: dict[_Group, tuple[dict[int, int], int]] = {}
 
     def add(self, cut: Mapping[int, int]) -> Requirement:
-        """Remember that these levels together are too small."""
+        """Keep the requirement that these levels are too small together."""
         new = _Cut(tuple(sorted(cut.items())))
         if len(cut) == 1:
             ((channel, most),) = cut.items()
@@ -121,7 +116,7 @@ class Cuts:
         return new
 
     def add_sum(self, units: Mapping[int, int], needed: int) -> Requirement:
-        """Remember that the sum of unit * level must reach what is needed."""
+        """Keep the requirement that the sum of unit * level is at least `needed`."""
         new = _Sum(tuple(sorted(units.items())), needed)
         if len(units) == 1:
             ((channel, unit),) = units.items()
@@ -147,9 +142,7 @@ class Cuts:
         return all(map(int.__ge__, levels, self.floor)) and all(one.met(at) for one in self.found)
 
     def meet(self, one: Requirement, levels: list[int]) -> None:
-        """Raise levels until they meet a requirement: where it costs little and helps to meet
-        others.
-        """
+        """Raise levels until they meet a requirement, those first that cost little and help to meet others."""
         at = dict(enumerate(levels))
         wanted: dict[int, int] = {}
         for other in self.found:
@@ -166,9 +159,7 @@ class Cuts:
             levels[channel] = at[channel] = most + 1
 
     def minimum(self, seconds: float) -> Minimum:
-        """Levels of least cost that meet all requirements; after about so many seconds some that
-        are near it.
-        """
+        """Levels of least cost that meet all requirements; after about so many seconds, levels of nearly that cost."""
         at = dict(enumerate(self.floor))
         self.found = [one for one in self.found if not one.met(at)]
         least = self.cost(self.floor)
@@ -185,8 +176,8 @@ class Cuts:
         return Minimum([at[channel] for channel in range(len(at))], least)
 
     def _search(self, group: _Group, start: Mapping[int, int]) -> tuple[dict[int, int], int] | None:
-        """Best first: levels of a group's channels and what they cost above the floor; None after
-        too many nodes.
+        """Levels of the channels of a group and their cost above the floor, by best-first search; None after too many
+        nodes.
         """
         ordered = sorted(group, key=lambda one: len(one.channels))
         ticket = count()
@@ -211,8 +202,8 @@ class Cuts:
     def _disjoint(
         self, group: Sequence[Requirement], at: Mapping[int, int], allowed: Mapping[int, int]
     ) -> int | None:
-        """Least cost of meeting requirements that share no channel, taken as they come; None if one
-        cannot be met.
+        """Least cost of meeting requirements without a common channel, taken in their order; None if one cannot be
+        met.
         """
         used: set[int] = set()
         total = 0
@@ -230,15 +221,14 @@ class Cuts:
     def _program(
         self, group: _Group, start: Mapping[int, int], seconds: float
     ) -> tuple[dict[int, int], int]:
-        """The same by integer programming; after so many seconds the best found, and a bound."""
+        """The result of `_search` by integer programming; after so many seconds the best levels found, and a bound."""
         levels, bound = _Program(group, start, self.costs).solve(seconds)
         cost = sum(
             (levels[channel] - least) * self.costs[channel] for channel, least in start.items()
         )
         grown = [levels.get(channel, least) for channel, least in enumerate(self.floor)]
-        for one in (
-            group
-        ):  # nothing to do, unless the program was solved with a larger error than expected
+        for one in group:
+            # this is needed only if the error of the program is larger than expected
             if not one.met(dict(enumerate(grown))):
                 bound = 0
                 self.meet(one, grown)
@@ -248,8 +238,8 @@ class Cuts:
 
 
 class _Program:
-    """A level for every channel of a group; for every cut a choice among its channels, one of which
-    exceeds its level.
+    """The integer program of a group: a level for every channel, and for every cut a choice of the channel that exceeds
+    its level.
     """
 
     def __init__(self, group: _Group, start: Mapping[int, int], costs: Sequence[int]) -> None:
@@ -274,7 +264,7 @@ class _Program:
         self.needed.append(needed)
 
     def _choose(self, channel: int, most: int) -> int:
-        """The column that may be 1 only if a channel exceeds a level."""
+        """The column of the choice that a channel exceeds a level."""
         found = self.choice.get((channel, most))
         if found is None:
             found = self.choice[channel, most] = len(self.column) + len(self.choice)
@@ -284,7 +274,7 @@ class _Program:
         return found
 
     def solve(self, seconds: float) -> tuple[dict[int, int], int | None]:
-        """Levels, and a bound of their cost above the start, None if they are the least."""
+        """Levels, and a lower bound of the cost above the start, None if the levels attain it."""
         from scipy.optimize import Bounds, LinearConstraint, milp
         from scipy.sparse import coo_array
 
@@ -295,7 +285,7 @@ class _Program:
         matrix = coo_array((value, (row, column)), shape=(len(self.needed), size)).tocsr()
         top = [*self.top.values(), *[1] * len(self.choice)]
         unit = gcd(*self.costs) or 1
-        nothing = 1 / (1 + sum(top))  # what costs nothing is not wasted
+        nothing = 1 / (1 + sum(top))  # levels without a cost are kept low too
         costs = [cost // unit or nothing for cost in self.costs] + [0] * len(self.choice)
         result = milp(
             costs,
@@ -318,7 +308,7 @@ class _Program:
 def _left(
     one: Requirement, at: Mapping[int, int], allowed: Mapping[int, int]
 ) -> list[tuple[int, int]]:
-    """Ways to meet a requirement that are not excluded."""
+    """The `ways` to meet a requirement that are not excluded."""
     return [
         (channel, most)
         for channel, most in one.ways(at)
@@ -327,13 +317,13 @@ def _left(
 
 
 def _covers(strong: _Cut, weak: _Cut) -> bool:
-    """Whether what meets the strong cut meets the weak one."""
+    """Whether all levels that meet the strong cut meet the weak one."""
     most = dict(weak.most)
     return all(channel in most and level >= most[channel] for channel, level in strong.most)
 
 
 def _connected(found: Sequence[Requirement]) -> list[_Group]:
-    """The requirements in groups that have no channel in common."""
+    """The requirements in groups without common channels."""
     import networkx as nx
 
     together = nx.Graph()

@@ -1,4 +1,4 @@
-"""Which actors wait for which? Channels, and for those with a capacity the space left in them.
+"""Which actors wait for which? The channels, and the space in channels with a capacity.
 
 A firing claims its output space when it starts and frees its input space when it ends
 (docs/model.md), so a capacity is a channel in the opposite direction with the rates exchanged and
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import gcd
 
-from csdfgen.dataflow.graph import Channel, CsdfGraph
+from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 from csdfgen.dataflow.transform import check_capacities
 from schedules.order import component_numbers
 
@@ -24,14 +24,15 @@ __all__ = [
     "links_of",
     "own_quotas",
     "space_link",
+    "times_and_quota",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A channel, or the space left in one, between actors by their numbers.
+    """A channel, or the space left in a channel, between the numbers of its actors.
 
-    channel: number of the channel in the graph; space: whether the tokens are free places in it.
+    channel: number of the channel in the graph; space: whether the tokens are free places.
     """
 
     source: int
@@ -45,20 +46,20 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Actors of which each waits for all others, directly or not, and the links between them."""
+    """A strongly connected component: its actors and the links between them."""
 
     actors: tuple[int, ...]
     links: tuple[Link, ...]
 
 
 def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> list[Link]:
-    """The channels of a valid graph and, for those with a capacity, their space; channels that no
-    token ever enters are left out.
+    """The channels of a valid graph, and the space of channels with a capacity; without channels that no token ever
+    enters.
 
     Raises what `check_capacities` does.
     """
-    room = capacities or {}
-    check_capacities(graph, room)
+    limits = capacities or {}
+    check_capacities(graph, limits)
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     links: list[Link] = []
     for number, channel in enumerate(graph.channels):
@@ -68,8 +69,8 @@ def links_of(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> l
         links.append(
             Link(*ends, channel.production, channel.consumption, channel.initial_tokens, number)
         )
-        if channel.name in room:
-            links.append(space_link(channel, ends, room[channel.name], number))
+        if channel.name in limits:
+            links.append(space_link(channel, ends, limits[channel.name], number))
     return links
 
 
@@ -79,23 +80,33 @@ def space_link(channel: Channel, ends: tuple[int, int], capacity: int, number: i
     return Link(ends[1], ends[0], channel.consumption, channel.production, free, number, space=True)
 
 
+def times_and_quota(graph: CsdfGraph) -> tuple[list[tuple[int, ...]], list[int]]:
+    """Execution times of the phases of every actor, and its firings in an iteration, by number of the actor. Raises
+    InconsistentError.
+    """
+    firings = repetition_vector(graph)
+    return [actor.execution_times for actor in graph.actors], list(firings.values())
+
+
 def own_quotas(
-    quota: Sequence[int], phases: Sequence[int], parts: Sequence[Component]
+    quota: Sequence[int], times: Sequence[Sequence[int]], parts: Sequence[Component]
 ) -> list[int]:
-    """Firings of every actor in the least iteration of its component alone, of which one of the
-    whole graph makes several.
+    """Firings of every actor in the least iteration of its component alone; an iteration of the graph contains
+    one or more of these.
     """
     own = list(quota)
     for part in parts:
-        share = iterations_within(quota, phases, part)
+        share = iterations_within(quota, times, part.actors)
         for actor in part.actors:
             own[actor] = quota[actor] // share
     return own
 
 
-def iterations_within(quota: Sequence[int], phases: Sequence[int], part: Component) -> int:
-    """How many least iterations of a component alone an iteration of the whole graph takes."""
-    return gcd(*(quota[actor] // phases[actor] for actor in part.actors))
+def iterations_within(
+    quota: Sequence[int], times: Sequence[Sequence[int]], actors: Sequence[int]
+) -> int:
+    """Number of least iterations of some actors alone in the firings of `quota`."""
+    return gcd(*(quota[actor] // len(times[actor]) for actor in actors))
 
 
 def components(size: int, links: Sequence[Link]) -> list[Component]:

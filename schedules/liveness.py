@@ -1,7 +1,7 @@
-"""Can every actor finish an iteration, or do some wait for each other for ever?
+"""Can every actor finish an iteration, or is there a deadlock?
 
-Time does not matter: in a dataflow graph the order of firings never decides whether they can all be
-made, so every actor fires as often as its tokens allow until nothing moves (Lee and Messerschmitt,
+Neither time nor the order of firings affects the answer, so that every actor fires as often as its tokens allow
+until none can fire (Lee and Messerschmitt,
 "Static scheduling of synchronous data flow programs", 1987; with capacities: Stuijk et al. 2008).
 """
 
@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
-from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import DeadlockError
-from schedules.links import Link, components, links_of, own_quotas
+from schedules.links import Link, components, links_of, own_quotas, times_and_quota
 from schedules.one_periodic import one_periodic_time
 
 __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
@@ -23,9 +23,7 @@ __all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """An actor that cannot fire: it finds `there` of the `needed` tokens, or free places of the
-    channel.
-    """
+    """An actor that cannot fire: the channel has `there` of the `needed` tokens, or free places."""
 
     actor: str
     phase: int
@@ -45,9 +43,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Deadlock:
-    """Actors each of which waits for the next one, the last one for the first; firings that were
-    made before.
-    """
+    """A cycle of actors, each of which waits for the next one, and the number of firings before the deadlock."""
 
     cycle: tuple[Wait, ...]
     firings: int
@@ -62,7 +58,7 @@ class Deadlock:
 _SHOWN = 6
 
 _LONG = 1_000_000
-"""Firings of an iteration from which on a schedule is looked for before they are made."""
+"""Firings of an iteration from which on a schedule is searched for before they are executed."""
 
 
 def _counted(count: int, what: str) -> str:
@@ -70,9 +66,7 @@ def _counted(count: int, what: str) -> str:
 
 
 def check_live(graph: CsdfGraph, capacities: Mapping[str, int] | None = None) -> None:
-    """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an
-    iteration.
-    """
+    """Raise DeadlockError with the cycle of waiting actors if the graph cannot complete an iteration."""
     deadlock = find_deadlock(graph, capacities)
     if deadlock is not None:
         raise DeadlockError(str(deadlock), where=f"graph '{graph.name}'")
@@ -84,13 +78,9 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
 
     Raises InconsistentError, and GraphError for capacities that do not fit.
     """
-    firings = repetition_vector(graph)
+    times, quota = times_and_quota(graph)
     links = links_of(graph, capacities)
-    quota, phases = (
-        [firings[actor.name] for actor in graph.actors],
-        [actor.phases for actor in graph.actors],
-    )
-    if _live_by_parts(quota, phases, links):
+    if _live_by_parts(quota, times, links):
         return None
     fired, stuck = _run(quota, links)
     waits = []
@@ -104,17 +94,18 @@ def find_deadlock(graph: CsdfGraph, capacities: Mapping[str, int] | None = None)
     return Deadlock(tuple(waits), sum(fired))
 
 
-def _live_by_parts(quota: Sequence[int], phases: Sequence[int], links: Sequence[Link]) -> bool:
-    """Whether each component alone completes an iteration of its own, of which one of the graph may
-    take millions.
+def _live_by_parts(
+    quota: Sequence[int], times: Sequence[Sequence[int]], links: Sequence[Link]
+) -> bool:
+    """Whether each component alone completes its own least iteration; one of the graph may contain millions of these.
 
-    Then so does the graph: a component waits only for such as never wait for it. What has a
-    1-periodic schedule never stops; that is asked first where an iteration is long, with times of
-    1, as a cycle without tokens may take no time.
+    The graph is then live, as a component waits only for components that do not wait for it. A component with a
+    1-periodic schedule is live. This is tested first where an iteration is long, with times of 1, as a cycle without
+    tokens may take no time.
     """
     parts = components(len(quota), links)
-    own = own_quotas(quota, phases, parts)
-    ones = [(1,) * count for count in phases]
+    own = own_quotas(quota, times, parts)
+    ones = [(1,) * len(row) for row in times]
     rest = [
         part
         for part in parts
@@ -125,9 +116,7 @@ def _live_by_parts(quota: Sequence[int], phases: Sequence[int], links: Sequence[
 
 
 def _run(quota: Sequence[int], links: Sequence[Link]) -> tuple[list[int], dict[int, Link]]:
-    """How often every actor fires, and for those that fall short of their quota a link that lacks
-    tokens.
-    """
+    """Firings of every actor, and for actors below their quota a link that lacks tokens."""
     meters = [_Meter(link) for link in links]
     limit = list(quota)
     blocked: dict[int, Link] = {}
@@ -175,9 +164,7 @@ def _sums(rates: tuple[int, ...]) -> tuple[int, ...]:
 
 @lru_cache(maxsize=4096)
 def _own_limit(link: Link, quota: int) -> int:
-    """Firings until a self-loop is short of tokens, at most the quota: tokens taken come back only
-    after the firing.
-    """
+    """Firings until a self-loop lacks tokens, at most the quota; a firing returns tokens only when it ends."""
     held = link.tokens
     for number, (given, taken) in enumerate(zip(link.production, link.consumption, strict=True)):
         if held < taken:
@@ -187,7 +174,7 @@ def _own_limit(link: Link, quota: int) -> int:
 
 
 class _Meter:
-    """How often the target of a link can fire, from how often its source has."""
+    """The firings that a link allows its target after given firings of its source."""
 
     def __init__(self, link: Link) -> None:
         self.link = link
@@ -202,7 +189,7 @@ class _Meter:
 
 
 def _held(link: Link, fired: Sequence[int]) -> int:
-    """Tokens of a link after so many firings of every actor."""
+    """Tokens of a link after given firings of every actor."""
     total = link.tokens
     for rates, actor, sign in (
         (link.production, link.source, 1),
@@ -214,7 +201,7 @@ def _held(link: Link, fired: Sequence[int]) -> int:
 
 
 def _cycle(stuck: Mapping[int, Link]) -> list[Link]:
-    """From any stuck actor to the one it waits for, until one comes again."""
+    """A cycle of links through stuck actors."""
     import networkx as nx
 
     if not stuck:

@@ -1,9 +1,7 @@
-"""Where does a sequence repeat itself? Nested loops in a sequence of symbols, found in near linear
-time.
+"""Where does a sequence of symbols repeat itself? Nested loops, found in near linear time.
 
-Short repeats are folded first, then longer ones over what they folded to, until nothing more
-repeats. Equality of stretches is looked up by hashes of prefixes and then verified symbol by
-symbol.
+Short repetitions are folded first, then longer ones of the folded sequence, until there are no more. Hashes of
+prefixes find equal subsequences, which are then compared symbol by symbol.
 """
 
 from __future__ import annotations
@@ -13,16 +11,16 @@ from collections.abc import Hashable, Sequence
 __all__ = ["Tree", "repetitions"]
 
 Tree = int | tuple[int, tuple["Tree", ...]]
-"""Position of a symbol, or (repetitions, the body: its first repetition)."""
+"""Position of a symbol, or (number of repetitions, positions of the first repetition)."""
 
 _PRIME = (1 << 61) - 1
 _BASE = 1_000_003
 _TRIED = 8
-"""Distances tried from one position: to the next occurrences of the same symbol."""
+"""Distances that are tried from one position: those to the next occurrences of its symbol."""
 
 
 def repetitions(symbols: Sequence[Hashable], *, nested: bool = True) -> list[Tree]:
-    """The sequence as a list of positions and loops; without `nested` no loop is inside another.
+    """The sequence as a list of positions and loops; without `nested` no loop contains another.
 
     >>> repetitions("xababy")
     [0, (2, (1, 2)), 5]
@@ -32,7 +30,7 @@ def repetitions(symbols: Sequence[Hashable], *, nested: bool = True) -> list[Tre
     tree: list[Tree] = list(range(len(labels)))
     shapes: dict[tuple[int, ...], int] = {}
     fresh = len(numbers)
-    shorter, longest = 0, 1  # at distances up to `shorter` nothing repeats
+    shorter, longest = 0, 1  # there is no repetition at distances up to `shorter`
     while shorter <= len(labels) // 2:
         found = _immediate_repeats(labels, shorter, longest)
         if not found:
@@ -58,13 +56,10 @@ def repetitions(symbols: Sequence[Hashable], *, nested: bool = True) -> list[Tre
 def _immediate_repeats(
     labels: Sequence[int], shorter: int, longest: int
 ) -> list[tuple[int, int, int]]:
-    """Stretches (start, distance, times): the first `distance` labels occur `times` >= 2 times on
-    end.
+    """(start, distance, times): `distance` labels from `start` on occur `times` >= 2 times in succession.
 
-    Distances are more than `shorter`, at most `longest`. Of the ways to cut a stretch into whole
-    repetitions
-    the one that ends with the stretch is taken: n2, n1, n2, n1, n2 is n2 and twice n1, n2, as the
-    paper writes it.
+    Distances are above `shorter` and at most `longest`. The last repetition ends where the periodic part of the sequence
+    ends: n2, n1, n2, n1, n2 is n2 and twice n1, n2, as the paper writes it.
     """
     size = len(labels)
     following = [size] * size
@@ -93,9 +88,7 @@ def _immediate_repeats(
 
 
 class _Same:
-    """Are two stretches of a sequence equal? In constant time by hashes of prefixes, or label by
-    label.
-    """
+    """Compares subsequences, by hashes of prefixes in constant time, and then label by label."""
 
     def __init__(self, labels: Sequence[int]) -> None:
         self.labels = labels
@@ -109,15 +102,13 @@ class _Same:
         return (self.prefix[start + length] - self.prefix[start] * self.power[length]) % _PRIME
 
     def at(self, first: int, second: int, length: int) -> bool:
-        """Whether the `length` labels at `first` and at `second` are equal; looked at only if their
-        hashes are.
-        """
+        """Whether the `length` labels at `first` and at `second` are equal."""
         if self._hash(first, length) != self._hash(second, length):
             return False
         return self.labels[first : first + length] == self.labels[second : second + length]
 
     def end(self, start: int, distance: int) -> int:
-        """Where labels stop to be equal to those `distance` before, counted from `start`."""
+        """The first position after `start` + `distance` whose label differs from that `distance` before."""
         stop = start + distance
         while stop < len(self.labels) and self.labels[stop] == self.labels[stop - distance]:
             stop += 1

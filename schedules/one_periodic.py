@@ -1,9 +1,9 @@
-"""How fast is a graph at least if every phase keeps one period?
+"""Which throughput does a graph reach if every phase is periodic?
 
-1-periodic: the n-th firing of a phase starts at s + n * period of its actor (Benazouz et al., "A
+In a 1-periodic schedule the n-th firing of a phase starts at s + n * period of its actor (Benazouz et al., "A
 new method for minimizing buffer sizes for cyclo-static dataflow graphs", 2010; Bodin et al. 2013).
-A system with one event per phase instead of one per firing; a lower bound of the throughput, and a
-proof that a graph is live however long its iteration.
+Its system has one event per phase instead of one per firing. It gives a lower bound of the throughput, and a proof
+that a graph is live, for iterations of any length.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ __all__ = ["one_periodic_time"]
 Array = Any
 
 _MAX_PAIRS = 20_000_000
-"""Pairs of phases that are looked at for one link."""
+"""Most pairs of phases that are considered for one link."""
 
 
 def one_periodic_time(
     times: Sequence[Sequence[int]], quota: Sequence[int], component: Component
 ) -> Fraction | None:
-    """Least time per iteration of a component's 1-periodic schedules, None if it has none (or too
-    many pairs of phases).
+    """Least time per iteration of the 1-periodic schedules of a component; None if it has none, or too many pairs of
+    phases.
     """
     rounds = {actor: quota[actor] // len(times[actor]) for actor in component.actors}
     totals = {link: sum(link.production) * rounds[link.source] for link in component.links}
@@ -63,13 +63,10 @@ def _column(values: Sequence[int]) -> Array:
 
 
 def _pairs(link: Link) -> tuple[Array, Array, Array] | None:
-    """Phases of source and target that some firings of theirs connect, and the largest lead of the
-    source in tokens.
+    """Pairs of a source phase and a target phase with dependent firings, and the largest lead of the source in tokens.
 
-    The target's phase then never starts before the source's phase, so many tokens of steady flow
-    later, has ended. All
-    pairs in which the source produces count, not only neighbours: what is produced arrives in the
-    order of firings.
+    The target phase never starts before the source phase has ended, shifted by this lead of a steady flow. All pairs in
+    which the source produces count, not only neighbours, as tokens arrive in the order of firings.
     """
     produced = np.array([0, *accumulate(link.production)], dtype=object)
     consumed = np.array([0, *accumulate(link.consumption)], dtype=object)

@@ -1,7 +1,7 @@
-"""Which actor lies deeper? Topological order, also of graphs with cycles.
+"""Which actor is deeper? The topological order, also of graphs with cycles.
 
-An actor is deeper than those whose tokens it needs before it can start. Where a cycle runs through
-channels with initial tokens, these channels do not count.
+An actor is deeper than the actors from which it needs tokens before it can start. In a cycle, channels with enough
+initial tokens do not count.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ __all__ = ["component_numbers", "strongly_connected_components", "topological_or
 
 
 def strongly_connected_components(graph: CsdfGraph) -> list[int]:
-    """For every actor the number of its strongly connected component, targets numbered before
-    sources.
-    """
+    """For every actor the number of its strongly connected component; targets have smaller numbers than sources."""
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     return component_numbers(
         len(graph.actors), ((index[c.source], index[c.target]) for c in graph.channels)
@@ -24,27 +22,24 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 
 
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
-    """For every node 0 to size - 1 the number of its strongly connected component, targets before
-    sources.
-    """
+    """For every node 0 to size - 1 the number of its strongly connected component, targets before sources."""
     import networkx as nx
 
-    ways = nx.DiGraph()
-    ways.add_nodes_from(range(size))
-    ways.add_edges_from(arrows)
+    graph = nx.DiGraph()
+    graph.add_nodes_from(range(size))
+    graph.add_edges_from(arrows)
     number = [0] * size
-    for component, nodes in enumerate(nx.strongly_connected_components(ways)):
+    for component, nodes in enumerate(nx.strongly_connected_components(graph)):
         for node in nodes:
             number[node] = component
     return number
 
 
 def topological_order(graph: CsdfGraph) -> list[int]:
-    """Indices of the actors, sources first; among actors that nothing orders, as the graph lists
-    them.
+    """Indices of the actors, sources first; actors that no channel orders are in the order of the graph.
 
-    Inside a cycle a channel counts if its target cannot start without its source. If cycles are
-    left (they deadlock, or their phases interleave) the first actor listed goes first.
+    Inside a cycle a channel counts if its target cannot start without its source. In cycles that remain (they deadlock,
+    or their phases interleave) the actor that the graph lists first is the first.
     """
     import networkx as nx
 
@@ -61,7 +56,7 @@ def topological_order(graph: CsdfGraph) -> list[int]:
     while True:
         try:
             for actor in nx.lexicographical_topological_sort(waits):
-                order.append(actor)  # those before a cycle are kept
+                order.append(actor)  # actors before a cycle are kept
             return order
         except nx.NetworkXUnfeasible:
             waits.remove_nodes_from(order)

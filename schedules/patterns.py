@@ -1,12 +1,11 @@
 """Which capacities suffice for a period, if every actor repeats one pattern of starts?
 
-The actors keep their patterns and are shifted against each other: a linear program in the shifts,
-with the capacity of every channel as a convex function of the shift between its ends (Benazouz et
-al., "A new method for minimizing buffer sizes for cyclo-static dataflow graphs", 2010; one variable
-per actor instead of one per phase). Patterns are those of a steady flow, each firing as late as its
-share of the work; where a cycle of channels does not allow them, the earliest starts with this
-period. It takes hardly longer for many rows than for few. HiGHS computes in floating point, so that
-what is found is to be tried out.
+The patterns are fixed and shifted relative to each other. The shifts are the variables of a linear program, in which
+the capacity of every channel is a convex function of the shift between its ends (Benazouz et al., "A new method for
+minimizing buffer sizes for cyclo-static dataflow graphs", 2010; here with one variable per actor instead of one per
+phase). The patterns are those of a steady flow, in which the time between firings is in proportion to their work; if a
+cycle of channels does not allow these, they are the earliest starts with this period. The time hardly grows with the
+number of rows. HiGHS computes in floating point, so that the capacities have to be tested.
 """
 
 from __future__ import annotations
@@ -18,30 +17,26 @@ from typing import Any
 
 import numpy as np
 
-from schedules.galloping import last_true
 from schedules.links import Component, Link
 from schedules.periodic import earliest_starts
-from schedules.sizing import Sizing
+from schedules.sizing import Sizing, last_true
 
 __all__ = ["periodic_levels"]
 
 Array = Any
 
 _LEVELS = 8
-"""Levels above the floor at which the shift that they allow is looked at one by one; beyond it is
-doubled.
-"""
+"""Levels above the floor at which the shift is computed for each level; beyond them levels double."""
 
 _SLACK = 1e-7
-"""Shifts, as a share of the period, that are taken for equal."""
+"""Shifts, as a share of the period, below which two are equal."""
 
 
 def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> list[int] | None:
-    """Levels of little cost, none below the floor, with which periodic schedules of this period are
-    expected to exist; they say nothing of firings that take no time and wait for each other at one
-    instant.
+    """Levels of low cost, none below the floor, for which periodic schedules of this period are expected to exist,
+    except where firings that take no time wait for each other at one instant.
 
-    None if the period is shorter than that of unbounded channels, or no time passes.
+    None if the period is shorter than that of unbounded channels, or if no time passes.
     """
     if not period or period < sizing.unlimited:
         return None
@@ -54,9 +49,7 @@ def periodic_levels(sizing: Sizing, floor: Sequence[int], period: Fraction) -> l
 
 
 def _steady(sizing: Sizing) -> list[Array]:
-    """Starts of every actor's firings, as shares of its period: the time between them in proportion
-    to what they take.
-    """
+    """Starts of the firings of every actor, as shares of its period, at distances in proportion to their times."""
     patterns = []
     for actor in range(len(sizing.quota)):
         times = sizing.whole.weights(actor).astype(float)
@@ -67,7 +60,7 @@ def _steady(sizing: Sizing) -> list[Array]:
 
 
 def _earliest(sizing: Sizing, periods: Sequence[Fraction]) -> list[Array]:
-    """The earliest starts of a schedule with these periods, as shares of them."""
+    """The earliest starts of a schedule with these periods, as shares of the periods."""
     patterns = [np.zeros(count) for count in sizing.quota]
     for part in sizing.parts:
         inside = [link for link in sizing.links if link.source in part.actors]
@@ -82,7 +75,7 @@ def _earliest(sizing: Sizing, periods: Sequence[Fraction]) -> list[Array]:
 
 
 class _Shifts:
-    """Patterns, and by how much they are shifted. Times are shares of the period."""
+    """Patterns and their shifts. Times are shares of the period."""
 
     def __init__(
         self, sizing: Sizing, patterns: Sequence[Array], periods: Sequence[Fraction]
@@ -97,7 +90,7 @@ class _Shifts:
         ]
 
     def levels(self, floor: Sequence[int]) -> list[int] | None:
-        """Levels for the shifts of least cost; None if the patterns fit with none."""
+        """Levels for the shifts of least cost; None if no shifts are possible."""
         from scipy.optimize import linprog
         from scipy.sparse import coo_array
 
@@ -154,7 +147,7 @@ class _Shifts:
         return [self.level(place, floor[place], shifts) for place in range(len(sizing.sized))]
 
     def distance(self, link: Link) -> float:
-        """How much later the target must be shifted than the source."""
+        """The least shift of the target relative to the source."""
         edges = self.sizing.whole.find_edges(link)
         return float(
             (
@@ -165,8 +158,9 @@ class _Shifts:
         )
 
     def points(self, place: int, floor: int) -> Iterator[tuple[float, int]]:
-        """How much later the source must be shifted than the target, and the level above the floor
-        that asks for it: up to one iteration more."""
+        """(least shift of the source relative to the target, level above the floor that requires it), up to levels of
+        one more iteration.
+        """
         link = self.sizing.sized[place]
         tokens = sum(link.production) * (self.sizing.quota[link.source] // len(link.production))
         iteration = tokens // self.sizing.steps[place]
@@ -178,9 +172,7 @@ class _Shifts:
         yield start - 1, iteration
 
     def needed(self, place: int, level: int) -> float:
-        """How much later the source of a channel must be shifted than its target, with so much
-        room.
-        """
+        """The least shift of the source of a channel relative to its target, at a level."""
         sizing = self.sizing
         return self.distance(sizing.space(place, sizing.lower[place] + level * sizing.steps[place]))
 
@@ -192,13 +184,11 @@ class _Shifts:
 
 
 def _hull(points: Sequence[tuple[float, int]]) -> list[tuple[float, float]]:
-    """Slope and height at 0 of the lines below all points that make their lower convex hull; the
-    points go to the left and up.
-    """
+    """Slope and height at 0 of the lines of the lower convex hull of points, which go to the left and up."""
     corners: list[tuple[float, int]] = []
     for x, y in points:
         if corners and corners[-1][0] - x < _SLACK:
-            continue  # no shift is gained
+            continue  # it allows no larger shift
         while len(corners) > 1 and _slope(corners[-2], (x, y)) > _slope(corners[-2], corners[-1]):
             corners.pop()
         corners.append((x, y))

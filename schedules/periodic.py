@@ -1,7 +1,6 @@
-"""When does each firing start if iterations follow each other in one period?
+"""When does each firing start if iterations follow each other at one period?
 
-A periodic schedule has one event per firing of an iteration, and loses nothing against self-timed
-execution.
+A periodic schedule has one event per firing of an iteration and reaches the throughput of self-timed execution.
 """
 
 from __future__ import annotations
@@ -13,15 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import ScheduleError
-from schedules.cycle_ratio import constraint_values, maximum_cycle_ratio, policy_values
-from schedules.links import Component, components, links_of
+from schedules.cycle_ratio import constraint_values, improved, maximum_cycle_ratio, policy_values
+from schedules.links import Component, components, links_of, times_and_quota
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
-from schedules.unlimited import why_unlimited
 
-__all__ = ["PeriodicSchedule", "earliest_starts", "periodic_schedule"]
+__all__ = ["PeriodicSchedule", "earliest_starts", "periodic_schedule", "why_unlimited"]
 
 Array = Any
 
@@ -30,7 +28,7 @@ TIE = -2
 
 @dataclass(frozen=True, slots=True)
 class PeriodicSchedule:
-    """Firing n of iteration k of an actor starts at starts[actor][n] + k * period, for ever."""
+    """Firing n of iteration k of an actor starts at starts[actor][n] + k * period, for all k."""
 
     graph_name: str
     period: Fraction
@@ -40,15 +38,12 @@ class PeriodicSchedule:
 def periodic_schedule(
     graph: CsdfGraph, capacities: Mapping[str, int] | None = None
 ) -> PeriodicSchedule:
-    """The fastest periodic schedule of a valid graph that respects the capacities, every firing as
-    early as that allows.
+    """The fastest periodic schedule of a valid graph within the capacities, with every firing as early as possible.
 
-    Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit,
+    Raises InconsistentError, DeadlockError, GraphError for capacities that do not fit, and
     ScheduleError if nothing limits the throughput, so that there is no shortest period.
     """
-    firings = repetition_vector(graph)
-    quota = [firings[actor.name] for actor in graph.actors]
-    times = [actor.execution_times for actor in graph.actors]
+    times, quota = times_and_quota(graph)
     links = links_of(graph, capacities)
     check_live(graph, capacities)
     expansion = Expansion(times, quota)
@@ -73,15 +68,31 @@ def periodic_schedule(
     return PeriodicSchedule(graph.name, period, starts)
 
 
+def why_unlimited(graph: CsdfGraph) -> tuple[str, str]:
+    """The reason why no cycle of a graph takes time, and the way out, as parts of a sentence.
+
+    A serial self-loop of an actor that takes time is such a cycle, so that no actor that takes time has one.
+
+    >>> from csdfgen.dataflow.graph import Actor
+    >>> why_unlimited(CsdfGraph("g", (Actor("A", (0, 0)),), ()))
+    ('no actor takes any time', 'give its actors execution times')
+    >>> why_unlimited(CsdfGraph("g", (Actor("A", (0, 2)),), ()))
+    ('no cycle of actors takes time', 'give its actors serial self-loops')
+    """
+    if not any(any(actor.execution_times) for actor in graph.actors):
+        return "no actor takes any time", "give its actors execution times"
+    return "no cycle of actors takes time", "give its actors serial self-loops"
+
+
 def earliest_starts(system: Precedence, period: Fraction) -> Array:
-    """The least instants of all events from 0 on, times `period.denominator`, that repeat with a
-    period the system allows.
+    """The least instants of all events from 0 on, times `period.denominator`, that repeat with a period that the
+    system allows.
     """
     return _earliest(_rooted(system), period)
 
 
 def _rooted(system: Precedence) -> Precedence:
-    """The system with an event before all others, the last in number."""
+    """The system with an event before all others, which has the largest number."""
     lines = int(system.line[-1]) + 1
     heads = np.searchsorted(system.line, np.arange(lines))
     root, zero = np.full(lines, system.size), np.zeros(lines, dtype=system.weight.dtype)
@@ -94,12 +105,11 @@ def _rooted(system: Precedence) -> Precedence:
 
 
 def _earliest(system: Precedence, period: Fraction) -> Array:
-    """The least instants, times `period.denominator`, that keep all constraints of a rooted system
-    with this period.
+    """The least instants, times `period.denominator`, that satisfy all constraints of a rooted system with this period.
 
-    Longest ways from the root by policy iteration: every event is reached by its sequence first,
-    and then by whatever constraint asks for more; no cycle is longer than the period, so that the
-    ways stay a tree.
+    Policy iteration computes the longest paths from the root. The path to an event follows its sequence at first, and
+    then the constraint that requires the latest instant. No cycle is longer than the period, so that the paths remain a
+    tree.
     """
     values = constraint_values(system, period)
     starts = np.searchsorted(system.head, np.arange(system.size))
@@ -109,11 +119,5 @@ def _earliest(system: Precedence, period: Fraction) -> Array:
     root = system.size - 1
     while True:
         instants = policy_values(system, policy, root, values)
-        candidates = instants[system.tail] + values
-        largest = np.maximum.reduceat(candidates, starts)
-        better = largest > instants
-        better[root] = False
-        if not better.any():
+        if not improved(system, policy, instants, values, starts, root):
             return instants
-        chosen = np.flatnonzero((candidates == largest[system.head]) & better[system.head])
-        policy[system.head[chosen]] = chosen

@@ -1,12 +1,10 @@
-"""Which firing waits for which? The events of one iteration, and how long and how many iterations
-lie between them.
+"""Which firing waits for which? The events of one iteration, with times and numbers of iterations between them.
 
-Self-timed execution is the least solution of x[head](k) >= x[tail](k - delay) + weight over the
-events x of iteration k (starts of firings, ends where they are needed): a linear system in max-plus
-algebra. It expands every phase of every firing of an iteration, as the K-periodic schedules do with
-K = repetition vector (Bodin et al., "Optimal and fast throughput evaluation of CSDF", DAC 2016),
-and says more than these: firings start in order, and the tokens of a channel arrive in the order of
-    the firings that produce them, so it is exact for actors that overlap with themselves, too.
+Self-timed execution is the least solution of x[head](k) >= x[tail](k - delay) + weight over the events x of iteration k
+(starts of firings, and ends where they are needed): a linear system in max-plus algebra. It expands every phase of
+every firing of an iteration, as K-periodic schedules do with K = repetition vector (Bodin et al., "Optimal and fast
+throughput evaluation of CSDF", DAC 2016). In addition, firings start in order, and the tokens of a channel arrive in the
+order of the firings that produce them, so that the system is exact for actors that overlap with themselves.
 """
 
 from __future__ import annotations
@@ -38,19 +36,19 @@ Array = Any
 """A numpy array of integers."""
 
 ORDER = -1
-"""Number of the link of a constraint that no link makes."""
+"""Number of the link of a constraint that follows from no link."""
 
 MAX_EVENTS = 3_000_000
-"""Firings of an iteration that are expanded."""
+"""Most firings of an iteration that are expanded."""
 
 _SMALL_TIME = 2**40
-"""Times below it are added in machine words."""
+"""Times below this are added in machine words."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """Between two actors: the firing waited for, the one that waits (numbered within an iteration),
-    iterations between.
+    """Dependences of two actors. tail: the firing that is waited for; head: the firing that waits, both numbered within
+    an iteration; delay: iterations between them.
     """
 
     tail: Array
@@ -59,7 +57,7 @@ class Edges:
 
 
 class Part(NamedTuple):
-    """Constraints made by one link, or by the order of one line of events."""
+    """Constraints of one link, or of the order of one line of events."""
 
     tail: Array
     head: Array
@@ -73,10 +71,9 @@ class Precedence:
     """Constraints x[head](k) >= x[tail](k - delay) + weight, sorted by head; every event has at
     least one.
 
-    line: event -> the sequence of events (starts of an actor, ends that produce on one link) it
-    belongs to; order: event -> its constraint within that sequence. link: constraint -> number of
-    the link that makes it, -1 for the order of events.
-    first: actor -> its first event.
+    line: event -> its sequence of events (starts of an actor, or ends that produce on one link); order: event -> its
+    constraint within that sequence. link: constraint -> number of its link, -1 for the order of events. first: actor ->
+    its first event.
     """
 
     tail: Array
@@ -94,19 +91,18 @@ class Precedence:
 
 
 def is_serial_link(link: Link) -> bool:
-    """Whether the link alone keeps an actor from overlapping with itself."""
+    """Whether the link alone prevents an actor from overlapping with itself."""
     loop = link.source == link.target and link.tokens == 1 and not link.space
     return loop and set(link.production) == {1} and set(link.consumption) == {1}
 
 
 def serial_actors(links: Iterable[Link]) -> set[int]:
-    """The actors that never overlap with themselves on account of a link."""
+    """The actors that a link prevents from overlapping with themselves."""
     return {link.target for link in links if is_serial_link(link)}
 
 
 class Lines:
-    """Lines of events, one behind the other in number, and what makes them wait: a `Precedence` in
-    the making.
+    """Builds a `Precedence` of lines of events, whose numbers follow each other, and of constraints between them.
 
     first: actor -> its first event; size: number of events so far.
     """
@@ -118,7 +114,7 @@ class Lines:
         self._parts: list[Part] = []
 
     def add(self, weight: Array) -> int:
-        """A line of as many events, `weight` from every one to the next; the number of the first."""
+        """Add a line of events, `weight` from every one to the next; the number of its first event."""
         start = self.size
         self._parts.append(chain(start, weight, ORDER))
         self._lengths.append(len(weight))
@@ -131,10 +127,10 @@ class Lines:
         weights: Callable[[int], Array],
         laps: Mapping[int, int] | None = None,
     ) -> set[int]:
-        """A line for every actor of a component; those of them that never overlap with themselves.
+        """Add a line for every actor of a component; the actors that do not overlap with themselves.
 
-        weights: actor -> times from every firing to the next, if it does not overlap. laps: actor
-        -> delay once around its line, 1 unless given.
+        weights: actor -> times from every firing to the next, if they do not overlap. laps: actor -> delay once around
+        its line, 1 by default.
         """
         serial = serial_actors(component.links)
         for actor in component.actors:
@@ -146,17 +142,17 @@ class Lines:
         return serial
 
     def tie(self, tail: Array, head: Array, weight: Array, delay: Array, link: int) -> None:
-        """Events `head` that wait for events `tail` on account of a link."""
+        """Add constraints of a link by which events `head` wait for events `tail`."""
         self._parts.append(Part(tail, head, weight, delay, link))
 
     def system(self) -> Precedence:
-        """All that was added."""
+        """The system of all lines and constraints."""
         line = np.repeat(np.arange(len(self._lengths)), self._lengths)
         return assemble(self._parts, line, self.first)
 
 
 class Expansion:
-    """Expands components of one graph; what is computed for a link is kept for the next time."""
+    """Expands components of one graph, and keeps what it computes for links and actors."""
 
     def __init__(self, times: Sequence[Sequence[int]], quota: Sequence[int]) -> None:
         self.times = times
@@ -169,16 +165,14 @@ class Expansion:
         )
 
     def edges(self, link: Link) -> Edges:
-        """The firings of the target that need a token, each with the firing of the source that
-        brings the last one.
-        """
+        """The firings of the target that need tokens, each with the firing of the source that produces the last one."""
         found = self._edges.get(link)
         if found is None:
             found = self._edges[link] = self.find_edges(link)
         return found
 
     def cumulative(self, rates: tuple[int, ...], actor: int) -> Array:
-        """Tokens that an actor gives or takes at rates up to and with every firing of an iteration."""
+        """Tokens that an actor produces or consumes at given rates up to and including every firing of an iteration."""
         quota = self.quota[actor]
         key = (*rates, quota)
         found = self._rounds.get(key)
@@ -189,23 +183,21 @@ class Expansion:
         return found
 
     def find_edges(self, link: Link) -> Edges:
-        """The same, not kept."""
+        """The result of `edges`, which is not kept."""
         produced = self.cumulative(link.production, link.source)
         consumed = self.cumulative(link.consumption, link.target)
         takes = np.flatnonzero(np.diff(consumed, prepend=0))
-        last = consumed[takes] - (
-            link.tokens + 1
-        )  # number of the last token needed, counted from the start of an iteration
+        # number of the last token needed, counted from the start of an iteration
+        last = consumed[takes] - (link.tokens + 1)
         back = -(last // produced[-1])
         firing = np.searchsorted(produced, last + back * produced[-1], side="right")
-        new = np.ones(
-            len(takes), dtype=bool
-        )  # a later firing that waits for the same one waits anyway for the earlier
+        # a later firing that waits for the same firing also waits for the earlier one
+        new = np.ones(len(takes), dtype=bool)
         new[1:] = (firing[1:] != firing[:-1]) | (back[1:] != back[:-1])
         return Edges(firing[new], takes[new], back[new])
 
     def precedence(self, component: Component) -> Precedence:
-        """All constraints of a component in which every actor takes part in some link."""
+        """All constraints of a component in which every actor has a link."""
         lines = Lines()
         serial = lines.add_actors(component, self.weights)
         for number, link in enumerate(component.links):
@@ -228,8 +220,8 @@ class Expansion:
         return lines.system()
 
     def _ends(self, link: Link) -> Array | None:
-        """Firings whose ends are events of their own, as a later and shorter one may end earlier;
-        none if all take as long.
+        """Firings whose ends need events, as a later and shorter firing may end earlier; None if all take equally
+        long.
         """
         times = {
             time
@@ -255,8 +247,8 @@ class Expansion:
 
 
 def chain(first: int, weight: Array, link: int) -> Part:
-    """Events in order, those of an iteration after those of the one before; weight: from every
-    event to the next.
+    """The order of events, and of the events of one iteration after those of the one before. weight: from every event
+    to the next.
     """
     count = len(weight)
     event = np.arange(count)
@@ -265,9 +257,7 @@ def chain(first: int, weight: Array, link: int) -> Part:
 
 
 def assemble(parts: Sequence[Part], line: Array, first: dict[int, int]) -> Precedence:
-    """The constraints of all parts; line: event -> its sequence, whose own order is among the
-    parts.
-    """
+    """The constraints of all parts. line: event -> its sequence, whose order is one of the parts."""
     tail, head, weight, delay = (
         np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)
     )

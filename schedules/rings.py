@@ -1,12 +1,10 @@
-"""How much room do the channels around a ring of actors need together?
+"""Which sum of capacities do the channels around a ring of actors need?
 
-Along a critical cycle every actor waits for the one before, for its tokens or for space behind it.
-If the ring takes so long for
-so few rows in flight that the goal is missed, it does not matter which of its channels has the
-room: a sum of capacities must grow. That is proven for all ways to share the room out at once: a
-firing waits at least for the earliest one it would wait for under any of them (cumulative counts
-never decrease, so the least index is a true bound), and what is left is one actor that waits for
-its own earlier firings.
+Along a critical cycle every actor waits for the one before, for its tokens or for its space. If the ring misses the
+goal with the rows that it can hold, a sum of capacities must grow, whichever of its channels has the space. The proof
+covers all distributions of the space at once: a firing waits at least for the earliest firing that it waits for under
+any of them (cumulative counts do not decrease, so that the least index is a bound). What remains is one actor that
+waits for its own earlier firings.
 """
 
 from __future__ import annotations
@@ -29,16 +27,14 @@ __all__ = ["Rings", "rings_of"]
 Array = Any
 
 MAX_ROOM = 256
-"""Units of room that are shared out."""
+"""Most units of space that are distributed."""
 
 _NEVER = 2**60
-"""Later than any firing or time that is compared with it."""
+"""A number above all firings and times that it is compared with."""
 
 
 def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
-    """The simple cycles of actors that a closed walk along links consists of, those without space
-    left out, each once.
-    """
+    """The simple cycles of actors in a closed walk along links, each once, without those that have no space link."""
     found: dict[frozenset[tuple[int, bool]], tuple[Link, ...]] = {}
     path: list[Link] = []
     where = {cycle[0].source: 0} if cycle else {}
@@ -59,10 +55,9 @@ def rings_of(cycle: Sequence[Link]) -> list[tuple[Link, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Walk:
-    """A ring, backwards from an actor, in the least iteration of its own: the last link is the
-    first one waited for.
+    """A ring in its own least iteration, backwards from an actor: the last link is the first one that is waited for.
 
-    units: place -> coefficient of the channel's levels.
+    units: place -> coefficient of the levels of the channel.
     """
 
     links: tuple[Link, ...]
@@ -76,7 +71,7 @@ class _Walk:
 
 
 class Rings:
-    """The rings of one graph, and how much room their channels need together."""
+    """The rings of one graph, and the sums of levels that their channels need."""
 
     def __init__(self, sizing: Sizing) -> None:
         self.sizing = sizing
@@ -87,25 +82,24 @@ class Rings:
     def least_sum(
         self, ring: Sequence[Link], levels: Sequence[int], floor: Sequence[int], goal: Goal
     ) -> tuple[dict[int, int], int] | None:
-        """Place -> coefficient, and what the sum of coefficient * level must reach for a goal; None
-        if the levels reach it.
+        """Place -> coefficient, and the least sum of coefficient * level that a goal needs; None if the levels reach the
+        goal, and for more space than `MAX_ROOM`.
 
-        levels, floor: steps above the lower bound, as they are and as they are known to be
-        necessary. The coefficients make room for as many firings worth the same everywhere; any
-        would be right. None also for more room than `MAX_ROOM`.
+        levels, floor: steps above the lower bound, the present ones and those that are known to be necessary. With these
+        coefficients the space of a firing has the same weight in every channel; any others would be correct.
         """
         walk = self._walk(ring)
         start = sum(unit * floor[place] for place, unit in walk.units.items())
-        room = sum(unit * levels[place] for place, unit in walk.units.items()) - start
-        limit = 2 * room + 8
-        while room <= MAX_ROOM:
+        space = sum(unit * levels[place] for place, unit in walk.units.items()) - start
+        limit = 2 * space + 8
+        while space <= MAX_ROOM:
             limit = min(limit, MAX_ROOM)
             waits = self._waits(walk, floor, limit)
             missed = [partial(self._missed, walk, goal, *one) for one in zip(*waits, strict=True)]
-            if not missed[room]():
+            if not missed[space]():
                 return None
             short = (
-                bisect_left(range(limit + 1), True, room, key=lambda more: not missed[more]()) - 1
+                bisect_left(range(limit + 1), True, space, key=lambda more: not missed[more]()) - 1
             )
             if short < limit or limit == MAX_ROOM:
                 return dict(walk.units), start + short + 1
@@ -123,13 +117,14 @@ class Rings:
         return _Walk(links, units, expansion, share * self.sizing.shares[links[0].target])
 
     def _flow(self, link: Link) -> float:
-        """Steps of capacity that pass through a channel in an iteration."""
+        """Steps of capacity that flow through a channel in an iteration."""
         rounds = self.sizing.quota[link.source] // len(link.production)
         return sum(link.production) * rounds / self.sizing.steps[self.sizing.place[link.channel]]
 
     def _waits(self, walk: _Walk, floor: Sequence[int], limit: int) -> tuple[Array, Array]:
-        """Row r: for every firing of the root the earlier one that it waits for at least, and how
-        long, if the channels of the ring share r units of room above the floor."""
+        """Row r: for every firing of the root the earlier firing that it waits for at least, and the time between them,
+        if the channels of the ring share r units of space above the floor.
+        """
         waits = np.tile(np.arange(walk.expansion.quota[walk.root]), (limit + 1, 1))
         times = np.zeros(waits.shape, dtype=walk.expansion.dtype)
         for link in walk.links:
@@ -150,7 +145,7 @@ class Rings:
         return self.sizing.space(place, self.sizing.lower[place] + level * self.sizing.steps[place])
 
     def _missed(self, walk: _Walk, goal: Goal, waits: Array, times: Array) -> bool:
-        """Whether a goal is missed by an actor that waits for its own firings."""
+        """Whether an actor that waits for its own firings misses a goal."""
         count = len(waits)
         event = np.arange(count)
         if (waits >= event).any():
@@ -165,8 +160,9 @@ class Rings:
 
 
 def _back(expansion: Expansion, link: Link, firings: Array, times: Array) -> tuple[Array, Array]:
-    """From firings of the target of a link, counted from the start of an iteration, to those of its
-    source that they wait for, and the times so far with theirs."""
+    """The firings of the source of a link that firings of its target wait for, counted from the start of an iteration,
+    and the times including theirs.
+    """
     takes = expansion.cumulative(link.consumption, link.target)
     gives = expansion.cumulative(link.production, link.source)
     sources, targets = len(gives), len(takes)

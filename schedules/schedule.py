@@ -1,12 +1,12 @@
-"""What is a schedule? A sequence of firings, and the room that every channel needs for it.
+"""What is a schedule? A sequence of firings, and the capacity that every channel needs for it.
 
 The paper writes long sequences by loops (paper 002, Table II, column "Execution order"):
 
     n1(1-17), n2(1), [n1(18-22), n2(2-6)], n3(1), ...
 
-that is, phases 18 to 22 of n1 and 2 to 6 of n2 in turn. `compact` finds such loops, nested ones
-too, in any sequence; `expand` gives the sequence back; `loop_text` prints as the paper does.
-In a file a schedule is JSON, its firings as loops:
+that is, phases 18 to 22 of n1 and 2 to 6 of n2 alternate. `compact` finds such loops, also nested ones, in any
+sequence; `expand` is its inverse; `loop_text` prints loops as the paper does. A file stores a schedule as JSON, with its
+firings as loops:
 
     {"format": "csdfgen-schedule", "version": 1, "graph": "cnn5", "policy": "demand", "iterations": 1,
      "capacities": {"e12": 17},
@@ -14,13 +14,12 @@ In a file a schedule is JSON, its firings as loops:
                  {"repeat": 5, "body": [{"actor": "n1", "first": 17, "count": 1},
                                         {"actor": "n2", "first": 1, "count": 1}]}]}
 
-Of a graph that was made from a network, "origin" says how (see `csdfgen.dataflow.origin`),
-"token_bytes" what a token of each channel weighs, and "throughput" (a string "p/q") what the
-capacities allow where that is known; all three may be missing. A run fires `count` phases of
-`actor` from `first` (counted from 0; "iteration" is written where it is not 0, and "phases", after
-how many the actor begins again, where it does so within an iteration). A loop repeats its body;
-every repetition goes on where the one before stopped: all `first` move by the number of firings
-that their actor has in the body.
+Three keys are optional: "origin" describes how the graph was made from a network (see `csdfgen.dataflow.origin`),
+"token_bytes" is the size of a token of each channel, and "throughput" (a string "p/q") is the throughput that the
+capacities allow. A run fires `count` phases of `actor` from `first` (counted from 0). It has "iteration" if that is not
+0, and "phases", the number of phases of the actor, if the actor begins again within the iteration. A loop repeats its
+body; every repetition continues where the one before ended: `first` grows by the number of firings of the actor in the
+body.
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ VERSION = 1
 _FRACTION = re.compile(r"[0-9]{1,1000}(/[1-9][0-9]{0,999})?")
 
 MAX_FIRINGS = 10_000_000
-"""Firings that a schedule may list."""
+"""Most firings that a schedule lists."""
 
 _MAX_DEPTH = 64
 
@@ -85,8 +84,8 @@ class Firing:
 class Run:
     """Firings of phases [first, first + count) of one actor, in order.
 
-    phases: after so many the first one follows again; 0 if the actor never begins again within an
-        iteration.
+    phases: number of phases after which the first one follows again; 0 if the actor does not begin again within an
+    iteration.
     """
 
     actor: str
@@ -102,7 +101,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A body fired `repeat` times; every repetition goes on where the one before stopped."""
+    """A body fired `repeat` times; every repetition continues where the one before ended."""
 
     repeat: int
     body: tuple[Run | Loop, ...]
@@ -114,9 +113,8 @@ class Schedule(Pickled):
 
     capacities: channel name -> tokens that the channel must hold for this order (SDF3's rule,
     docs/model.md: output space is claimed when a firing starts, input space freed when it ends).
-    iterations: how many of them the firings make. policy: the rule that chose the order.
-    throughput: iterations per time unit that the capacities allow, None if not known. token_bytes
-        and origin: of the graph, where it says them.
+    iterations: number of iterations in the firings. policy: the rule that chose the order. throughput: iterations per
+    time unit that the capacities allow, None if unknown. token_bytes, origin: those of the graph, if it has them.
     """
 
     graph_name: str
@@ -141,9 +139,9 @@ class Schedule(Pickled):
         return one_line("Schedule", self.graph_name, **self._facts())
 
     def _repr_html_(self) -> str:
-        room = sum(n * self.token_bytes.get(name, 0) for name, n in self.capacities.items())
+        size = sum(n * self.token_bytes.get(name, 0) for name, n in self.capacities.items())
         more = {
-            "capacities": mebibytes(room) if self.token_bytes else None,
+            "capacities": mebibytes(size) if self.token_bytes else None,
             "throughput": self.throughput,
             "made from": self.origin and self.origin.model,
         }
@@ -158,7 +156,7 @@ class Schedule(Pickled):
         iterations: int,
         policy: str,
     ) -> Schedule:
-        """A schedule of a graph, with what the graph says of its tokens and its origin."""
+        """A schedule of a graph, with the sizes of its tokens and its origin."""
         sizes = {channel.name: channel.token_bytes for channel in graph.channels}
         return cls(
             graph.name,
@@ -174,7 +172,7 @@ class Schedule(Pickled):
 def compact(firings: Iterable[Firing], *, nested: bool = True) -> tuple[Run | Loop, ...]:
     """Runs and loops that `expand` to exactly these firings; near linear in their number.
 
-    nested: loops in loops; without, as the paper writes them.
+    nested: whether loops may contain loops, which those of the paper do not.
 
     >>> compact([Firing("a", 0), Firing("b", 0), Firing("a", 1), Firing("b", 1)])[0].repeat
     2
@@ -183,7 +181,7 @@ def compact(firings: Iterable[Firing], *, nested: bool = True) -> tuple[Run | Lo
     symbols: list[object] = []
     following: dict[str, tuple[int, int]] = {}
     for run in _runs(list(firings)):
-        # only runs that go on where their actor stopped can be part of a loop; others equal nothing
+        # only a run that continues where its actor ended can be part of a loop; others equal no run
         goes_on = following.get(run.actor, (0, 0)) == (run.iteration, run.first)
         following[run.actor] = (run.iteration, run.phase(run.first + run.count))
         symbols.append((run.actor, run.count) if goes_on else len(runs))
@@ -231,9 +229,7 @@ def _rounds(firings: Sequence[Firing]) -> dict[str, int]:
 
 
 def _fold(tree: Sequence[Tree], runs: Sequence[Run]) -> Iterator[Run | Loop]:
-    """The tree of `repetitions` with runs for their numbers; a loop's runs are those of its first
-    repetition.
-    """
+    """The tree of `repetitions` with runs in place of their numbers."""
     for node in tree:
         yield runs[node] if isinstance(node, int) else Loop(node[0], tuple(_fold(node[1], runs)))
 
@@ -287,8 +283,8 @@ def _expand_into(out: list[Firing], items: Sequence[Run | Loop], shift: Mapping[
 def loop_text(items: Sequence[Run | Loop]) -> str:
     """Runs and loops as the paper's Table II writes them, phases counted from 1.
 
-    A loop whose body is more than one phase of each of its actors has its repetitions in front;
-    where an actor begins again its firings are counted.
+    A loop has its number of repetitions in front, unless its body is one phase of each of its actors. Where an actor
+    begins again, the number of its firings is written.
 
     >>> loop_text([Run("n1", 0, 17), Run("n2", 0, 1), Loop(5, (Run("n1", 17, 1), Run("n2", 1, 1)))])
     'n1(1-17), n2(1), [n1(18-22), n2(2-6)]'
@@ -297,7 +293,7 @@ def loop_text(items: Sequence[Run | Loop]) -> str:
 
 
 def _item_text(item: Run | Loop, times: int) -> str:
-    """times: how often the item is repeated by the loops around it."""
+    """times: number of repetitions by the loops around the item."""
     if isinstance(item, Run):
         total = item.count * times
         name = f"{item.actor}#{item.iteration + 1}" if item.iteration else item.actor
@@ -335,7 +331,7 @@ def firings_from_json(
 ) -> tuple[Firing, ...]:
     """The firings under a key of a JSON object, counted before they are expanded.
 
-    Raises the error of `fields`: not runs and loops, negative numbers, more firings than the limit.
+    Raises the error of `fields` for other values than runs and loops, negative numbers, and more firings than the limit.
     """
     items = tuple(_item_from_json(item, 0) for item in fields.children(key))
     total = sum(_totals(items).values())
@@ -381,10 +377,8 @@ def to_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def from_json(data: object, where: str = "schedule", limit: int = MAX_FIRINGS) -> Schedule:
-    """The schedule in JSON values, of at most so many firings. Raises ScheduleError with the place,
-    the key and both numbers.
-
-    Whether it fits a graph is for `schedules.check` to say.
+    """The schedule in JSON values, of at most `limit` firings. `schedules.check` tests whether it fits a graph. Raises
+    ScheduleError with the place, the key and both numbers.
     """
     fields = Fields(data, where, ScheduleError)
     fields.check_header(FORMAT, VERSION)
@@ -420,5 +414,5 @@ def read_schedule(path: str | os.PathLike[str]) -> Schedule:
 
 
 def write_schedule(path: str | os.PathLike[str], schedule: Schedule) -> None:
-    """Write a schedule file; the same schedule gives the same bytes."""
+    """Write a schedule file; equal schedules give equal bytes."""
     write_json(path, to_json(schedule))

@@ -1,10 +1,9 @@
 """Which capacities of least size reach a goal?
 
-Every proof that some capacities are too small is kept, made as strong as it stays true: as a sum
-that the channels around a ring must reach (rings.py), or as a cut. The least capacities that meet
-all of them are tried next (hitting.py), until they suffice. What suffices then is of least size,
-since all that is smaller is excluded. On the way every attempt is enlarged until it suffices, which
-shows more proofs and leaves capacities to fall back on.
+Every proof that some capacities are too small is generalised as far as possible and kept: as a sum that the channels
+around a ring need (rings.py), or as a cut. The search then tries the least capacities that meet all requirements
+(hitting.py), until they suffice; these are of least size, since all smaller ones are excluded. Every attempt is also
+enlarged until it suffices, which gives further proofs, and capacities to fall back on.
 """
 
 from __future__ import annotations
@@ -16,32 +15,30 @@ from fractions import Fraction
 from functools import partial
 from time import monotonic
 
-from schedules.galloping import last_true
 from schedules.hitting import Cuts, Requirement
 from schedules.patterns import periodic_levels
 from schedules.rings import Rings, rings_of
-from schedules.sizing import Cycle, Goal, Sizing
+from schedules.sizing import Cycle, Goal, Sizing, last_true
 
 __all__ = ["FoundLevels", "StorageSearch"]
 
 _PATIENCE = 0.4
-"""Share of the time after which periodic schedules are asked for levels to fall back on."""
+"""Share of the time after which the search takes levels of periodic schedules to fall back on."""
 
 _LAST_SECONDS = 0.5
-"""For the last bound, after the deadline."""
+"""Seconds for the last bound, after the deadline."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoundLevels:
-    """Levels that reach a goal, and a cost (of `Cuts`) below which none do."""
+    """Levels that reach a goal, and a lower bound of the cost (of `Cuts`)."""
 
     levels: list[int]
     least: int
 
 
 class StorageSearch:
-    """Looks for capacities of least size; goals may become harder from one search to the next,
-    never easier.
+    """Searches for capacities of least size, for goals each of which is at least as hard as the one before.
 
     Capacities are levels: steps above the lower bound of every channel.
     """
@@ -54,11 +51,9 @@ class StorageSearch:
         )
 
     def least(self, goal: Goal, deadline: float, thorough: bool = True) -> FoundLevels:
-        """Levels of least cost that reach a goal; near it if the deadline (of `monotonic`) comes
-        first.
+        """Levels of least cost that reach a goal, or of nearly that cost at the deadline (of `monotonic`).
 
-        thorough: look at every channel alone first, which pays unless the goal is hardly harder
-            than that before.
+        thorough: analyse every channel alone first, which helps unless the goal is hardly harder than the one before.
         """
         patience = monotonic() + _PATIENCE * (deadline - monotonic())
         if thorough:
@@ -86,7 +81,7 @@ class StorageSearch:
                 return FoundLevels(best, max(minimum.least, self.cuts.minimum(_LAST_SECONDS).least))
 
     def _from_patterns(self, goal: Goal) -> list[int] | None:
-        """Levels that should reach a goal, from periodic schedules."""
+        """Levels that are expected to reach a goal, from periodic schedules."""
         return (
             periodic_levels(self.sizing, self.cuts.floor, goal.limit)
             if isinstance(goal.limit, Fraction)
@@ -97,7 +92,7 @@ class StorageSearch:
         return min((levels for levels in several if levels is not None), key=self.cuts.cost)
 
     def _forced(self, levels: Sequence[int], goal: Goal) -> list[int]:
-        """Levels that reach a goal, found in few steps: what falls short is doubled."""
+        """Levels that reach a goal, found in few steps of doubled size."""
         grown, strides = list(levels), [1] * len(levels)
         while cycles := self.missed(dict(enumerate(grown)), goal):
             for place in {place for cycle in cycles for place in self._scarce(cycle)}:
@@ -106,9 +101,7 @@ class StorageSearch:
         return grown
 
     def _reduced(self, levels: Sequence[int], goal: Goal, deadline: float) -> list[int]:
-        """Levels that reach a goal, each made as small as the others let it be, those first that
-        can save most.
-        """
+        """Levels that reach a goal, each reduced as far as the others allow, in the order of possible savings."""
         found = list(levels)
         saving = [
             (level - least) * cost
@@ -129,7 +122,7 @@ class StorageSearch:
         return self.cuts.met(changed) and not self.missed(dict(enumerate(changed)), goal)
 
     def _raise_floors(self, goal: Goal, deadline: float) -> None:
-        """What every channel needs on its own account."""
+        """Raise the floor of every channel to what it needs alone."""
         for place, level in enumerate(self.cuts.floor):
             if monotonic() > deadline:
                 return
@@ -137,8 +130,8 @@ class StorageSearch:
                 self.cuts.add({place: self._largest_missing({place: level}, place, goal)})
 
     def missed(self, levels: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
-        """Cycles that show that levels (by place) miss a goal, all other channels unbounded; none
-        if they reach it.
+        """Cycles which prove that levels (by place) miss a goal with all other channels unbounded; none if they reach
+        it.
         """
         return self.sizing.judge(self.sizing.capacities(levels), goal)
 
@@ -150,8 +143,8 @@ class StorageSearch:
     def _enlarged(
         self, levels: Sequence[int], goal: Goal, deadline: float
     ) -> tuple[list[int], bool]:
-        """Levels enlarged until they reach a goal or the deadline comes, with proofs against those
-        before; whether they do.
+        """Levels enlarged until they reach a goal or the deadline, and whether they reach it. The proofs that exclude
+        the levels before are kept.
         """
         grown = list(levels)
         while True:
@@ -163,15 +156,13 @@ class StorageSearch:
                     if left.keys() >= set(self._scarce(cycle)):
                         for requirement in self._learn(grown, cycle, goal):
                             for channel in requirement.channels:
-                                left.pop(
-                                    channel, None
-                                )  # other proofs are wanted now, about other channels
+                                left.pop(channel, None)  # further proofs are about other channels
                             self.cuts.meet(requirement, grown)
             if len(left) == len(grown):
                 return grown, True
 
     def _learn(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> list[Requirement]:
-        """Keep requirements that the levels do not meet, shown by a cycle."""
+        """Keep the requirements that follow from a cycle, which the levels do not meet."""
         found = []
         for ring in rings_of(cycle):
             total = self.rings.least_sum(ring, levels, self.cuts.floor, goal)
@@ -180,7 +171,7 @@ class StorageSearch:
         return found or [self.cuts.add(self._cut(levels, cycle, goal))]
 
     def _cut(self, levels: Sequence[int], cycle: Cycle, goal: Goal) -> dict[int, int]:
-        """Fewer channels and larger levels, as long as these miss the goal, too."""
+        """A cut of fewer channels and larger levels that still miss the goal."""
         scarce = self._scarce(cycle)
         kept = {place: levels[place] for place in scarce}
         for place in scarce:
@@ -197,5 +188,5 @@ class StorageSearch:
         return sorted({self.sizing.place[link.channel] for link in cycle if link.space})
 
     def _largest_missing(self, kept: Mapping[int, int], place: int, goal: Goal) -> int:
-        """How far the level of one channel can grow while the others keep missing the goal."""
+        """The largest level of one channel at which the levels of the others still miss the goal."""
         return last_true(kept[place], lambda level: bool(self.missed({**kept, place: level}, goal)))

@@ -1,11 +1,11 @@
-"""When does every firing start if all start as soon as they can?
+"""When does every firing start if all start as soon as possible?
 
-Self-timed execution: a firing starts when its tokens and its output space are there, takes the
-tokens and claims the space; when it ends it produces and frees. What ends at t is there for starts
-at t. An actor that nothing forbids to starts again before it has ended; the tokens of a channel
-then arrive in the order of the firings that produce them. After a transient the execution is
-periodic; the state at the iterations of one actor is kept in a hash table, and the first that comes
-again shows it (Ghamarian et al., "Throughput analysis of synchronous data flow graphs", 2006).
+Self-timed execution: a firing starts when its tokens and its output space are available, takes the tokens and claims
+the space; when it ends, it produces tokens and frees space, which are available for starts at the same instant. An
+actor without a serial self-loop may overlap with itself; the tokens of a channel then arrive in the order of the
+firings that produce them. After a transient the execution is periodic. The states at the iterations of one actor are
+kept in a hash table, and the first state that occurs again shows the period (Ghamarian et al., "Throughput
+analysis of synchronous data flow graphs", 2006).
 """
 
 from __future__ import annotations
@@ -15,23 +15,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from heapq import heappop, heappush
 
-from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
-from schedules.links import Component, Link, links_of
+from csdfgen.dataflow.graph import CsdfGraph
+from schedules.links import Component, Link, links_of, times_and_quota
 from schedules.precedence import serial_actors
 
 __all__ = ["Execution", "Timing", "first_iteration", "steady_state"]
 
 MAX_FIRINGS = 2_000_000
-"""Firings that are executed before the periodic part is given up."""
+"""Firings that are executed at most until the periodic part is found."""
 
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """What self-timed execution of a component does in the long run.
+    """The long-term behaviour of self-timed execution of a component.
 
-    ratio: time per iteration. transient: time at which the periodic part begins; period: its
-        length, in which
-    `iterations` iterations are made. peaks: most tokens held or claimed per channel (by number).
+    ratio: time per iteration. transient: time at which the periodic part begins; period: its length, in which
+    `iterations` iterations complete. peaks: most tokens held or claimed per channel (by number).
     """
 
     ratio: Fraction
@@ -43,8 +42,9 @@ class Execution:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """The first iterations of a graph: starts[actor][firing], the actors in the order in which they
-    start, time at which the last firing ends, most tokens per channel."""
+    """The first iterations of a graph: starts[actor][firing], the actors in the order of their starts, the time at
+    which the last firing ends, and most tokens per channel.
+    """
 
     starts: tuple[tuple[int, ...], ...]
     order: tuple[int, ...]
@@ -57,10 +57,10 @@ _Output = tuple[int, int, int]
 
 
 class _Machine:
-    """Executes actors by events: which tokens arrive when, who can start then.
+    """Executes actors by events, at which tokens arrive and actors can start.
 
-    Space that is not limited is a link without tokens from which a claim may always take: it goes
-    below zero, and how far shows what the channel held.
+    Unlimited space is a link without tokens from which a claim may always take. Its tokens become negative, and their
+    minimum is the most that the channel held.
     """
 
     def __init__(
@@ -88,7 +88,7 @@ class _Machine:
         self._compile()
 
     def _compile(self) -> None:
-        """What every phase of every actor needs, takes, claims and gives."""
+        """Compute what every phase of every actor needs, takes, claims and gives."""
         needs: list[list[list[tuple[int, int]]]] = [[[] for _ in row] for row in self.times]
         takes: list[list[list[tuple[int, int]]]] = [[[] for _ in row] for row in self.times]
         claims: list[list[list[tuple[int, int]]]] = [[[] for _ in row] for row in self.times]
@@ -114,7 +114,7 @@ class _Machine:
         }
 
     def start(self, waiting: list[int]) -> None:
-        """Start all that can start now among the waiting actors."""
+        """Start the waiting actors that can start now."""
         tokens, least = self.tokens, self.least
         while waiting:
             actor = waiting.pop()
@@ -150,7 +150,7 @@ class _Machine:
             heappush(self.events, (arrival, self.ids.setdefault(one, len(self.ids)), one))
 
     def advance(self) -> list[int]:
-        """Let the next instant come: what arrives then; the actors that may start."""
+        """Advance to the next instant, at which tokens arrive; the actors that may start."""
         events, tokens = self.events, self.tokens
         self.now = events[0][0]
         waiting: list[int] = []
@@ -161,7 +161,7 @@ class _Machine:
         return waiting
 
     def state(self) -> tuple[object, ...]:
-        """All that decides what comes: tokens, next phases, what is under way."""
+        """All that the further execution depends on: tokens, next phases, firings under way."""
         under_way = sorted((time - self.now, number) for time, number, _ in self.events)
         return (*self.tokens, *self.next, *under_way)
 
@@ -192,9 +192,7 @@ def steady_state(
     component: Component,
     max_firings: int = MAX_FIRINGS,
 ) -> Execution | None:
-    """Execute a live component until its state comes again; None if that takes too many firings, or
-    no time at all passes.
-    """
+    """Execute a live component until a state occurs again; None if that takes too many firings, or if no time passes."""
     machine = _Machine(
         times,
         component.links,
@@ -228,18 +226,14 @@ def steady_state(
 def first_iteration(
     graph: CsdfGraph, capacities: Mapping[str, int] | None = None, iterations: int = 1
 ) -> Timing:
-    """Execute a live graph until every actor has made its firings of so many iterations, and no
-    more.
+    """Execute exactly the firings of a number of iterations of a live graph.
 
-    The makespan of one iteration is its latency: from the first start to the last end. Raises
-    InconsistentError, and GraphError for capacities that do not fit; an actor that is stuck has
-    fewer starts.
+    The makespan of one iteration is its latency, from the first start to the last end. An actor in a deadlock has fewer
+    starts. Raises InconsistentError, and GraphError for capacities that do not fit.
     """
-    firings = repetition_vector(graph)
-    limit = [firings[actor.name] * iterations for actor in graph.actors]
-    machine = _Machine(
-        [actor.execution_times for actor in graph.actors], links_of(graph, capacities), limit
-    )
+    times, quota = times_and_quota(graph)
+    limit = [count * iterations for count in quota]
+    machine = _Machine(times, links_of(graph, capacities), limit)
     machine.start(list(range(len(limit))))
     while machine.events:
         machine.start(machine.advance())

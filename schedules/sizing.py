@@ -1,16 +1,14 @@
-"""Do these capacities suffice, and if not, which channels keep the graph short?
+"""Do capacities suffice for a throughput, and if not, which channels limit it?
 
-The question is asked many thousand times while storage is sized, about capacities that differ in a
-few channels. So only components with a limited channel are looked at, what is found for one is
-kept, and a component that is too slow is left as soon
-as one cycle shows it: a storage dependency (Stuijk, Geilen, Basten, "Throughput-buffering trade-off
-exploration for cyclo-static and synchronous dataflow graphs", 2008, section 8). A cycle without any
-delay is a deadlock.
+The sizing of storage asks this many thousand times, for capacities that differ in a few channels. So only components
+with a limited channel are analysed, results are kept by component, and the analysis of a component that is too slow
+ends with the first cycle that shows it: a storage dependency (Stuijk, Geilen, Basten, "Throughput-buffering trade-off
+exploration for cyclo-static and synchronous dataflow graphs", 2008, section 8). A cycle without delay is a deadlock.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate
@@ -22,10 +20,19 @@ import numpy as np
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError
 from schedules.cycle_ratio import CycleRatio, cycles_above, maximum_cycle_ratio
-from schedules.links import Component, Link, components, links_of, own_quotas, space_link
+from schedules.links import (
+    Component,
+    Link,
+    components,
+    iterations_within,
+    links_of,
+    own_quotas,
+    space_link,
+    times_and_quota,
+)
 from schedules.precedence import MAX_EVENTS, Expansion, Precedence
 
-__all__ = ["LIVE", "Cycle", "Goal", "Sizing", "Unit", "lower_bounds"]
+__all__ = ["LIVE", "Cycle", "Goal", "Sizing", "Unit", "last_true", "lower_bounds"]
 
 Array = Any
 
@@ -36,9 +43,7 @@ Time = Fraction | float
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """A time per iteration that must not be exceeded, or (strict) not even be reached; strict and
-    infinite: no deadlock.
-    """
+    """A limit on the time per iteration, which must be below it if strict; strict and infinite: no deadlock."""
 
     limit: Time
     strict: bool = False
@@ -56,8 +61,9 @@ _Key = tuple[tuple[int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a component is known to take per iteration at least, and cycles that show it; whether it
-    takes just that, and whether it is known to be live."""
+    """A lower bound of the time per iteration of a component, and cycles that prove it. final: whether the component
+    takes exactly this time. live: whether it is known to be live.
+    """
 
     time: Time
     cycles: tuple[Cycle, ...]
@@ -65,17 +71,32 @@ class _Verdict:
     live: bool
 
     def settles(self, goal: Goal) -> bool:
-        """Whether it is known if the goal is missed."""
+        """Whether this decides if the component misses the goal."""
         return self.final or goal.missed(self.time) or (goal == LIVE and self.live)
 
 
-def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> least capacity with which its two actors do not deadlock on its account, for all
-    but serial self-loops.
+def last_true(start: int, holds: Callable[[int], bool]) -> int:
+    """The largest number, `start` at least, for which a test holds that is true up to it and false above; the test is
+    not applied to `start`. The strides double first, and are halved then.
 
-    Between two actors: the source fires only when the target lacks tokens, so the channel holds the
-    least possible. It is a lower bound whatever the other channels do, and grows in steps of the
-    gcd of the rates.
+    >>> last_true(3, lambda number: number * number < 50)
+    7
+    """
+    low, stride = start, 1
+    while holds(low + stride):
+        low, stride = low + stride, stride * 2
+    high = low + stride
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
+def lower_bounds(graph: CsdfGraph) -> dict[str, int]:
+    """Channel -> least capacity with which its two actors alone do not deadlock, without serial self-loops.
+
+    The source fires only when the target lacks tokens, so that the channel holds the least possible. This is a lower
+    bound for all capacities of other channels, and a multiple of the gcd of the rates above the initial tokens.
     """
     firings = repetition_vector(graph)
     return {
@@ -101,27 +122,23 @@ def _lower_bound(link: Link, sources: int, targets: int) -> int:
 
 
 class Sizing:
-    """One graph whose channels get capacities; they are known by their place among those that are
-    sized.
+    """One graph whose channels get capacities; a channel is known by its place among those that are sized.
 
-    parts: what is connected, directions left aside. quota: firings of every actor in the least
-    iteration of its part, `whole` their expansion; shares: how many of these an iteration of the
-    graph takes. steps: capacities between `lower` and more by fewer tokens than that make no
-    difference. unlimited: time per iteration with unbounded channels.
+    parts: the weakly connected components. quota: firings of every actor in the least iteration of its part; whole:
+    their expansion; shares: number of these iterations in an iteration of the graph. lower, steps: the least capacity of
+    a channel, and the distance of capacities that differ in effect. unlimited: time per iteration with unbounded
+    channels.
 
     Raises GraphError for an iteration too long to be expanded.
     """
 
     def __init__(self, graph: CsdfGraph, unit: Unit) -> None:
         self.graph = graph
-        firings = repetition_vector(graph)
-        quota = [firings[actor.name] for actor in graph.actors]
-        self.times = [actor.execution_times for actor in graph.actors]
-        self.phases = [actor.phases for actor in graph.actors]
+        self.times, quota = times_and_quota(graph)
         self.links = links_of(graph)
         back = [replace(link, source=link.target, target=link.source) for link in self.links]
         self.parts = components(len(quota), [*self.links, *back])
-        self.quota = own_quotas(quota, self.phases, self.parts)
+        self.quota = own_quotas(quota, self.times, self.parts)
         self.shares = [count // own for count, own in zip(quota, self.quota, strict=True)]
         if sum(self.quota) > MAX_EVENTS:
             counts = f"an iteration takes {sum(self.quota)} firings; storage is sized for at most {MAX_EVENTS}"
@@ -148,21 +165,19 @@ class Sizing:
         return sum(map(int.__mul__, capacities, self.weights))
 
     def space(self, place: int, capacity: int) -> Link:
-        """The free places of a channel under a capacity."""
+        """The free places of a channel with a capacity."""
         link = self.sized[place]
         return space_link(self.channels[place], (link.source, link.target), capacity, link.channel)
 
     def capacities(self, levels: Mapping[int, int]) -> dict[int, int]:
-        """Place -> capacity, so many steps above the lower bound."""
+        """Place -> capacity, of levels: numbers of steps above the lower bound."""
         return {
             place: self.lower[place] + level * self.steps[place] for place, level in levels.items()
         }
 
     def expansion(self, actors: Sequence[int]) -> tuple[Expansion, int]:
-        """The firings of actors in the least iteration of their own, and how many of these are in
-        `quota`.
-        """
-        share = gcd(*(self.quota[actor] // self.phases[actor] for actor in actors))
+        """The firings of actors in their own least iteration, and the number of these iterations in `quota`."""
+        share = iterations_within(self.quota, self.times, actors)
         found = self._expansions.get(share)
         if found is None:
             found = self._expansions[share] = Expansion(
@@ -171,9 +186,7 @@ class Sizing:
         return found, share
 
     def time(self, capacities: Mapping[int, int]) -> Time:
-        """Time per iteration with these capacities (by place), all other channels unbounded;
-        infinity for a deadlock.
-        """
+        """Time per iteration with capacities (by place) and all other channels unbounded; infinity for a deadlock."""
         slowest: Time = self.unlimited
         for part, key in self._limited(capacities):
             verdict = self._known.get(key)
@@ -183,8 +196,7 @@ class Sizing:
         return slowest
 
     def judge(self, capacities: Mapping[int, int], goal: Goal) -> tuple[Cycle, ...]:
-        """Cycles that show that these capacities (by place) miss a goal that unbounded channels do
-        not; none if they do not.
+        """Cycles which prove that capacities (by place) miss a goal that unbounded channels reach; none if they reach it.
 
         A cycle is a closed walk of links, each of which waits for the one before.
         """
@@ -197,7 +209,7 @@ class Sizing:
         return ()
 
     def _limited(self, capacities: Mapping[int, int]) -> list[tuple[Component, _Key]]:
-        """The components in which a channel has a capacity, and all capacities in each."""
+        """The components in which a channel has a capacity, each with all its capacities."""
         spaces = [self.space(place, capacity) for place, capacity in capacities.items()]
         found = []
         for part in components(len(self.quota), [*self.links, *spaces]):
@@ -207,11 +219,9 @@ class Sizing:
         return found
 
     def _look(self, part: Component, goal: Goal | None) -> _Verdict:
-        """Examine a component until it is clear whether it misses a goal; without one, how long it
-        takes.
-        """
+        """Analyse a component until it is known whether it misses a goal; without a goal, compute its time."""
         system, scale = self._system(part)
-        # where all firings take time the search for slow cycles finds those without any delay, too
+        # where all firings take time, the search for slow cycles also finds those without delay
         check = (
             goal is None or goal == LIVE or not all(self._always[actor] for actor in part.actors)
         )
@@ -233,9 +243,7 @@ class Sizing:
         return _Verdict(min(ratio for ratio, _ in found) * scale, cycles, final=False, live=check)
 
     def takes_time(self, link: Link) -> bool:
-        """Whether time passes from a claim of space to the token, or from a token taken to the
-        space.
-        """
+        """Whether time passes from the claim of space to the token, or from taking a token to its space."""
         ends = (link.source, link.production), (link.target, link.consumption)
         return any(
             time and rate
@@ -244,8 +252,8 @@ class Sizing:
         )
 
     def _system(self, part: Component) -> tuple[Precedence, int]:
-        """The constraints of the least iteration of a component alone, and how many of these an
-        iteration of the graph takes.
+        """The constraints of the least iteration of a component alone, and the number of these iterations in one of the
+        graph.
         """
         expansion, share = self.expansion(part.actors)
         return expansion.precedence(part), share * self.shares[part.actors[0]]
@@ -256,14 +264,14 @@ class Sizing:
 
 
 def _links(part: Component, system: Precedence, cycle: Sequence[int]) -> tuple[Link, ...]:
-    """The links along a cycle of constraints, the order of an actor's own firings left out."""
+    """The links along a cycle of constraints, without the order of the firings of one actor."""
     numbers = (int(system.link[edge]) for edge in cycle)
     return tuple(part.links[number] for number in numbers if number >= 0)
 
 
 def _deadlock(system: Precedence) -> tuple[int, ...]:
     """A cycle of constraints without delay, in order; empty if there is none."""
-    from scipy.sparse import coo_array  # an event a firing: networkx takes 30 times as long
+    from scipy.sparse import coo_array  # networkx takes 30 times as long for an event per firing
     from scipy.sparse.csgraph import connected_components
 
     now = np.flatnonzero(system.delay == 0)

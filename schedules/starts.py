@@ -1,12 +1,11 @@
-"""How is a periodic schedule kept in a file?
+"""How is a periodic schedule stored in a file?
 
 {"format": "csdfgen-starts", "version": 1, "graph": "cnn5", "period": "73/3", "throughput": "3/73", "unit": "1/3",
  "capacities": {"e12": 17},
  "starts": {"n1": [0, 12, 24], "n2": [36]}}
 
-Firing n of iteration k of an actor starts at starts[actor][n] * unit + k * period. The capacities
-are what the channels
-hold at most: most tokens that are there or claimed at one time (docs/model.md).
+Firing n of iteration k of an actor starts at starts[actor][n] * unit + k * period. The capacities are the most tokens
+that each channel holds, claimed space included (docs/model.md).
 """
 
 from __future__ import annotations
@@ -29,9 +28,7 @@ VERSION = 1
 
 
 def unit_of(schedule: PeriodicSchedule) -> Fraction:
-    """The largest fraction of a time unit of which the period and all starts are multiples, 1/n for
-    a whole n.
-    """
+    """The largest fraction 1/n of a time unit that divides the period and all starts."""
     return Fraction(
         1,
         lcm(
@@ -55,7 +52,7 @@ def span_of(graph: CsdfGraph, schedule: PeriodicSchedule) -> Fraction:
 def to_json(
     graph: CsdfGraph, schedule: PeriodicSchedule, capacities: Mapping[str, int]
 ) -> dict[str, Any]:
-    """A periodic schedule of a graph and what its channels hold, as JSON values."""
+    """A periodic schedule of a graph and the capacities of its channels, as JSON values."""
     unit = unit_of(schedule)
     return {
         "format": FORMAT,
@@ -78,5 +75,5 @@ def write_starts(
     schedule: PeriodicSchedule,
     capacities: Mapping[str, int],
 ) -> None:
-    """Write a periodic schedule; the same one gives the same bytes. Raises InputError."""
+    """Write a periodic schedule; equal schedules give equal bytes. Raises InputError."""
     write_json(path, to_json(graph, schedule, capacities))

@@ -1,10 +1,9 @@
 """In which order does one processor fire, within given capacities?
 
-`self-timed`: in the order in which firings start in self-timed execution: run one after the other,
-every firing finds at least the tokens and the space it found there, as all that had started before
-has ended (docs/model.md). The policies of
-`demand` choose the next firing among those that find tokens and space: as nobody takes the tokens
-or the space of another, every one of them ends where any other does.
+Policy `self-timed` is the order in which firings start in self-timed execution. Executed one after another, every
+firing has at least the tokens and the space that it had there, as all firings that started before have ended
+(docs/model.md). The policies of `demand` choose the next firing among those that have tokens and space. No actor takes
+tokens or space of another, so that all policies complete if one does.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError
 from schedules.demand import POLICIES as GREEDY
-from schedules.demand import firing_order
+from schedules.demand import fired, firing_order
 from schedules.liveness import check_live
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule, write_schedule
 from schedules.selftimed import first_iteration
@@ -27,7 +26,7 @@ from schedules.storage import StorageDistribution
 __all__ = ["POLICIES", "point_of", "schedule_for", "static_schedule", "write_storage_plan"]
 
 POLICIES = (*GREEDY, "self-timed")
-"""Which of the firings that find tokens and space comes next."""
+"""Rules that choose the next one of the firings that have tokens and space."""
 
 
 def static_schedule(
@@ -36,8 +35,8 @@ def static_schedule(
     iterations: int = 1,
     policy: str = "self-timed",
 ) -> Schedule:
-    """A firing order of a valid graph that needs no more than the capacities; channels without one
-    get what the order needs.
+    """A firing order of a valid graph within the capacities; the schedule has the capacities that the order needs for
+    other channels.
 
     policy: one of POLICIES. Raises InconsistentError, DeadlockError, GraphError for capacities that
     do not fit or an iteration too long to be listed.
@@ -52,22 +51,16 @@ def static_schedule(
             f"{total} firings; at most {MAX_FIRINGS} are listed, use fewer phases",
             where=f"graph '{graph.name}'",
         )
-    fired = [0] * len(graph.actors)
-    listed = []
-    for number in _order(graph, capacities or {}, iterations, policy):
-        actor = graph.actors[number]
-        listed.append(
-            Firing(actor.name, fired[number] % actor.phases, fired[number] // firings[actor.name])
-        )
-        fired[number] += 1
-    room = {**_needed(graph, listed), **(capacities or {})}
-    return Schedule.of(graph, listed, room, iterations, policy)
+    order = _order(graph, capacities or {}, iterations, policy)
+    listed = fired(graph, order, list(firings.values()))
+    needed = {**_needed(graph, listed), **(capacities or {})}
+    return Schedule.of(graph, listed, needed, iterations, policy)
 
 
 def _order(
     graph: CsdfGraph, capacities: Mapping[str, int], iterations: int, policy: str
 ) -> Iterator[int]:
-    """Numbers of the actors as they fire."""
+    """The numbers of the actors in the order in which they fire."""
     if policy == "self-timed":
         return iter(first_iteration(graph, capacities, iterations).order)
     order = firing_order(with_space_channels(graph, capacities), policy, iterations)
@@ -77,13 +70,12 @@ def _order(
 def schedule_for(
     graph: CsdfGraph, distribution: StorageDistribution, policy: str = "demand"
 ) -> Schedule:
-    """A firing order of one iteration that keeps the capacities of a storage distribution, with its
-    throughput.
+    """A firing order of one iteration within the capacities of a storage distribution, with its throughput.
 
-    The default fires as late as readers allow, so that buffers fill no further than they must;
-    `self-timed` is the order that several processors would make. Channels that the distribution
-    leaves out (serial self-loops) get what the order needs. Raises what `static_schedule` raises:
-    DeadlockError if the capacities do not suffice.
+    The default fires as late as readers allow, so that buffers hold as little as possible; `self-timed` is the order of
+    an execution on several processors. Channels that the distribution does not list (serial self-loops) get the
+    capacities that the order needs. Raises the errors of `static_schedule`: DeadlockError if the capacities do not
+    suffice.
     """
     return replace(
         static_schedule(graph, distribution.capacities, policy=policy),
@@ -94,10 +86,9 @@ def schedule_for(
 def point_of(
     points: Sequence[StorageDistribution], at_least: Fraction | None = None
 ) -> StorageDistribution:
-    """The point of a front that is written: the least storage, or the least with a throughput of
-    `at_least`.
+    """The point of a front that is written: the one of least storage with a throughput of `at_least`, if that is given.
 
-    Raises GraphError if there is none: the throughput wanted, and the highest one.
+    Raises GraphError with both throughputs if there is none.
     """
     if not points:
         raise GraphError(
@@ -115,11 +106,10 @@ def point_of(
 def write_storage_plan(
     path: str | os.PathLike[str], graph: CsdfGraph, distribution: StorageDistribution
 ) -> Schedule:
-    """Write capacities and a firing order that keeps them, as a file for `csdfgen run --plan`;
-    returns what was written.
+    """Write capacities and a firing order within them, as a file for `csdfgen run --plan`, and return the schedule.
 
-    The file runs if the graph says which network it was made from (`graph.origin`); the schedule of
-    any other graph is a result to look at. Raises InputError, and what `schedule_for` raises.
+    The file can be run if the graph names the network that it was made from (`graph.origin`). Raises InputError, and
+    the errors of `schedule_for`.
     """
     schedule = schedule_for(graph, distribution)
     write_schedule(path, schedule)
@@ -127,7 +117,7 @@ def write_storage_plan(
 
 
 def _needed(graph: CsdfGraph, firings: list[Firing]) -> dict[str, int]:
-    """Most tokens that every channel holds, claims included, if the firings follow each other."""
+    """Most tokens that every channel holds, claims included, if the firings are executed one after another."""
     held = {channel.name: channel.initial_tokens for channel in graph.channels}
     peak = dict(held)
     outputs = {

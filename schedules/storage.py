@@ -1,9 +1,9 @@
-"""How much room must the channels have, for which throughput?
+"""Which capacities does a throughput need?
 
-Capacities of least size, proven (search.py), for one throughput or for all of them: the front of
-storage against throughput. Where the proofs take too long, capacities from periodic schedules
-(patterns.py), tried out and made smaller, and the size that is proven to be necessary; both for
-throughputs at equal distances. All throughputs are those of the capacities that are given.
+The result is capacities of proven least size (search.py), for one throughput or for all of them: the Pareto front of
+storage and throughput. If the proofs take too long, the result is capacities from periodic schedules (patterns.py),
+tested and reduced, with a proven lower bound of the size, for throughputs at equal distances. Each throughput is that
+of the capacities next to it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import inf
 from time import monotonic
 from typing import Literal
 
@@ -20,24 +19,23 @@ from csdfgen.errors import GraphError
 from schedules.liveness import check_live, find_deadlock
 from schedules.search import FoundLevels, StorageSearch
 from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
+from schedules.throughput import inverse
 
 __all__ = ["StorageDistribution", "Unit", "lower_bounds", "pareto_front", "storage_for"]
 
 _TOP_SHARE, _EXACT_SHARE = 0.25, 0.7
-"""When the point of the highest throughput is given up, and all points one after the other; shares
-of the time.
-"""
+"""Shares of the time after which the search for the highest throughput ends, and the search for each further point."""
 
 Value = Fraction | float
-"""A throughput; infinity where nothing limits it."""
+"""A throughput, or a time per iteration; infinity where nothing limits the throughput."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageDistribution:
-    """Capacities in tokens, their total size (in tokens or bytes) and the throughput they give.
+    """Capacities in tokens, their total size (in tokens or bytes) and their throughput.
 
-    least: size below which this throughput is proven impossible; the distribution is exact if it is
-    its size. One-token serial self-loops are not listed and not counted.
+    least: proven lower bound of the size for this throughput; the distribution is exact if its size is `least`.
+    One-token serial self-loops are not listed and not counted.
     """
 
     capacities: Mapping[str, int]
@@ -56,20 +54,19 @@ def storage_for(
     unit: Unit = "tokens",
     seconds: float = 10.0,
 ) -> StorageDistribution:
-    """Capacities of least size with which a valid graph does not deadlock, reaches a throughput, or
-    the highest one.
+    """Capacities of least size with which a valid graph does not deadlock, reaches a throughput, or reaches the highest
+    one.
 
-    After `seconds` the smallest capacities are no longer looked for: some that suffice are given,
-    with the size that is proven to be necessary. Raises InconsistentError, DeadlockError if no
-    capacities suffice, GraphError for a target above the highest throughput, or if that is
-    infinite, or for an iteration too long to be expanded.
+    After `seconds` the search ends, with capacities that suffice and a proven lower bound of their size. Raises
+    InconsistentError, DeadlockError if no capacities suffice, and GraphError for a target above the highest throughput,
+    for an infinite highest throughput, and for an iteration too long to be expanded.
     """
     deadline = monotonic() + seconds
     check_live(graph)
     sizing = Sizing(graph, unit)
     goal = LIVE
     if target != "live":
-        best = _inverse(sizing.unlimited)
+        best = inverse(sizing.unlimited)
         if target == "maximal":
             _check_limited(sizing)
         elif target > best:
@@ -84,15 +81,12 @@ def storage_for(
 def pareto_front(
     graph: CsdfGraph, unit: Unit = "tokens", seconds: float = 10.0, rest: int = 5
 ) -> Iterator[StorageDistribution]:
-    """The distributions of least size for every throughput, from the first that does not deadlock
-    to the highest throughput.
+    """The distributions of least size for every throughput, from the first without a deadlock to the highest throughput.
 
-    None if the graph deadlocks whatever its capacities. What is not found within most of the
-    `seconds` is replaced by at most
-    `rest` distributions, at throughputs between and with the highest one, which may be larger than
-    necessary; each says by how much. Raises InconsistentError, and GraphError if the highest
-    throughput is infinite, so that the front has no end, or for an iteration too long to be
-    expanded.
+    There are none if the graph deadlocks with all capacities. Points that are not found within most of the `seconds`
+    are replaced by at most `rest` distributions up to the highest throughput, which may be larger than necessary; each
+    has a lower bound of its size. Raises InconsistentError, and GraphError if the highest throughput is infinite, so
+    that the front has no end, or for an iteration too long to be expanded.
     """
     begin = monotonic()
     if find_deadlock(graph) is not None:
@@ -115,7 +109,7 @@ def pareto_front(
         if last is not None and last.size < new.size:
             yield last
         last = new
-        goal = Goal(_inverse(last.throughput), strict=True)
+        goal = Goal(inverse(last.throughput), strict=True)
         if goal.limit <= sizing.unlimited:
             yield last
             return
@@ -129,8 +123,8 @@ def _between(
     points: int,
     deadline: float,
 ) -> Iterator[StorageDistribution]:
-    """So many distributions at equal distances of the time per iteration, the slower ones first."""
-    slow, fast = _inverse(low.throughput), _inverse(top.throughput)
+    """Distributions at equal distances of the time per iteration, the slower ones first."""
+    slow, fast = inverse(low.throughput), inverse(top.throughput)
     if slow == fast:
         return
     for number in range(1, points + 1):
@@ -142,9 +136,7 @@ def _between(
 
 
 def _ascending(points: Sequence[StorageDistribution]) -> Iterator[StorageDistribution]:
-    """Those points that no other one beats, smaller ones first; what a throughput needs, a higher
-    one does, too.
-    """
+    """The Pareto front of points, smaller ones first. A lower bound for a throughput also holds for higher ones."""
     reached: Value = 0
     least = 0
     for point in sorted(points, key=lambda point: (point.size, -point.throughput)):
@@ -156,24 +148,17 @@ def _ascending(points: Sequence[StorageDistribution]) -> Iterator[StorageDistrib
 
 
 def _distribution(sizing: Sizing, found: FoundLevels) -> StorageDistribution:
-    """What was found, by names, and the throughput that it has."""
+    """Levels as capacities by channel name, and their throughput."""
     capacities = sizing.capacities(dict(enumerate(found.levels)))
     names = {sizing.channels[place].name: capacity for place, capacity in capacities.items()}
     size = sizing.size(list(capacities.values()))
     least = min(size, sizing.size(sizing.lower) + found.least)
-    return StorageDistribution(names, size, _inverse(sizing.time(capacities)), least)
-
-
-def _inverse(time: Value) -> Value:
-    """Throughput of a time per iteration, and the other way round."""
-    if time == inf:
-        return Fraction(0)
-    return 1 / time if time else inf
+    return StorageDistribution(names, size, inverse(sizing.time(capacities)), least)
 
 
 def _check_limited(sizing: Sizing) -> None:
-    """Raise GraphError if the highest throughput is infinite and space that is waited for takes
-    time: more is always faster.
+    """Raise GraphError if the highest throughput is infinite and waiting for space takes time, so that more storage is
+    always faster.
     """
     if not sizing.unlimited and any(sizing.takes_time(link) for link in sizing.sized):
         raise GraphError(

@@ -1,8 +1,8 @@
-"""How many iterations does a graph make per time unit?
+"""How many iterations does a graph complete per time unit?
 
-Each strongly connected component alone, then the slowest: channels between components are unbounded
-and never limit (where they have a capacity, they do not lie between components). An iteration is
-the minimal one (docs/model.md).
+The throughput is that of the slowest strongly connected component. Channels between components are unbounded and do
+not limit it, as a channel with a capacity is always within one component. An iteration is the minimal one
+(docs/model.md).
 """
 
 from __future__ import annotations
@@ -13,16 +13,24 @@ from fractions import Fraction
 from math import inf
 from typing import Literal
 
-from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
+from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import GraphError
 from schedules.cycle_ratio import maximum_cycle_ratio
-from schedules.links import Component, Link, components, iterations_within, links_of, own_quotas
+from schedules.links import (
+    Component,
+    Link,
+    components,
+    iterations_within,
+    links_of,
+    own_quotas,
+    times_and_quota,
+)
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.one_periodic import one_periodic_time
 from schedules.precedence import MAX_EVENTS, Expansion, Precedence, serial_actors
 from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
 
-__all__ = ["METHODS", "CriticalLink", "Throughput", "throughput"]
+__all__ = ["METHODS", "CriticalLink", "Throughput", "inverse", "throughput"]
 
 Method = Literal["auto", "cycle-ratio", "self-timed", "1-periodic"]
 METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic")
@@ -30,8 +38,9 @@ METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic"
 
 @dataclass(frozen=True, slots=True)
 class CriticalLink:
-    """Part of a critical cycle: a channel that makes `target` wait for `source`, by its tokens or
-    by its space; "" for the order of an actor's own firings."""
+    """Part of a critical cycle: a channel for whose tokens or space `target` waits for `source`; "" for the order of
+    the firings of one actor.
+    """
 
     source: str
     target: str
@@ -41,13 +50,12 @@ class CriticalLink:
 
 @dataclass(frozen=True, slots=True)
 class Throughput:
-    """Minimal iterations per time unit, and how it was found.
+    """Minimal iterations per time unit, and the method that found it.
 
-    value: a Fraction; 0 for a deadlock, infinity where nothing limits. exact: if not, value is what
-    a 1-periodic schedule reaches, and `upper` what no schedule exceeds. transient, period: of the
-    self-timed execution, if it was executed; the longest of all components for the first, those of
-    the slowest for the second. critical: a cycle that limits, each link once. peaks: channel ->
-    most tokens held or claimed, for channels within a component that was executed.
+    value: a Fraction; 0 for a deadlock, infinity where nothing limits it. exact: if not, a 1-periodic schedule reaches
+    the value, and no schedule exceeds `upper`. transient, period: of the self-timed execution, if there was one: the
+    longest transient of all components, and the period of the slowest. critical: a cycle that limits the throughput,
+    each link once. peaks: channel -> most tokens held or claimed, for channels within a component that was executed.
     """
 
     value: Fraction | float
@@ -67,25 +75,23 @@ def throughput(
     method: Method = "auto",
     max_firings: int = MAX_FIRINGS,
 ) -> Throughput:
-    """The throughput of a valid graph, with the capacities given; other channels are unbounded.
+    """The throughput of a valid graph with capacities; channels without one are unbounded.
 
-    auto: by cycle ratio, 1-periodic where an iteration is too long to be expanded. self-timed:
-    executes, and falls back on the cycle ratio after `max_firings` firings. Raises
-    InconsistentError, and GraphError for capacities that do not fit.
+    auto: the cycle ratio, or a 1-periodic schedule where an iteration is too long to be expanded. self-timed: an
+    execution, or the cycle ratio after `max_firings` firings. Raises InconsistentError, and GraphError for capacities
+    that do not fit.
     """
     if method not in METHODS:
         raise GraphError(f"method '{method}' is not one of {', '.join(METHODS)}")
-    firings = repetition_vector(graph)
     deadlock = find_deadlock(graph, capacities)
     if deadlock is not None:
         return Throughput(Fraction(0), "deadlock", True, Fraction(0), deadlock=deadlock)
-    analysis = _Analysis(graph, firings, links_of(graph, capacities), method, max_firings)
-    return analysis.result()
+    return _Analysis(graph, links_of(graph, capacities), method, max_firings).result()
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Time per iteration of one component; `least`: what no schedule goes below."""
+    """Time per iteration of one component. least: a lower bound of the time of all schedules."""
 
     time: Fraction | None
     method: str
@@ -94,30 +100,27 @@ class _Part:
     execution: Execution | None = None
 
     def repeated(self, count: int) -> _Part:
-        """The same for an iteration that takes `count` of the component's own."""
+        """The times of an iteration that contains `count` of the component's own."""
         return replace(
             self, time=None if self.time is None else self.time * count, least=self.least * count
         )
 
 
 class _Analysis:
-    """One graph, its components one after the other, each for the least iteration of its own."""
+    """One graph, whose components are analysed in their own least iterations."""
 
     def __init__(
         self,
         graph: CsdfGraph,
-        firings: Mapping[str, int],
         links: Sequence[Link],
         method: Method,
         limit: int,
     ) -> None:
         self.graph = graph
-        self.times = [actor.execution_times for actor in graph.actors]
-        quota = [firings[actor.name] for actor in graph.actors]
-        phases = [actor.phases for actor in graph.actors]
+        self.times, quota = times_and_quota(graph)
         self.parts = components(len(quota), links)
-        self.shares = [iterations_within(quota, phases, part) for part in self.parts]
-        self.quota = own_quotas(quota, phases, self.parts)
+        self.shares = [iterations_within(quota, self.times, part.actors) for part in self.parts]
+        self.quota = own_quotas(quota, self.times, self.parts)
         self.method = method
         self.limit = limit
         self.expansion = Expansion(self.times, self.quota)
@@ -130,8 +133,8 @@ class _Analysis:
         if not found:
             return Throughput(inf, "unbounded", True, inf)
         slowest = max(found, key=lambda part: (part.time is None, part.time or 0))
-        upper = _inverse(max(part.least for part in found))
-        value = Fraction(0) if slowest.time is None else _inverse(slowest.time)
+        upper = inverse(max(part.least for part in found))
+        value = Fraction(0) if slowest.time is None else inverse(slowest.time)
         names = [channel.name for channel in self.graph.channels]
         executions = [part.execution for part in found if part.execution]
         peaks = {
@@ -151,7 +154,7 @@ class _Analysis:
         )
 
     def _component(self, part: Component) -> _Part:
-        # where no time ever passes an execution would make firings at one instant without end
+        # where no time passes, an execution would never leave its first instant
         if self.method == "self-timed" and any(any(self.times[actor]) for actor in part.actors):
             execution = steady_state(self.times, self.quota, part, self.limit)
             if execution is not None:
@@ -182,7 +185,7 @@ class _Analysis:
                 found.append(
                     CriticalLink(names[link.source], names[link.target], channel, link.space)
                 )
-        if not found:  # the cycle is the order of one actor's own firings
+        if not found:  # the cycle is the order of the firings of one actor
             event = int(system.head[cycle[0]])
             actor = names[
                 max((first, actor) for actor, first in system.first.items() if first <= event)[1]
@@ -191,7 +194,7 @@ class _Analysis:
         return tuple(found)
 
     def _serial_time(self, part: Component) -> Fraction:
-        """Work of the busiest actor that never overlaps with itself."""
+        """The time of the busiest actor that does not overlap with itself, in an iteration."""
         serial = serial_actors(part.links)
         work = (
             sum(self.times[actor]) * (self.quota[actor] // len(self.times[actor]))
@@ -200,5 +203,8 @@ class _Analysis:
         return Fraction(max(work, default=0))
 
 
-def _inverse(time: Fraction) -> Fraction | float:
+def inverse(time: Fraction | float) -> Fraction | float:
+    """The throughput of a time per iteration, or the time of a throughput."""
+    if time == inf:
+        return Fraction(0)
     return 1 / time if time else inf

@@ -47,7 +47,7 @@ class Program:
     ) -> None:
         self.plan, self.network, self.folder = plan, plan.network, folder
         self.start, self.linked = start, linked
-        self.bare, self.said = not TARGETS[target].hosted, ""
+        self.bare, self.said = TARGETS[target].board is not None, ""
         self.emitted = emit(plan, title, folder, target=target, literals=literals)
         self.name = self.emitted.name
         self.variables = dict(

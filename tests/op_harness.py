@@ -5,7 +5,7 @@ on the whole.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,10 @@ from csdfgen.ops.base import (
     phases,
     presented,
     stored_rows,
+    written_in,
 )
+from csdfgen.ops.selection import SELECTING
+from runtime.reference import filled
 
 
 @dataclass(frozen=True)
@@ -96,11 +99,19 @@ class Sample:
         return OPERATORS[self.op_type]
 
     def layer(self) -> Layer:
+        return self.operator.build(self.node())
+
+    def outputs_of(self) -> list[Tensor]:
+        """The outputs of the node, in their order, where it may become several layers."""
+        made = {t.name: t for layer in self.operator.layers(self.node()) for t in layer.outputs}
+        return [made[f"o{k}"] for k in range(self.outputs)]
+
+    def node(self) -> Node:
         inputs = tuple(
             Tensor(f"i{k}", i.shape, Format(i.dtype), i.row_axis) if isinstance(i, Arg) else i
             for k, i in enumerate(self.inputs)
         )
-        node = Node(
+        return Node(
             "sample",
             self.op_type,
             self.opset,
@@ -108,7 +119,6 @@ class Sample:
             inputs,
             tuple(f"o{k}" for k in range(self.outputs)),
         )
-        return self.operator.build(node)
 
     def feeds(self, seed: int = 0) -> dict[int, np.ndarray]:
         rng = np.random.default_rng(seed)
@@ -116,8 +126,9 @@ class Sample:
             k: np.asarray(i.values(rng)) for k, i in enumerate(self.inputs) if isinstance(i, Arg)
         }
 
-    def model(self, layer: Layer) -> onnx.ModelProto:
-        """The node as a model of its own; constants are initializers."""
+    def model(self, of: Layer | Sequence[Tensor]) -> onnx.ModelProto:
+        """The node as a model of its own, with these outputs; constants are initializers."""
+        outputs = of.outputs if isinstance(of, Layer) else of
         names = [f"i{k}" if i is not None else "" for k, i in enumerate(self.inputs)]
         while names and not names[-1]:
             names.pop()
@@ -125,9 +136,9 @@ class Sample:
         graph = helper.make_graph(
             [
                 helper.make_node(
-                    self.op_type,
+                    self.op_type.removeprefix(f"{self.operator.domain}."),
                     names,
-                    [t.name for t in layer.outputs],
+                    [t.name for t in outputs],
                     domain=self.operator.domain,
                     **dict(self.attributes),
                 )
@@ -138,10 +149,7 @@ class Sample:
                 for k, i in enumerate(self.inputs)
                 if isinstance(i, Arg)
             ],
-            [
-                helper.make_tensor_value_info(t.name, code(np.dtype(t.dtype)), None)
-                for t in layer.outputs
-            ],
+            [helper.make_tensor_value_info(t.name, code(np.dtype(t.dtype)), None) for t in outputs],
             [
                 onnx.numpy_helper.from_array(i, f"i{k}")
                 for k, i in enumerate(self.inputs)
@@ -157,8 +165,21 @@ class Sample:
             ir_version=10 if self.opset > 20 else 8,
         )
 
-    def reference(self, layer: Layer, feeds: Mapping[int, np.ndarray]) -> list[np.ndarray]:
-        """onnxruntime's outputs; onnx's reference evaluator where onnxruntime has no kernel."""
+    def reference(
+        self, of: Layer | Sequence[Tensor], feeds: Mapping[int, np.ndarray]
+    ) -> list[np.ndarray]:
+        """onnxruntime's outputs, filled up where it finds fewer positions than there can be; onnx's reference evaluator
+        where onnxruntime has no kernel.
+        """
+        outputs = of.outputs if isinstance(of, Layer) else of
+        found = self._reference(of, feeds)
+        if self.op_type not in SELECTING:
+            return found
+        return [filled(a, t.shape) for a, t in zip(found, outputs, strict=True)]
+
+    def _reference(
+        self, of: Layer | Sequence[Tensor], feeds: Mapping[int, np.ndarray]
+    ) -> list[np.ndarray]:
         import onnxruntime as ort
 
         version = tuple(int(part) for part in ort.__version__.split(".")[:2])
@@ -168,7 +189,7 @@ class Sample:
             pytest.skip(
                 f"onnxruntime {ort.__version__} computes this wrongly, later versions do not"
             )
-        model = self.model(layer)
+        model = self.model(of)
         named = {f"i{k}": v for k, v in feeds.items()}
         options = ort.SessionOptions()
         options.log_severity_level = 4
@@ -269,11 +290,11 @@ def run_in_slabs(
     targets = held_in(operator, layer, outs)
     for phase in phases(operator, layer, height):
         slabs = _slabs(layer, phase, stored, copied=True)
-        results = [o[phase.out.start : phase.out.stop] for o in targets]
+        results = written_in(operator, layer, phase, targets)
         for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
-        for w in written:
-            w[phase.out.start : phase.out.stop] = True
+        for w in written_in(operator, layer, phase, written):
+            w[:] = True
     for out, target in zip(outs, targets, strict=True):
         if target is not out:
             np.copyto(out, target, "unsafe")

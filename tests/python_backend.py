@@ -436,7 +436,9 @@ class PythonKernels:
 
     code = "Python"
 
-    rereads_weights = tall_slabs = variants = emits = False
+    rereads_weights = tall_slabs = emits = False
+
+    variants = ""
 
     origin = "", ""
 

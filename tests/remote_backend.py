@@ -17,7 +17,7 @@ import numpy as np
 
 from csdfgen.backends.numpy.arrays import HostMemory, allocated
 from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
-from csdfgen.lowering.program_file import Frame, read_program, write_program
+from csdfgen.lowering.program_file import StoredProgram, read_program, write_program
 from csdfgen.program.steps import Code, View
 
 __all__ = ["RemoteBackend"]
@@ -42,8 +42,8 @@ class _Server:
         self.memories[memory].write(view, rows)
 
     def bind(self, program: bytes, memory: int) -> int:
-        frame = read_program(BytesIO(program))
-        self.programs.append(NUMPY.bind(frame, self.memories[memory], frame.constants))
+        code = read_program(BytesIO(program))
+        self.programs.append(NUMPY.bind(code, self.memories[memory], code.constants))
         return len(self.programs) - 1
 
     def prepare(self, program: int, numbers: Sequence[int]) -> int:
@@ -99,7 +99,7 @@ class _Program:
     def __init__(self, ask: Callable[..., Any], program: Code, memory: _Memory) -> None:
         file = BytesIO()
         code = program.pools, program.instructions, program.constants, program.ports
-        write_program(file, Frame(*code, order=()))
+        write_program(file, StoredProgram(*code, order=()))
         self._ask, self._number = ask, ask("bind", file.getvalue(), memory.number)
         self._ports: dict[int, np.ndarray] = {}
         self._written = [port.output for port in program.ports]

@@ -33,8 +33,8 @@ from csdfgen.program.instructions import Constants, Instruction, address_of
 from csdfgen.program.steps import Code, Memory, Move, Step, View
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
-from tests import random_networks
 from tests.networks import feeds
+from tests.patterns import growing
 from tests.quantized_models import quantized
 from tests.random_networks import models, row_choices
 
@@ -161,8 +161,8 @@ def check(count: int, number: int, integers: bool = False) -> None:
 
 
 def main(count: int, number: int, integers: int = 0) -> None:
-    for channels in (random_networks.LARGEST_CHANNELS, WIDE):
-        random_networks.LARGEST_CHANNELS = channels
+    for channels in (growing.LARGEST_CHANNELS, WIDE):
+        growing.LARGEST_CHANNELS = channels
         check((count + 1) // 2, number, bool(integers))
     print(f"{count} networks")
 

@@ -29,6 +29,7 @@ from tests.lowered import bound_step, run_step
 __all__ = ["Layout", "declared", "overwritten", "run_rolling", "run_scattered", "run_together"]
 
 ALIGN = 64
+GAP = 16
 PATTERN = 0xA7
 
 
@@ -36,7 +37,8 @@ PATTERN = 0xA7
 class Layout:
     """How rows lie. block: rows of an operand that lie together. pieces: along the last axis of
     operands. onnx: outputs in ONNX axis order. together: whether blocks happen to follow each
-    other. beside: elements of other tensors at each pixel of an operand. over: whether the first
+    other. even: rows of an operand are as far from each other, but not contiguous. beside: elements of other tensors at
+    each pixel of an operand. over: whether the first
     output is written over the operand that it may overwrite, pieces
     and all.
     """
@@ -47,6 +49,7 @@ class Layout:
     together: bool = False
     beside: int = 0
     over: bool = False
+    even: bool = False
 
 
 class _Pool:
@@ -83,6 +86,10 @@ def _scattered(tensor: Tensor, pool: _Pool, name: str, layout: Layout, images: i
             for image in range(images)
             for start in cuts_of_one
         }
+        if layout.even:
+            first, step = pool.take(images * tensor.rows * (row + GAP)), row + GAP
+            rows = [first + k * step for k in range(images * tensor.rows)]
+            counts = {}
         order, starts = list(counts), {}
         for start in order if layout.together else order[::2] + order[1::2]:
             starts[start] = pool.take(row * counts[start], not layout.together or start == 0)
@@ -153,7 +160,8 @@ def _steps(
                 assert tensor is not None
                 held = phase.slab(stored_rows(layer, k, rows)).span(tensor.rows)
                 inputs.append(view.part(held.start, held.stop))
-        spans = [phase.slab(phase.out).span(t.rows) for t in layer.outputs]
+        rows_of = operator.written(layer, phase.out)
+        spans = [phase.slab(r).span(t.rows) for t, r in zip(layer.outputs, rows_of, strict=True)]
         out = tuple(view.part(s.start, s.stop) for view, s in zip(outputs, spans, strict=True))
         steps.append(
             Step(
@@ -164,7 +172,7 @@ def _steps(
                 tuple(inputs),
                 out,
                 tuple(states),
-                Scratchpad("w", 0, 0),
+                Scratchpad("", 0, 0),
             )
         )
     return steps, {name: p.size for name, p in pools.items()}, operands, outputs
@@ -253,9 +261,13 @@ def run_rolling(
             part = stored[k][held.start : held.stop]
             memory[f"i{k}"][: part.nbytes] = part.reshape(-1).view(np.uint8)
             inputs.append(slab(f"i{k}", tensor, len(held)))
-        outputs = tuple(slab(f"o{k}", t, len(phase.out)) for k, t in enumerate(layer.outputs))
+        written = operator_of(layer).written(layer, phase.out)
+        outputs = tuple(
+            slab(f"o{k}", t, len(r))
+            for k, (t, r) in enumerate(zip(layer.outputs, written, strict=True))
+        )
         step = Step(
-            number, layer.name, layer, phase, tuple(inputs), outputs, (), Scratchpad("w", 0, 0)
+            number, layer.name, layer, phase, tuple(inputs), outputs, (), Scratchpad("", 0, 0)
         )
         size = kernels.workspace(step, sizes, None)
         step = replace(step, workspace=Scratchpad("w", 0, size))
@@ -264,8 +276,8 @@ def run_rolling(
             known[key] = bound_step(kernels, step, memory)
         with np.errstate(all="ignore"):
             known[key]()
-        for k, whole in enumerate(found):
-            part = whole[phase.out.start : phase.out.stop]
+        for k, (whole, r) in enumerate(zip(found, written, strict=True)):
+            part = whole[r.start : r.stop]
             np.copyto(part, memory[f"o{k}"][: part.nbytes].view(part.dtype).reshape(part.shape))
     return [t.to_onnx(array) for t, array in zip(layer.outputs, found, strict=True)]
 

@@ -10,7 +10,15 @@ import numpy as np
 
 from csdfgen.model.network import Layer, Network
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import CountingScratch, Work, held_in, phases, presented, stored_rows
+from csdfgen.ops.base import (
+    CountingScratch,
+    Work,
+    held_in,
+    phases,
+    presented,
+    stored_rows,
+    written_in,
+)
 
 
 def execute(
@@ -77,7 +85,7 @@ def _run(layer: Layer, stored: dict[str, np.ndarray], height: int) -> None:
             held = stored_rows(layer, position, rows)
             copy = stored[source.name][held.start : held.stop].copy()
             slabs.append(presented(copy, layer, position, rows))
-        results = [target[phase.out.start : phase.out.stop] for target in targets]
+        results = written_in(operator, layer, phase, targets)
         for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
             function(*arguments)
     for output, target in zip(outputs, targets, strict=True):

@@ -75,7 +75,7 @@ def _boxes(axes: Axes, footprint: Footprint, mine: np.ndarray) -> tuple[str, str
     if not len(x0):
         return apart, ""
     lanes, lane = np.unique(np.stack([y0, y1], axis=1), axis=0, return_inverse=True)
-    # lanes one behind the other, so far apart that no span of one joins a span of the next
+    # lanes follow each other, far enough apart that no span of one joins a span of the next
     step = int(x1.max()) + 3
     shift = lane.reshape(-1) * step
     order = np.lexsort((x0, shift))

@@ -1,4 +1,4 @@
-"""What limits a graph? The graph for Graphviz, with its critical cycle."""
+"""A graph for Graphviz, with the cycle that limits its throughput."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ __all__ = ["critical_dot"]
 
 
 def critical_dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str = "") -> str:
-    """A graph for Graphviz, with capacities in tokens, and what limits its throughput, or who waits for whom where
+    """A graph for Graphviz, with capacities in tokens, and with its critical cycle, or the actors that wait for each other if
     it deadlocks. inconsistency: why it has no execution, "" if it has one. Raises GraphError.
     """
-    # channels of free space are drawn as the capacities that they are
+    # channels of free space are drawn as capacities
     of, room = spaces(graph), {**space_in(graph), **capacities}
     channels = tuple(channel for channel in graph.channels if channel.name not in of)
     drawn = replace(graph, channels=channels)

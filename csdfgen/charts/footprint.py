@@ -47,10 +47,9 @@ class Footprint:
     """Rectangle k: rows [row[k], end[k]) of `owners[owner[k]]` have bytes [low[k], high[k]) during
     firings [first[k], last[k]).
 
-    order: the actor of each firing, as place in `layers`. needed: bytes of scratch without which the
-    kernel of each firing cannot work. whole: (place in `layers`, bytes alive)
-    for each layer in turn where layers run whole. arena: bytes of the pool `arena_pool`. images: that
-    the firings compute.
+    order: the actor of each firing, as index in `layers`. needed: bytes of scratch that the kernel of each firing requires.
+    whole: (index in `layers`, live bytes) for each layer if layers run whole. arena: bytes of the pool `arena_pool`. images:
+    number of images that the firings compute.
     """
 
     title: str

@@ -1,7 +1,7 @@
-"""How much time does how much memory save? Predicted time over the memory of plans: of a sweep, with a panel for
-each model and a line for each set of options; and of one network's Pareto front.
+"""Charts of predicted time over the memory of plans: a sweep has a panel for each model and a line for each set of options;
+the Pareto front of a network is one line.
 
-The axes of a sweep begin where its plans do, because sets of options differ by little of what each takes.
+The axes of a sweep do not start at 0, because sets of options differ by a small part of their figures.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Panel:
 
 @dataclass(frozen=True, slots=True)
 class _Axes:
-    """A panel's place, and what its edges stand for: KiB or MiB, and ms."""
+    """A panel's place, and the values at its edges: KiB or MiB, and ms."""
 
     drawing: Drawing
     left: float

@@ -1,7 +1,7 @@
-"""Which actor fires when? A Gantt chart: one row for each actor, one bar for each firing.
+"""A Gantt chart of firings: one row for each actor, one bar for each firing.
 
-Where firings are too many to be distinguished, neighbours become one bar, and the picture says so.
-Its size is bounded for any number of firings.
+If there are too many firings to distinguish, neighbours are drawn as one bar, and the chart has a note about it. Its size is
+bounded for any number of firings.
 """
 
 from __future__ import annotations

@@ -1,9 +1,7 @@
-"""Which layers hold the memory of a frame, firing by firing? Layers are stacked on each other and
-compared with whole layers.
+"""The memory of each layer, firing by firing, as stacked areas, compared with whole layers.
 
-Of scratch the chart shows what the kernel needs; a kernel gets more where bytes of the arena are free.
-Where a firing is narrower than a pixel, a column shows the one of its firings in which most is alive:
-peaks are never lost, and every column is a real moment.
+The chart shows the scratch that kernels require; a kernel gets more if the arena has free bytes. If firings are narrower than
+a pixel, a column shows the firing with the most live bytes, so that no peak is lost.
 """
 
 from __future__ import annotations
@@ -199,9 +197,9 @@ def _place_for(
     tops, bottoms = views(top, count), views(bottom, count)
     upper, lower = tops.mean(axis=1), bottoms.mean(axis=1)
     # free height, less where the edges go up and down
-    room = lower - upper - (tops.std(axis=1) + bottoms.std(axis=1))
-    best = int(room.argmax())
-    if room[best] < _TALL * 0.7 or lower[best] - upper[best] < _TALL:
+    height = lower - upper - (tops.std(axis=1) + bottoms.std(axis=1))
+    best = int(height.argmax())
+    if height[best] < _TALL * 0.7 or lower[best] - upper[best] < _TALL:
         return None
     middle = float(xs[best] + xs[best + count]) / 2
     return middle, float(upper[best] + lower[best]) / 2 + 3.5, shown

@@ -109,8 +109,8 @@ def _strips(timeline: Timeline, found: Replay, weights: Sequence[int]) -> list[_
             continue
         mine = order[first[place] : first[place + 1]]
         held = np.concatenate([[found.initial[place]], levels[mine]]) * weight
-        room = timeline.capacities.get(channel.name)
-        capacity = None if room is None else room * weight
+        limit = timeline.capacities.get(channel.name)
+        capacity = None if limit is None else limit * weight
         starts = np.concatenate([[0.0], times[mine]])
         strips.append(_Strip(channel.name, starts, held, int(max(held)), capacity))
     return strips
@@ -130,8 +130,8 @@ def _total(timeline: Timeline, found: Replay, weights: Sequence[int]) -> _Strip:
         for channel, weight in zip(timeline.graph.channels, weights, strict=True)
         if weight
     ]
-    rooms = [room * weight for room, weight in counted if room is not None]
-    capacity = sum(rooms) if rooms and len(rooms) == len(counted) else None
+    limits = [limit * weight for limit, weight in counted if limit is not None]
+    capacity = sum(limits) if limits and len(limits) == len(counted) else None
     times = np.array([0.0, *(float(time) for time in found.times)])
     return _Strip("total", times, np.array(levels, dtype=object), max(levels), capacity)
 
@@ -148,12 +148,12 @@ def _facts(total: _Strip, channels: int, unit: Unit) -> str:
     held = f"at most {quantity(total.peak, unit)} at one time in {quantity(channels, 'channels')}"
     if total.capacity is None:
         return f"{held}; not all have a capacity"
-    return f"{held}, whose capacities add up to {quantity(total.capacity, unit)}"
+    return f"{held}, with {quantity(total.capacity, unit)} of capacity in total"
 
 
 def _steps(strip: _Strip, left: float, right: float, end: float) -> list[tuple[float, float]]:
-    """(x, level) where the level changes; where changes are denser than pixels, the highest level
-    in each pixel.
+    """(x, level) at each change of the level; if changes are denser than pixels, the highest level in
+    each pixel.
     """
     places = left + strip.times * ((right - left) / end)
     levels = strip.levels.astype(float)
@@ -164,7 +164,7 @@ def _steps(strip: _Strip, left: float, right: float, end: float) -> list[tuple[f
         highest[1:] = np.maximum(highest[1:], levels[firsts[1:] - 1])  # what a pixel begins with
         lasts = levels[np.append(firsts[1:], len(levels)) - 1]
         at = columns[firsts].astype(float)
-        # behind a pixel its last level holds until the next change
+        # after a pixel its last level applies until the next change
         places = np.stack([at, at + 1], axis=1).ravel()
         levels = np.stack([highest, lasts], axis=1).ravel()
         kept = np.append(places[1:] > places[:-1], True)

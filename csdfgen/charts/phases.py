@@ -24,7 +24,7 @@ def phases_chart(footprint: Footprint) -> bytes:
 
 
 def draw_phases(drawing: Drawing, footprint: Footprint, look: Look, top: float) -> Axes:
-    """The chart below `top`, and its axes, whose bytes are lines."""
+    """The chart below `top`, and its axes, in lines instead of bytes."""
     count = len(footprint.layers)
     height = min(_TALLEST, max(_LOWEST, _HEIGHT / max(1, count)))
     names = [ending(layer.name, _WIDEST_NAME * drawing.width) for layer in footprint.layers]

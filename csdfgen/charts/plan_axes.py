@@ -54,7 +54,7 @@ def margins_of(drawing: Drawing) -> tuple[float, float]:
 
 
 Spot = tuple[float, float, str]
-"""Where a text may stand: x and its base line, and whether it begins ("start") or ends ("end") there."""
+"""A possible place of a text: x, its base line, and whether it begins ("start") or ends ("end") there."""
 
 Box = tuple[float, float, float, float]
 """Left, top, right, bottom."""
@@ -185,9 +185,9 @@ def label(drawing: Drawing, x: float, y: float, name: str, color: str) -> None:
     drawing.text(x, y, name, _LABEL, "middle", color=on_color(color))
 
 
-def ending(name: str, room: float, *, parts: bool = False) -> str:
-    """A name, or as much of its end as fits into so many pixels, cut behind a "/" if there is one;
-    parts: "" where it would be cut elsewhere.
+def ending(name: str, width: float, *, parts: bool = False) -> str:
+    """A name, or as much of its end as fits into `width` pixels, cut after a "/" if there is one. parts: return "" instead of
+    cutting it elsewhere.
 
     >>> ending("features/conv1", 200), ending("features/conv1", 50), ending("features", 35)
     ('features/conv1', '…conv1', '…tures')
@@ -195,10 +195,10 @@ def ending(name: str, room: float, *, parts: bool = False) -> str:
     ''
     """
     name = visible(name[-_LONGEST_NAME:])
-    if wide(name, _LABEL) <= room:
+    if wide(name, _LABEL) <= width:
         return name
     fitting = next(
-        (at for at in range(1, len(name)) if wide(f"…{name[at:]}", _LABEL) <= room), len(name)
+        (at for at in range(1, len(name)) if wide(f"…{name[at:]}", _LABEL) <= width), len(name)
     )
     slash = name.find("/", fitting - 1, len(name) - 1)
     if slash >= 0:

@@ -50,14 +50,14 @@ _Event = tuple[Time, int, int, int, bool]
 
 
 class _Channels:
-    """Tokens and claimed space of every channel, and what is under way to it."""
+    """Tokens and claimed space of every channel, and tokens that are being produced."""
 
     def __init__(self, timeline: Timeline) -> None:
         self.timeline = timeline
         channels = timeline.graph.channels
         self.tokens = [channel.initial_tokens for channel in channels]
         self.held = list(self.tokens)
-        self.room = [timeline.capacities.get(channel.name) for channel in channels]
+        self.capacities = [timeline.capacities.get(channel.name) for channel in channels]
         self.times: list[Time] = []
         self.changed: list[int] = []
         self.levels: list[int] = []
@@ -80,10 +80,10 @@ class _Channels:
                     f"channel '{channel.name}' holds {there} of the {needed} tokens it takes"
                 )
         for place, channel in self.outputs[actor]:
-            claimed, room = self.held[place] + channel.production[phase], self.room[place]
-            if room is not None and claimed > room:
+            claimed, limit = self.held[place] + channel.production[phase], self.capacities[place]
+            if limit is not None and claimed > limit:
                 return CapacityExceededError(
-                    f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {room}"
+                    f"channel '{channel.name}' would hold {claimed} tokens; its capacity is {limit}"
                 )
         return None
 

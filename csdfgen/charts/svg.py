@@ -161,9 +161,7 @@ class Drawing:
         self, x: float, y: float, text: str, size: float = 11, anchor: str = "start", *, bold: bool = False, color: str = INK,
         upright: bool = False,
     ) -> None:  # fmt: skip
-        """A text whose baseline begins, ends ("end") or has its middle ("middle") at (x, y);
-        upright: reads upwards.
-        """
+        """A text with the start, "middle" or "end" of its baseline at (x, y). upright: rotated to read upwards."""
         more = f' text-anchor="{anchor}"' if anchor != "start" else ""
         more += ' font-weight="bold"' if bold else ""
         more += f' fill="{color}"' if color != INK else ""

@@ -196,8 +196,7 @@ def of_periodic(
     capacities: Mapping[str, int] | None = None,
     limit: int = MAX_FIRINGS,
 ) -> Timeline:
-    """A periodic schedule, from its first start to the end of the second period in which all
-    iterations under way are drawn.
+    """A periodic schedule, from its first start to the end of the second period with all overlapping iterations drawn.
 
     Raises GraphError if that takes more firings than the limit.
     """

@@ -27,7 +27,17 @@ from csdfgen.cli.options import (
     is_graph_file,
 )
 from csdfgen.cli.schedule import PICTURES, Gantt
-from csdfgen.cli.terminal import Stage, csv_text, dim, in_bytes, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import (
+    Progress,
+    csv_text,
+    dim,
+    in_bytes,
+    plain,
+    reporting,
+    say,
+    say_json,
+    table,
+)
 from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
@@ -176,8 +186,8 @@ class Analyze(Command):
         """Answer what was asked about a model or a graph. Raises CsdfgenError."""
         asked = self.cut.read()
         self._check()
-        with stages() as stage:
-            title, sections, rows = self._report(asked, stage)
+        with reporting() as progress:
+            title, sections, rows = self._report(asked, progress)
         if self.csv is not None:
             from csdfgen.devices.model import COLUMNS
 
@@ -260,11 +270,11 @@ class Analyze(Command):
 
     # Models -------------------------------------------------------------------------------------
 
-    def _report(self, asked: Asked, stage: Stage) -> Report:
+    def _report(self, asked: Asked, progress: Progress) -> Report:
         if is_graph_file(self.model):
             from csdfgen.cli.analyze_graph import about_graph
 
-            return about_graph(self, [flag for flag, *_ in asked.typed()], stage)
+            return about_graph(self, [flag for flag, *_ in asked.typed()], progress)
         names = ("engine", "method", "overlap", "tokens")
         how = [name for name in names if getattr(self, name) is not None]
         how += ["capacities"] * bool(self.capacities)
@@ -273,9 +283,9 @@ class Analyze(Command):
                 f"--{how[0]} says how a question about dataflow is answered; add --throughput, --buffers, --latency or "
                 "--deadlock"
             )
-        return self._about_model(asked, stage)
+        return self._about_model(asked, progress)
 
-    def _about_model(self, asked: Asked, stage: Stage) -> Report:
+    def _about_model(self, asked: Asked, progress: Progress) -> Report:
         """Answer what was asked about a model: its memory if nothing was. Raises CsdfgenError."""
         from csdfgen.cli.models import load_network, network_graph, plan_network
         from csdfgen.cli.show import figures_table
@@ -284,32 +294,32 @@ class Analyze(Command):
         if self.asked:  # a phase for every output row, where nothing else is said
             asked = replace(asked, given={"rows": "paper", **asked.given})
         profile = device(self.device) if self.device is not None else None
-        stage("loading")
+        progress("loading")
         network = load_network(self.model, asked)
         titles: list[str] = []
         sections: list[Section] = []
         rows: list[tuple[Any, ...]] = []
         if profile is not None or not self.asked:
-            stage("planning")
-            plan = plan_network(network, asked, stage)
+            progress("planning")
+            plan = plan_network(network, asked, progress)
             layers = counted(len(plan.network.layers), "layer")
             titles.append(f"{layers} in {counted(len(plan.order), 'firing')}")
             sections.append(Section({"memory": dict(plan.figures)}, [figures_table(plan.figures)]))
             if profile is not None:
-                section, rows = _device_section(plan, profile, self.model, asked, stage)
+                section, rows = _device_section(plan, profile, self.model, asked, progress)
                 sections.append(section)
         if self.asked:
             from csdfgen.cli.analyze_graph import graph_sections, without_overlap
             from csdfgen.cli.graphs import graph_sizes
             from csdfgen.dataflow.graph import with_serial_loops
 
-            stage("converting")
+            progress("converting")
             graph = with_serial_loops(network_graph(network, asked, tokens=self.tokens or "rows"))
             subject, left_out = (graph, ()) if self.overlap else without_overlap(graph)
             titles.append(graph_sizes(subject))
             # rows of tensors of different widths do not add up
             command = replace(self, unit=self.unit or "bytes")
-            sections += graph_sections(command, subject, left_out, stage)
+            sections += graph_sections(command, subject, left_out, progress)
         settings = {name: asked.given.get(name, getattr(DEFAULTS, name)) for name in CONVERSION}
         given = " ".join(f"--{name} {value}" for name, value in settings.items())
         title = f"{plain(self.model)}: {'; '.join(titles)}, {given}"
@@ -320,7 +330,7 @@ class Analyze(Command):
 
 
 def _device_section(
-    plan: Plan, profile: DeviceProfile, model: str, asked: Asked, stage: Stage
+    plan: Plan, profile: DeviceProfile, model: str, asked: Asked, progress: Progress
 ) -> tuple[Section, list[tuple[Any, ...]]]:
     """What a plan needs and takes on a device, and a row of `COLUMNS` for each layer. Raises CsdfgenError."""
     from csdfgen.cli.models import load_network
@@ -329,7 +339,7 @@ def _device_section(
 
     found, needs, height = estimate(plan, profile), demands(plan, profile), None
     if not needs[0].fits:
-        stage("looking for a slab height that fits")
+        progress("looking for a slab height that fits")
         # the plan's own network is fused already; heights are tried on the network as it was loaded
         height = tallest_height(load_network(model, asked), profile, plan.options)
     values = {
@@ -381,12 +391,12 @@ def _of_memory(
     for need in needs:
         fits = "fits" if need.fits else "does not fit"
         usable = f"{need.there:,} ({need.there / 2**20:,.3f} MiB)"
-        yield f"memory     {fits}: {need.said} {in_bytes(need.needed)}, usable are {usable}"
+        yield f"memory     {fits}: {need.what} take {in_bytes(need.needed)}, usable are {usable}"
     if not all(need.fits for need in needs[1:]):
         yield "           no slab height makes the parameters smaller"
     if height is not None and height.rows is not None:
         yield (
-            f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].said} "
+            f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].what} take "
             f"{height.least_needed:,} bytes"
         )
     elif height is not None:

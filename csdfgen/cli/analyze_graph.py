@@ -24,7 +24,7 @@ from csdfgen.charts import (
 )
 from csdfgen.cli.analyze import Analyze, Part, Report, Section
 from csdfgen.cli.graphs import capacities_for, graph_sizes, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import Stage, dim, plain, table
+from csdfgen.cli.terminal import Progress, dim, plain, table
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 from csdfgen.dataflow.transform import space_in, without
 from csdfgen.errors import InconsistentError, InputError, about
@@ -32,12 +32,11 @@ from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.units import counted
 from schedules.analysis import Analysis, analyze, to_json
 from schedules.liveness import Deadlock
-from schedules.periodic import periodic_schedule
+from schedules.periodic import periodic_schedule, why_unlimited
 from schedules.selftimed import MAX_FIRINGS
 from schedules.static import point_of, static_schedule, write_storage_plan
 from schedules.storage import StorageDistribution, Unit, lower_bounds
 from schedules.throughput import CriticalLink, Throughput, throughput
-from schedules.unlimited import why_unlimited
 from sdf3_bridge.engines import TIMEOUT, analyze_kiter, analyze_sdf3
 
 __all__ = ["ENGINES", "about_graph", "graph_sections", "of_throughput", "without_overlap"]
@@ -58,23 +57,23 @@ def without_overlap(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[Channel, ...]]:
     return without(graph, "overlap"), overlap
 
 
-def about_graph(command: Analyze, of_models: Sequence[str], stage: Stage) -> Report:
+def about_graph(command: Analyze, of_models: Sequence[str], progress: Progress) -> Report:
     """Answer what was asked about a graph file: its structure and throughput if nothing was. of_models: flags
     given that are for models. Raises CsdfgenError.
     """
     others = [f"--{name}" for name in ("device", "tokens") if getattr(command, name) is not None]
-    stage("loading")
+    progress("loading")
     file = parse_capacities(command.capacities).file
     graph = read_graph_file(command.model, [*of_models, *others], file)
     subject, left_out = without_overlap(graph) if command.overlap is False else (graph, ())
     if not command.asked:
         command = replace(command, throughput=True)
-    sections = graph_sections(command, subject, left_out, stage)
+    sections = graph_sections(command, subject, left_out, progress)
     return f"{plain(command.model)}: {graph_sizes(subject)}", sections, []
 
 
 def graph_sections(
-    command: Analyze, graph: CsdfGraph, left_out: tuple[Channel, ...], stage: Stage
+    command: Analyze, graph: CsdfGraph, left_out: tuple[Channel, ...], progress: Progress
 ) -> list[Section]:
     """The answers about a graph, a section a question. left_out: overlap self-loops that are not in it. Raises
     CsdfgenError, which names the model.
@@ -84,7 +83,7 @@ def graph_sections(
         if path is not None:
             check_writable(path)
     with about(command.model):
-        found = ENGINES[command.engine or "auto"](graph, command, capacities, stage)
+        found = ENGINES[command.engine or "auto"](graph, command, capacities, progress)
         unit = command.unit or "tokens"
         engine = "native" if command.engine in (None, "auto") else command.engine
         values: dict[str, Any] = {**to_json(found), "engine": engine}
@@ -117,15 +116,15 @@ def graph_sections(
 
 # Who answers ------------------------------------------------------------------------------------
 
-Engine = Callable[[CsdfGraph, Analyze, Mapping[str, int], Stage], Analysis]
+Engine = Callable[[CsdfGraph, Analyze, Mapping[str, int], Progress], Analysis]
 """Answers the questions about a valid graph under some capacities."""
 
 
 def _native(
-    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], stage: Stage
+    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], progress: Progress
 ) -> Analysis:
     """The engine in `schedules`."""
-    stage("analysing")
+    progress("analysing")
     return analyze(
         graph,
         capacities,
@@ -136,19 +135,19 @@ def _native(
         target=asked.target,
         unit=asked.unit or "tokens",
         seconds=10.0 if asked.seconds is None else asked.seconds,
-        progress=stage,
+        progress=progress,
     )
 
 
 def _sdf3(
-    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], stage: Stage
+    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], progress: Progress
 ) -> Analysis:
     """SDF3, where it is installed."""
     if asked.latency:
         raise InputError(
             "--latency: SDF3 computes none for cyclo-static graphs; ask --engine native"
         )
-    stage("asking SDF3")
+    progress("asking SDF3")
     return analyze_sdf3(
         graph,
         capacities,
@@ -162,13 +161,13 @@ def _sdf3(
 
 
 def _kiter(
-    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], stage: Stage
+    graph: CsdfGraph, asked: Analyze, capacities: Mapping[str, int], progress: Progress
 ) -> Analysis:
     """Kiter, where it is installed: for throughput."""
     for option, given in (("--latency", asked.latency), ("--buffers", asked.wanted != "none")):
         if given:
             raise InputError(f"{option}: Kiter is asked for throughput only; ask --engine native")
-    stage("asking Kiter")
+    progress("asking Kiter")
     found = analyze_kiter(graph, capacities, tool=asked.kiter, timeout=asked.timeout or TIMEOUT)
     return found if asked.throughput else replace(found, throughput=None)
 

@@ -11,14 +11,14 @@ from csdfgen.cli.command import Command
 from csdfgen.cli.emit_c import Target
 from csdfgen.cli.options import OUTPUT, Planned, check_suffix, counts_of
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, say, stages
+from csdfgen.cli.terminal import plain, reporting, say
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import PlanOptions, declare
 from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli import models
-    from csdfgen.cli.terminal import Stage
+    from csdfgen.cli.terminal import Progress
     from csdfgen.emission.emit import Emitted
 
 __all__ = ["Bundle"]
@@ -60,12 +60,12 @@ class Bundle(Command):
         target_of(self.target)
         heights = counts_of(self.heights, "heights", "rows") if self.heights else HEIGHTS
         check_suffix(self.output, *_ARCHIVE)
-        with stages() as stage:
-            found = planned(source, stage, backend=backend_that("emits"))
+        with reporting() as progress:
+            found = planned(source, progress, backend=backend_that("emits"))
             file = self.output or Path(f"{network_name(found.title)}.tar.gz")
             check_suffix(file, *_ARCHIVE)
             with about(found.model, if_silent=True):
-                made = self._bundled(found, heights, file, stage)
+                made = self._bundled(found, heights, file, progress)
         say(
             f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
             f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "
@@ -76,7 +76,7 @@ class Bundle(Command):
         )
 
     def _bundled(
-        self, found: models.Planned, heights: tuple[int, ...], file: Path, stage: Stage
+        self, found: models.Planned, heights: tuple[int, ...], file: Path, progress: Progress
     ) -> Emitted:
         import runtime
         from csdfgen.backends.registry import backend_that, kernels_of
@@ -93,14 +93,14 @@ class Bundle(Command):
         kernels = kernels_of(backend_that("emits"))
         parts = []
         for number, height in enumerate(heights):
-            stage("planning what is timed", number, len(heights))
+            progress("planning what is timed", number, len(heights))
             timed = plan_of(network, PlanOptions(str(height)), kernels)
             parts.append(Part(timed, {"rows": str(height)}, about_actors(timed)))
-        stage("computing outputs to compare with")
+        progress("computing outputs to compare with")
         feeds = {tensor.name: inputs_of(tensor) for tensor in network.inputs}
         outputs = runtime.compile(found.plan, backend=kernels.name)(feeds)
         return bundle(
             found.plan, found.title, file, parts, kernels, outputs,
             about_network(found.title, self.target, kernels.name, __version__),
-            target=self.target, maker=f"csdfgen {__version__}", report=stage,
+            target=self.target, maker=f"csdfgen {__version__}", report=progress,
         )  # fmt: skip

@@ -10,7 +10,7 @@ from rich.text import Text
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import JSON, source_of
 from csdfgen.cli.report import PageOption, check_page
-from csdfgen.cli.terminal import plain, say, say_json, stages, table
+from csdfgen.cli.terminal import plain, reporting, say, say_json, table
 from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
@@ -57,8 +57,8 @@ class Compare(Command):
         sides = source_of(self.a), source_of(self.b)
         names = self.a, self.b if self.a != self.b else f"{self.b} (again)"
         check_page(self.output)
-        with stages() as stage:
-            found = compared(names, [planned(side, stage).plan for side in sides])
+        with reporting() as progress:
+            found = compared(names, [planned(side, progress).plan for side in sides])
             page = comparison_page(found) if self.output is not None else b""
         if self.output is not None:
             write_bytes(self.output, page)

@@ -17,7 +17,7 @@ from csdfgen.cli.options import (
     check_suffix,
     is_graph_file,
 )
-from csdfgen.cli.terminal import plain, say, stages, table
+from csdfgen.cli.terminal import plain, reporting, say, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
@@ -176,16 +176,16 @@ class Convert(Command):
 
         tokens, rates = self.tokens or "elements", self.rates or "exact"
         chosen = asked.given.keys() - {*CONVERSION}
-        with stages() as stage:
-            stage("loading")
+        with reporting() as progress:
+            progress("loading")
             network = load_network(self.model, asked)
             if chosen:
-                plan = plan_network(network, asked, stage)
+                plan = plan_network(network, asked, progress)
             elif self.output is not None:
-                stage("converting")
+                progress("converting")
                 return network_graph(network, asked, tokens=tokens, rates=rates), None
             else:  # the plan of the graph that is exported, at the same heights
-                options = built(asked, stage)
+                options = built(asked, progress)
                 plan = plan_of(network, options, kernels_for(options))
             graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
             return graph, plan if self.output is None else None

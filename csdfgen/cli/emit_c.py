@@ -10,7 +10,7 @@ from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import OUTPUT, Planned
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, say, stages
+from csdfgen.cli.terminal import plain, reporting, say
 from csdfgen.errors import about
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import counted
@@ -56,12 +56,12 @@ class EmitC(Command):
         source = self.planning.source(self.model)
         target_of(self.target)
         check_folder(self.output, self.force)
-        with stages() as stage:
-            found = planned(source, stage, backend=backend_that("emits"))
+        with reporting() as progress:
+            found = planned(source, progress, backend=backend_that("emits"))
             with about(found.model, if_silent=True):
                 made = emit(
                     found.plan, found.title, self.output, target=self.target, force=self.force,
-                    maker=f"csdfgen {__version__}", report=stage,
+                    maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
         say(
             f"{self.output}: {plain(made.name)}, {counted(len(made.files), 'file')}, {made.name}.c of "

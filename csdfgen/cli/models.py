@@ -12,11 +12,11 @@ from pathlib import Path, PurePath
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.options import Asked, Source
-from csdfgen.cli.terminal import Stage
+from csdfgen.cli.terminal import Progress
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, PlanError, about
-from csdfgen.goals.asked import plan_options, wished
-from csdfgen.goals.choice import chosen
+from csdfgen.files import parts_of
+from csdfgen.goals.choice import chosen, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -25,6 +25,7 @@ from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import converted
 from csdfgen.planning.saved import SavedPlan, read_saved
+from csdfgen.reading.fronts import files_of
 from csdfgen.reading.loader import load_frames
 from csdfgen.reading.zoo import is_zoo_name
 
@@ -48,6 +49,7 @@ def load_network(model: str, asked: Asked) -> Network:
         model,
         asked.given.get("frames", 1),
         shapes=dict(asked.shapes),
+        fix=asked.fixed,
         batch=asked.batch,
         apart="batching" in asked.given,
     )
@@ -61,30 +63,32 @@ def input_formats(model: str) -> Mapping[str, Format]:
 
     from csdfgen.precision.ends import ends_of
 
-    if is_zoo_name(model):
+    if is_zoo_name(model) or files_of(model) is not None:
         return {}
     with about(model):
         return ends_of(onnx.load(model, load_external_data=False)).inputs
 
 
-def built(asked: Asked, stage: Stage, *, movable: bool = False) -> PlanOptions:
-    """The options of a plan that is to be run (see `goals.asked.wished`), its backend ready: native code is
+def built(asked: Asked, progress: Progress, *, movable: bool = False) -> PlanOptions:
+    """The options of a plan that is to be run (see `goals.choice.run_options`), its backend ready: native code is
     built by now. Raises InputError.
     """
-    stage("preparing the backend")  # native code is built once on this machine
-    options = wished(asked.given, movable=movable)
+    progress("preparing the backend")  # native code is built once on this machine
+    options = run_options(asked.given, movable=movable)
     kernels_for(options)
     return options
 
 
-def plan_network(network: Network, asked: Asked, stage: Stage, *, movable: bool = False) -> Plan:
-    """The plan with the options given, and the defaults. movable: see `goals.asked.wished`. Errors name the
+def plan_network(
+    network: Network, asked: Asked, progress: Progress, *, movable: bool = False
+) -> Plan:
+    """The plan with the options given, and the defaults. movable: see `goals.choice.run_options`. Errors name the
     model.
     """
     with about(network.source or network.name):
-        options = built(asked, stage, movable=movable)
-        stage("planning")
-        return chosen(network, options, progress=stage)
+        options = built(asked, progress, movable=movable)
+        progress("planning")
+        return chosen(network, options, progress=progress)
 
 
 def network_graph(
@@ -115,18 +119,18 @@ class Planned:
     def title(self) -> str:
         """The model's name for people."""
         name = self.model.removeprefix("zoo:")
-        return name if is_zoo_name(self.model) else PurePath(name).stem
+        return name if is_zoo_name(self.model) else PurePath(parts_of(name)[0]).stem
 
 
-def planned(source: Source, stage: Stage, *, backend: str | None = None) -> Planned:
+def planned(source: Source, progress: Progress, *, backend: str | None = None) -> Planned:
     """Read or make the plan. backend: of one that is made, unless another is named. Raises CsdfgenError."""
     asked, name = source.asked, source.name
     if not source.is_plan:
-        stage("loading")
+        progress("loading")
         if backend is not None:
             asked = replace(asked, given={"backend": backend, **asked.given})
         network = load_network(name, asked)
-        return Planned(plan_network(network, asked, stage), name, source, network)
+        return Planned(plan_network(network, asked, progress), name, source, network)
     for flag, *_ in asked.typed():
         if flag != "--device":  # where its times are predicted
             raise InputError(f"is a plan, which says how it was made; leave {flag} out", where=name)
@@ -134,7 +138,7 @@ def planned(source: Source, stage: Stage, *, backend: str | None = None) -> Plan
         raise InputError(
             "is a graph; give a model, or a plan (csdfgen schedule MODEL -o plan.json)", where=name
         )
-    stage("reading the plan")
+    progress("reading the plan")
     saved = read_saved(name)
     model = source.model or _model_of(saved, Path(name))
     network = network_of_plan(saved, model)
@@ -144,7 +148,7 @@ def planned(source: Source, stage: Stage, *, backend: str | None = None) -> Plan
 def network_of_plan(saved: SavedPlan, model: str) -> Network:
     """A model with the shapes of a plan. Raises PlanError."""
     try:
-        network = load_network(model, Asked(shapes=saved.inputs))
+        network = load_network(model, Asked(shapes=saved.inputs, fixed=saved.fixed))
     except CsdfgenError as error:
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
         raise PlanError(message, where=saved.where) from None
@@ -158,10 +162,11 @@ def _model_of(saved: SavedPlan, file: Path) -> str:
     """Where the model is that a plan was made for."""
     if is_zoo_name(saved.model):
         return saved.model
-    name = PurePath(saved.model).name
-    for place in (file.parent / name, Path(name)):
-        if name and place.is_file():
-            return str(place)
+    names = [PurePath(part).name for part in parts_of(saved.model)]
+    for folder in (file.parent, Path()):
+        places = [folder / name for name in names]
+        if all(names) and all(place.is_file() for place in places):
+            return ",".join(map(str, places))
     raise PlanError(
         f"made for '{saved.model}', which is neither in its folder nor in this one; name it with --model FILE",
         where=saved.where,

@@ -24,6 +24,8 @@ _SIMILAR = 0.6
 _FOLDED = "evaluated when the model is loaded; its operands must be constants by then, shapes of tensors are"
 _OPENED = "one of its branches takes its place when the model is loaded; its condition must be a constant by then"
 
+_WRITTEN_OUT = "its turns take its place when the model is loaded; their number must be a constant by then, or a size"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Operators(Command):
@@ -44,8 +46,10 @@ class Operators(Command):
         from csdfgen.ops.base import onnx_page
         from csdfgen.ops.page import facts
         from csdfgen.reading.folding import FOLDED_ONLY
+        from csdfgen.reading.unrolling import UNROLLED
 
         at_loading = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
+        at_loading |= dict.fromkeys(UNROLLED, _WRITTEN_OUT)
         known = sorted({*OPERATORS, *at_loading})
 
         def values(name: str) -> dict[str, Any]:

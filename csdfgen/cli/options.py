@@ -78,7 +78,11 @@ _MAX_DIGITS = 10
 Tokens = Literal["elements", "rows"]
 
 ModelArgument = Annotated[
-    str, Argument("MODEL", "ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).")
+    str,
+    Argument(
+        "MODEL",
+        "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
+    ),
 ]
 
 
@@ -96,12 +100,14 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """How to load and plan a model. given: the options of planning that the user gave, by name, read but for
-    the rows; table: of which one of them, for --requests with several numbers or with --budgets.
+    the rows; fixed: inputs that become constants, with their values;
+    table: of which one of them, for --requests with several numbers or with --budgets.
     """
 
     given: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     batch: int | None = None
+    fixed: Mapping[str, Any] = field(default_factory=dict)
     table: Table | None = None
 
     def typed(self) -> list[list[str]]:
@@ -110,10 +116,11 @@ class Asked:
             [self.flag(name), *OPTIONS[name].kind.typed(one)] for name, one in self.given.items()
         ]
         found += [["--batch", str(self.batch)]] if self.batch is not None else []
-        return found + [
+        found += [
             ["--shape", f"{name}={'x'.join(map(str, shape))}"]
             for name, shape in self.shapes.items()
         ]
+        return found + [["--fix", f"{name}={value}"] for name, value in self.fixed.items()]
 
     def flag(self, name: str) -> str:
         """The flag of an option: images of a request are its frames."""
@@ -147,13 +154,13 @@ def source_of(text: str) -> Source:
     for key, _, value in (setting.partition("=") for setting in settings):
         if key not in _SETTINGS:
             raise InputError(f"'+{key}=' is no option; {', '.join(_SETTINGS)} are", where=text)
-        if key in values and key != "shape":
+        if key in values and key not in _NAMED:
             raise InputError(f"'+{key}=' is given twice", where=text)
         words = OPTIONS[key].kind.words if key in OPTIONS else ()
         if words and value not in (*words, DEFAULTS.policy):
             raise InputError(f"--{key} {value} is not one of {', '.join(words)}", where=name)
-        if key == "shape":
-            parse_shape(value)
+        if key in _NAMED:
+            _NAMED[key](value)
             values.setdefault(key, []).append(value)
         elif key == "batch":
             if not _is_size(value) or int(value) > MOST_IMAGES:
@@ -177,10 +184,12 @@ class Typed:
 
 def asked_of(typed: Mapping[str, Any]) -> Asked:
     """What is typed of each option, None or False where nothing is, as one value. Raises InputError for a value
-    that is none, and for options that contradict each other; typer.BadParameter for a shape.
+    that is none, and for options that contradict each other; typer.BadParameter for a shape or a fixed
+    input.
     """
     left = {name: value for name, value in typed.items() if value not in (None, False)}
-    shapes, batch = _shapes(left.pop("shape", ())), left.pop("batch", None)
+    shapes, batch = _by_name("shape", left.pop("shape", ())), left.pop("batch", None)
+    fixed = _by_name("fix", left.pop("fix", ()))
     table = _of_requests(left)
     given = {
         name: value if name == "rows" else OPTIONS[name].kind.read(value, name)
@@ -191,7 +200,7 @@ def asked_of(typed: Mapping[str, Any]) -> Asked:
 
         given["backend"] = settled("auto")
     PlanOptions(**given)
-    return Asked(given, shapes, batch, table)
+    return Asked(given, shapes, batch, fixed, table)
 
 
 def _of_requests(typed: dict[str, Any]) -> Table | None:
@@ -241,6 +250,11 @@ class _Others:
     shape: list[str] = declare(
         "Size of an input, where free or to be overridden; repeatable.", ..., "NAME=1x3x224x224"
     )
+    fix: list[str] = declare(
+        "Make an input a constant, such as a sample rate that an If compares: a number, or all of its numbers; "
+        "repeatable.",
+        ..., "NAME=VALUE[,VALUE...]",
+    )  # fmt: skip
     batch: int = declare(
         "Images of a batch; they run one after another.", ..., "N", low=1, high=MOST_IMAGES
     )
@@ -260,7 +274,7 @@ _TYPED: Mapping[str, tuple[Any, Option]] = {
 }
 """Option -> the type of what is typed, and its declaration."""
 
-_LOADING = ("shape", "batch")
+_LOADING = ("shape", "fix", "batch")
 _SETTINGS = [name for name in _TYPED if name not in ("of", "budgets")]
 """What may stand after a model, between plus signs."""
 
@@ -281,7 +295,7 @@ def taking(*names: str) -> Callable[[_Group], _Group]:
     return made
 
 
-@taking("shape")
+@taking("shape", "fix")
 class Loaded(Typed):
     """How a model is loaded."""
 
@@ -319,17 +333,17 @@ class Planned(Typed):
         return Source(model, self.read(), self.of)
 
 
-def _shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
-    """Raises typer.BadParameter."""
-    found: dict[str, tuple[int, ...]] = {}
+def _by_name(flag: str, texts: Sequence[str]) -> dict[str, Any]:
+    """What an option gives inputs by their names. Raises typer.BadParameter."""
+    found: dict[str, Any] = {}
     for text in texts:
         try:
-            name, sizes = parse_shape(text)
+            name, value = _NAMED[flag](text)
         except InputError as error:
-            raise typer.BadParameter(error.message, param_hint="--shape") from None
+            raise typer.BadParameter(error.message, param_hint=f"--{flag}") from None
         if name in found:
-            raise typer.BadParameter(f"input '{name}' is given twice", param_hint="--shape")
-        found[name] = sizes
+            raise typer.BadParameter(f"input '{name}' is given twice", param_hint=f"--{flag}")
+        found[name] = value
     return found
 
 
@@ -342,6 +356,21 @@ def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     if not name or not equals or not all(_is_size(part) for part in parts):
         raise InputError(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224")
     return name, tuple(int(part) for part in parts)
+
+
+def _parse_value(text: str) -> tuple[str, str]:
+    """("sr", "16000") from "sr=16000". Raises InputError."""
+    name, equals, value = text.rpartition("=")
+    if not name or not equals or not value:
+        raise InputError(f"'{text}' is not NAME=VALUE, such as sr=16000")
+    return name, value
+
+
+_NAMED: Mapping[str, Callable[[str], tuple[str, Any]]] = {
+    "shape": parse_shape,
+    "fix": _parse_value,
+}
+"""Options that give an input something by its name, and how they are read."""
 
 
 def _is_size(text: str) -> bool:

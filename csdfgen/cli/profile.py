@@ -23,7 +23,7 @@ from csdfgen.cli.options import (
     taking,
 )
 from csdfgen.cli.quantize import Stored
-from csdfgen.cli.terminal import cut, dim, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import cut, dim, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
@@ -39,7 +39,7 @@ _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
 
 
-@taking("backend", "fuse", "shape", "batch")
+@taking("backend", "fuse", "shape", "fix", "batch")
 class _Measured(Typed):
     """How the model is loaded, and by whose kernels it is computed."""
 
@@ -126,20 +126,20 @@ class Profile(Command):
         check_suffix(self.output, "a profile", ".toml")
         if self.model is not None:
             refuse_graph(self.model, ", which cannot be run; give the model")
-        with stages() as stage, threadpool_limits(limits=self.threads, user_api="blas"):
-            stage("loading")
+        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+            progress("loading")
             network = load_network(self.model, asked) if self.model is not None else sample_model()
             networks = [network, *self._in_formats(asked)]
             told = {**facts.board_facts(), **facts.software_facts(self.threads)}
-            stage("building native code, once on this machine")
+            progress("building native code, once on this machine")
             backend = settled(asked.given.get("backend", AUTO))
             found = []
             for number, one in enumerate(networks, 1):
-                stage("planning")
+                progress("planning")
                 part = f", network {number} of {len(networks)}" if len(networks) > 1 else ""
 
                 def measuring(done: int, total: int, part: str = part) -> None:
-                    stage(f"measuring{part}", done, total)
+                    progress(f"measuring{part}", done, total)
 
                 found.append(
                     measure.sample_network(
@@ -180,7 +180,7 @@ class Profile(Command):
 
         with about(self.model):
             return [
-                load(model, shapes=dict(asked.shapes), batch=asked.batch)
+                load(model, shapes=dict(asked.shapes), batch=asked.batch, fix=asked.fixed)
                 for model in variants(self.model, self.formats)
             ]
 

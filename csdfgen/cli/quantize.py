@@ -21,14 +21,14 @@ from csdfgen.cli.options import (
     refuse,
     refuse_graph,
 )
-from csdfgen.cli.terminal import csv_text, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import csv_text, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
-    from csdfgen.cli.terminal import Stage
+    from csdfgen.cli.terminal import Progress
     from csdfgen.model.options import PlanOptions
     from csdfgen.planning.plan import Plan
     from csdfgen.precision.quantize import Quantized
@@ -128,13 +128,13 @@ class Quantize(Command):
         if self.integer_io:
             request["integer_io"] = True
         files = [*(self.calibrate or ()), *(self.more or ())]
-        with stages() as stage:
+        with reporting() as progress:
             made = _made(
                 self.model,
                 asked,
                 files,
                 images,
-                stage,
+                progress,
                 with_front=self.front is not None,
                 **request,
             )
@@ -203,7 +203,7 @@ def _made(
     asked: Asked,
     files: Sequence[str],
     images: ImageOptions,
-    stage: Stage,
+    progress: Progress,
     **request: Any,
 ) -> Quantized:
     """What `csdfgen.quantize` makes of a model, calibrated on files. Raises CsdfgenError."""
@@ -211,9 +211,16 @@ def _made(
     from csdfgen.precision.quantize import quantize
     from runtime.images import read_frames
 
-    stage("loading")
+    progress("loading")
     frames = read_frames(files, load_network(model, asked), images)
-    return quantize(model, frames or None, shapes=asked.shapes or None, progress=stage, **request)
+    return quantize(
+        model,
+        frames or None,
+        shapes=asked.shapes or None,
+        fix=asked.fixed,
+        progress=progress,
+        **request,
+    )
 
 
 # With a plan ------------------------------------------------------------------------------------
@@ -242,7 +249,9 @@ class Formats:
         if self.formats is None and alone:
             raise InputError(f"--{alone[0]} goes with --formats; name one, such as --formats int8")
 
-    def quantized(self, model: str, asked: Asked, planning: PlanOptions, stage: Stage) -> Quantized:
+    def quantized(
+        self, model: str, asked: Asked, planning: PlanOptions, progress: Progress
+    ) -> Quantized:
         """A model in other formats, with the plan of it that is asked for. Raises CsdfgenError."""
         if self.formats != "float16" and not self.calibrate:
             raise InputError(
@@ -250,7 +259,7 @@ class Formats:
                 where=model,
             )
         return _made(
-            model, asked, self.calibrate or (), self.pixels.read(), stage,
+            model, asked, self.calibrate or (), self.pixels.read(), progress,
             format=self.formats, integer_io=self.integer_io, planning=planning,
         )  # fmt: skip
 

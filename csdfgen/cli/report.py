@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import OUTPUT, Planned, check_suffix
-from csdfgen.cli.terminal import in_bytes, plain, say, stages
+from csdfgen.cli.terminal import in_bytes, plain, reporting, say
 from csdfgen.errors import about
 from csdfgen.files import write_bytes
 from csdfgen.model.options import Option, declare
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 __all__ = ["PageOption", "PlanArgument", "Report", "check_page"]
 
 PlanArgument = Annotated[
-    str, Argument("MODEL|PLAN", "ONNX model, zoo:NAME[@HEIGHTxWIDTH], or a plan (.json).")
+    str,
+    Argument(
+        "MODEL|PLAN", "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a plan (.json)."
+    ),
 ]
 PageOption = Annotated[Path | None, Option("Write a page.", "FILE.html", names=OUTPUT)]
 
@@ -57,7 +60,7 @@ class Report(Command):
     def run(self) -> None:
         """Write the page. Raises CsdfgenError; outputs that differ are reported on the page."""
         from csdfgen.cli.models import planned
-        from csdfgen.cli.show import frames_facts
+        from csdfgen.cli.show import overlap_facts
         from csdfgen.devices.catalogue import device
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
@@ -69,8 +72,8 @@ class Report(Command):
         source, output = self.planning.source(self.model), self.output or Path("report.html")
         check_page(output)
         named = device(self.planning.device) if self.planning.device is not None else None
-        with stages() as stage:
-            found = planned(source, stage)
+        with reporting() as progress:
+            found = planned(source, progress)
             plan = found.plan
             with about(found.model):
                 profile = named or profile_for(plan.options)
@@ -79,10 +82,10 @@ class Report(Command):
                 if self.measure:
                     feeds = random_inputs(plan.network, 0, span_of(found.model) or SYMMETRIC)
                     measured = measured_frame(
-                        plan, found.model, feeds, repeat=self.repeat, stage=stage
+                        plan, found.model, feeds, repeat=self.repeat, progress=progress
                     )
-            frames = frames_facts(found.network, plan, profile)
-            stage("drawing")
+            frames = overlap_facts(found.network, plan, profile)
+            progress("drawing")
             facts = Facts(
                 found.title, self._commands(found, output), _versions(), measured, times, profile.title,
                 frames.told(profile.name) if frames is not None else (),

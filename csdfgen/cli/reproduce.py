@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
-from csdfgen.cli.terminal import csv_text, say, stages, table
+from csdfgen.cli.terminal import csv_text, reporting, say, table
 from csdfgen.files import check_writable, write_bytes, write_json
 from csdfgen.model.options import declare
 
@@ -164,8 +164,8 @@ def _table2() -> Rows:
 def _table3(countings: tuple[str, ...]) -> Rows:
     from csdfgen.paper.table3 import reproduce_table3
 
-    with stages() as stage:
-        cells = list(reproduce_table3(countings, lambda name: stage(name)))
+    with reporting() as progress:
+        cells = list(reproduce_table3(countings, lambda name: progress(name)))
     for counting in countings:
         _show_counting(counting, [cell for cell in cells if cell.counting == counting])
     return [_values(cell, "network counting column ours printed match") for cell in cells]
@@ -202,10 +202,10 @@ def _findings() -> Rows:
     from csdfgen.paper.findings import findings, readings
     from csdfgen.paper.printed import TABLE_3
 
-    with stages() as stage:
+    with reporting() as progress:
         found = []
         for name in TABLE_3:
-            stage(name)
+            progress(name)
             found.append(findings(name))
     numbers = ("m_DL, MB", "by Algorithm 1", "printed m_our", "leave rows", "below 0")
     rows = (
@@ -265,8 +265,8 @@ def _formats() -> Rows:
     """All of paper 003; the cells, and what is left out with its reason."""
     from csdfgen.paper.formats.reproduction import reproduce
 
-    with stages() as stage:
-        found, left = reproduce(lambda name: stage(name))
+    with reporting() as progress:
+        found, left = reproduce(lambda name: progress(name))
     return _show_cells(found) + _show_left(left)
 
 
@@ -275,8 +275,8 @@ def _batches() -> Rows:
     from csdfgen.paper.batches.modelled import point_json
     from csdfgen.paper.batches.reproduction import reproduce
 
-    with stages() as stage:
-        found = reproduce(lambda name: stage(name))
+    with reporting() as progress:
+        found = reproduce(lambda name: progress(name))
     rows = _show_cells(found.cells)
     for figure, points in found.points.items():
         _show_points(figure, points)

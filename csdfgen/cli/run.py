@@ -23,7 +23,7 @@ from csdfgen.cli.options import (
     refuse_graph,
 )
 from csdfgen.cli.schedule import Pareto
-from csdfgen.cli.terminal import dim, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import dim, plain, reporting, say, say_json, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
 from csdfgen.files import write_json
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
@@ -32,7 +32,7 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     import numpy as np
 
-    from csdfgen.cli.terminal import Stage
+    from csdfgen.cli.terminal import Progress
     from csdfgen.model.network import Network
     from csdfgen.pages.trace import FiringTime, LayerTime
     from csdfgen.planning.plan import Plan
@@ -76,7 +76,7 @@ class Run(Command):
         "csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
     )
 
-    model: str = argument("MODEL", "ONNX model, or zoo:NAME[@HEIGHTxWIDTH].")
+    model: str = argument("MODEL", "Model (.onnx, .pt2, .prototxt), or zoo:NAME[@HEIGHTxWIDTH].")
     plan: Path | None = declare(
         "Run the firings and buffers of this file (csdfgen schedule -o).", None, "FILE"
     )
@@ -150,7 +150,7 @@ class Run(Command):
         from threadpoolctl import threadpool_limits
 
         from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.show import frames_facts, show_frames
+        from csdfgen.cli.show import overlap_facts, show_overlap
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
         from csdfgen.goals.facts import memories_facts
@@ -159,18 +159,18 @@ class Run(Command):
         from runtime.report import compare_with_reference, to_json
 
         labels = read_labels(self.labels) if self.labels is not None else None
-        with stages() as stage, threadpool_limits(limits=self.threads, user_api="blas"):
-            stage("loading")
-            plan, network = self._plan_of(asked, stage)
+        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+            progress("loading")
+            plan, network = self._plan_of(asked, progress)
             if self.output is not None:
                 check_output_path(self.output, network)
             feeds = self._feeds(network)
-            report, outputs = self._measured(plan, feeds, asked, stage)
+            report, outputs = self._measured(plan, feeds, asked, progress)
             if self.output is not None:
                 write_outputs(self.output, outputs)
             firings: tuple[FiringTime, ...] = ()
             if self.trace is not None or self.layers:
-                stage("timing the firings")
+                progress("timing the firings")
                 firings = timed(plan, feeds, threads=self.threads)
             peak = kernels_for(plan.options).peak() if self.layers else None
             if self.trace is not None:
@@ -178,13 +178,13 @@ class Run(Command):
             error = None
             if self.check is not None:
                 report, error = compare_with_reference(
-                    report, self.model, feeds, outputs, self.check, stage=stage
+                    report, self.model, feeds, outputs, self.check, progress=progress
                 )
             # a plan of one image runs without the files by which its times were predicted
             named = _PREDICTED_BY & asked.given.keys()
             profile = profile_for(plan.options if named or plan.conversion.frames > 1 else DEFAULTS)
             predicted = 1e3 * estimate(plan, profile).seconds if named else None
-            frames = frames_facts(network, plan, profile)
+            frames = overlap_facts(network, plan, profile)
         spent = by_layer(firings)
         if self.as_json:
             memories = memories_facts(plan)
@@ -198,7 +198,7 @@ class Run(Command):
             self._show(report)
             if predicted is not None:
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
-            show_frames(frames, profile)
+            show_overlap(frames, profile)
             if self.layers:
                 _show_layers(spent, peak and peak * self.threads)
             if self.trace is not None:
@@ -221,19 +221,19 @@ class Run(Command):
                 raise InputError(f"--pareto runs many plans of the model; leave --{name} out")
         front_folder(self.output)
         measured: list[dict[str, Any]] = []
-        with stages() as stage, threadpool_limits(limits=self.threads, user_api="blas"):
-            profile = profile_for(built(asked, stage))
-            stage("loading")
+        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+            profile = profile_for(built(asked, progress))
+            progress("loading")
             network = load_network(self.model, asked)
             feeds = self._feeds(network)
-            points = points_of(network, asked, stage)
+            points = points_of(network, asked, progress)
             failed = None
             for at, point in enumerate(points):
-                stage("running", at, len(points))
-                report, outputs = self._measured(point.plan, feeds, asked, stage)
+                progress("running", at, len(points))
+                report, outputs = self._measured(point.plan, feeds, asked, progress)
                 if self.check is not None:
                     report, error = compare_with_reference(
-                        report, self.model, feeds, outputs, self.check, stage=stage
+                        report, self.model, feeds, outputs, self.check, progress=progress
                     )
                     failed = failed or error
                 one = {"measured_ms": report.latency_ms, "measured_bytes": report.measured_bytes}
@@ -257,7 +257,7 @@ class Run(Command):
         images = self.pixels.read()
         return replace(images, formats=input_formats(self.model)) if self.input else images
 
-    def _plan_of(self, asked: Asked, stage: Stage) -> tuple[Plan, Network]:
+    def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network]:
         """The plan asked for, from the plan file if there is one, and its network."""
         from csdfgen.backends.registry import AUTO, kernels_for, kernels_of
         from csdfgen.cli.models import load_network, network_of_plan, plan_network
@@ -266,7 +266,7 @@ class Run(Command):
 
         if self.plan is None:
             network = load_network(self.model, asked)
-            return plan_network(network, asked, stage), network
+            return plan_network(network, asked, progress), network
         given = asked.given
         memory, images = given.get("memory", 0), given.get("frames", 0) or asked.batch or 0
         saved = read_saved(self.plan, memory, images)
@@ -277,7 +277,7 @@ class Run(Command):
             images = sum(len(next(iter(arrays.values()))) for arrays in frames)
             saved = read_saved(self.plan, memory, images)
             network = network_of_plan(saved, self.model)
-        stage("reading the plan")
+        progress("reading the plan")
         of = saved.planned_with
         kernels = kernels_for(of) if of else kernels_of(given.get("backend", AUTO))
         plan = saved.plan(network, kernels)
@@ -285,7 +285,7 @@ class Run(Command):
         return replace(plan, options=replace(plan.options, **chosen)), network
 
     def _measured(
-        self, plan: Plan, feeds: Mapping[str, np.ndarray], asked: Asked, stage: Stage
+        self, plan: Plan, feeds: Mapping[str, np.ndarray], asked: Asked, progress: Progress
     ) -> tuple[Report, dict[str, np.ndarray]]:
         from runtime.report import measure
 
@@ -297,7 +297,7 @@ class Run(Command):
                 threads=self.threads,
                 repeat=self.repeat,
                 result=asked.given.get("result", DEFAULTS.result),
-                stage=stage,
+                progress=progress,
             )
         except CsdfgenError as error:
             if isinstance(error, PlanError) and self.plan and "backend" in asked.given:
@@ -329,13 +329,14 @@ class Run(Command):
             figures_table(report.figures),
             f"\nmeasured   {measured:,} bytes touched in the arena, "
             f"{'as planned' if arena == measured else f'{arena:,} were planned'}",
-            f"beside it  {report.python_peak_bytes:,} bytes allocated by Python while firing, "
+            f"outside    {report.python_peak_bytes:,} bytes allocated by Python while firing, "
             f"{report.call_peak_bytes:,} bytes in the whole call, "
             f"{'no output stored' if report.result == 'streamed' else 'outputs included'}",
             f"{word:<11}{said}",
             f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}",
             f"backend    {kernels.name}{code}",
         )
+        say(*(f"output     '{plain(n)}': {t}" for n, t in network.found_outputs.items()))
         _show_check(report)
         show_memories(plan)
         _show_kept_whole(plan)
@@ -362,6 +363,8 @@ def _check_agreement(saved: SavedPlan, asked: Asked) -> None:
         raise refused(
             "was made for other shapes; leave --shape and --batch out, or make a plan for them"
         )
+    if asked.fixed:
+        raise refused("has its constants; leave --fix out, or make a plan for others")
 
 
 def _show_check(report: Report) -> None:

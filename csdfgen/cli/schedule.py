@@ -22,7 +22,7 @@ from csdfgen.cli.options import (
     refuse,
 )
 from csdfgen.cli.quantize import Formats, say_formats, say_quality, written_beside
-from csdfgen.cli.terminal import in_bytes, say, say_json, stages, table
+from csdfgen.cli.terminal import in_bytes, reporting, say, say_json, table
 from csdfgen.errors import about
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
@@ -30,7 +30,7 @@ from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked, Table
-    from csdfgen.cli.terminal import Stage
+    from csdfgen.cli.terminal import Progress
     from csdfgen.devices.profile import DeviceProfile
     from csdfgen.model.network import Network
     from csdfgen.planning.plan import Plan
@@ -195,27 +195,27 @@ class Schedule(Command):
         from csdfgen.cli.show import Front, points_of
         from csdfgen.goals.choice import profile_for
 
-        with stages() as stage:
-            profile = profile_for(built(asked, stage))
-            stage("loading")
+        with reporting() as progress:
+            profile = profile_for(built(asked, progress))
+            progress("loading")
             network = load_network(self.model, asked)
-            stage("planning")
-            points = points_of(network, asked, stage)
+            progress("planning")
+            points = points_of(network, asked, progress)
         Front(points, profile).show(self.output, as_json=self.as_json)
 
     def _schedule_model(self, asked: Asked) -> None:
         from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.models import built
-        from csdfgen.cli.show import frames_facts, show_frames
+        from csdfgen.cli.show import overlap_facts, show_overlap
         from csdfgen.goals.choice import profile_for
         from csdfgen.goals.facts import given_up, schedule_facts
         from csdfgen.planning.plan_file import write_plan
         from csdfgen.planning.replacing import with_offsets, write_plan_items
 
         output, lines = self.output, []
-        with stages() as stage:
-            profile = profile_for(built(asked, stage))
-            network, plan, made = self._planned(asked, stage)
+        with reporting() as progress:
+            profile = profile_for(built(asked, progress))
+            network, plan, made = self._planned(asked, progress)
             if self.items is not None:
                 count, bound = write_plan_items(self.items, plan)
                 lines = [
@@ -223,7 +223,7 @@ class Schedule(Command):
                 ]
             if self.offsets is not None:
                 plan = with_offsets(plan, self.offsets, kernels_for(plan.options))
-            frames = frames_facts(network, plan, profile)
+            frames = overlap_facts(network, plan, profile)
             said = "" if output is not None or self.as_json else given_up(plan, profile)
         if output is not None and self.chart is not None:
             _draw(plan, self.chart, output)
@@ -246,22 +246,22 @@ class Schedule(Command):
             say(f"{output}: {what}{firings}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
         else:
             _summary(plan)
-            show_frames(frames, profile)
+            show_overlap(frames, profile)
             say(*[f"\n{said}"] * bool(said))
         self._say_formats(made, plan, profile)
 
-    def _planned(self, asked: Asked, stage: Stage) -> tuple[Network, Plan, Quantized | None]:
+    def _planned(self, asked: Asked, progress: Progress) -> tuple[Network, Plan, Quantized | None]:
         """The network and its plan; what was made of the model, where other formats are asked for."""
         from csdfgen.cli.models import built, load_network, plan_network
 
         movable = self.items is not None or self.offsets is not None
         if self.formats.formats is not None:
-            options = built(asked, stage, movable=movable)
-            made = self.formats.quantized(self.model, asked, options, stage)
+            options = built(asked, progress, movable=movable)
+            made = self.formats.quantized(self.model, asked, options, progress)
             return made.network, made.plan, made
-        stage("loading")
+        progress("loading")
         network = load_network(self.model, asked)
-        return network, plan_network(network, asked, stage, movable=movable), None
+        return network, plan_network(network, asked, progress, movable=movable), None
 
     def _say_formats(self, made: Quantized | None, plan: Plan, profile: DeviceProfile) -> None:
         """What was made of a float model, its quality, and its time where a device is named."""
@@ -283,13 +283,15 @@ class Schedule(Command):
         from csdfgen.goals.choice import table_of
         from csdfgen.planning.plan_table import write_table
 
-        with stages() as stage:
-            options = built(asked, stage)
-            stage("loading")
+        with reporting() as progress:
+            options = built(asked, progress)
+            progress("loading")
             network = load_network(self.model, asked)
-            stage("planning")
+            progress("planning")
             with about(self.model):
-                made = table_of(network, options, numbers.requests, numbers.budgets or (0,), stage)
+                made = table_of(
+                    network, options, numbers.requests, numbers.budgets or (0,), progress
+                )
         if self.output is not None:
             write_table(self.output, made)
         if self.as_json:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from csdfgen.charts import gantt_chart, of_periodic, of_schedule, replay
 from csdfgen.cli.graphs import capacities_for, parse_capacities, read_graph_file
-from csdfgen.cli.terminal import dim, plain, say, stages, table
+from csdfgen.cli.terminal import dim, plain, reporting, say, table
 from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes
@@ -56,13 +56,13 @@ def schedule_graph(command: Schedule, of_models: Sequence[str]) -> None:
 def _order(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
     """One processor's order."""
     output, gantt = command.output, command.gantt
-    with stages() as stage:
-        stage("scheduling")
+    with reporting() as progress:
+        progress("scheduling")
         schedule = static_schedule(graph, capacities, policy=command.policy or "demand")
-        stage("checking")
+        progress("checking")
         check(graph, schedule)
         if gantt is not None:
-            stage("drawing")
+            progress("drawing")
             write_bytes(gantt, gantt_chart(of_schedule(graph, schedule)))
     firings, total = counted(len(schedule.firings), "firing"), _total(graph, schedule.capacities)
     if output is not None:
@@ -90,15 +90,15 @@ def loops(firings: Sequence[Firing]) -> Text:
 def _start_periodically(command: Schedule, graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
     """Start times that repeat."""
     output, gantt = command.output, command.gantt
-    with stages() as stage:
-        stage("scheduling")
+    with reporting() as progress:
+        progress("scheduling")
         schedule = periodic_schedule(graph, capacities)
-        stage("checking")
+        progress("checking")
         timeline = of_periodic(graph, schedule, capacities, _FOLLOWED)
         names = (channel.name for channel in graph.channels)
         held = {**dict(zip(names, replay(timeline).peaks(), strict=True)), **capacities}
         if gantt is not None:
-            stage("drawing")
+            progress("drawing")
             write_bytes(gantt, gantt_chart(of_periodic(graph, schedule, capacities)))
     if output is not None:
         write_starts(output, graph, schedule, held)

@@ -12,24 +12,23 @@ from rich.table import Table
 from csdfgen.backends.registry import kernels_for
 from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
-from csdfgen.cli.terminal import Stage, dim, in_bytes, mebibytes, plain, say, say_json, table
+from csdfgen.cli.terminal import Progress, dim, in_bytes, mebibytes, plain, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes, write_json
-from csdfgen.goals.asked import wished
-from csdfgen.goals.choice import front
+from csdfgen.goals.choice import front, run_options
 from csdfgen.goals.facts import heights_used, schedule_facts
-from csdfgen.goals.frames import Frames, frames_of
-from csdfgen.goals.search import Point
+from csdfgen.goals.overlap import Overlap, overlap_of
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.model.units import counted
 from csdfgen.planning.memories import memories_of
 from csdfgen.planning.plan import FIGURES, Plan
 from csdfgen.planning.plan_file import write_plan
+from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_of
 
-__all__ = ["Front", "figures_table", "frames_facts", "points_of", "show_frames", "show_memories"]
+__all__ = ["Front", "figures_table", "overlap_facts", "points_of", "show_memories", "show_overlap"]
 
 INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder besides its plans; the index is written last."""
@@ -67,16 +66,16 @@ def show_memories(plan: Plan) -> None:
 # Several images ---------------------------------------------------------------------------------
 
 
-def frames_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Frames | None:
+def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overlap | None:
     """What several images in one order cost and bring; None for one. Errors name the model."""
     if plan.conversion.frames == 1:
         return None
     alone = PlanOptions(**{name: getattr(plan.options, name) for name in _OF_ONE_IMAGE})
     with about(network.source or network.name):
-        return frames_of(plan, plan_of(network, alone, kernels_for(alone)), profile)
+        return overlap_of(plan, plan_of(network, alone, kernels_for(alone)), profile)
 
 
-def show_frames(found: Frames | None, profile: DeviceProfile) -> None:
+def show_overlap(found: Overlap | None, profile: DeviceProfile) -> None:
     """The same on a terminal."""
     told = found.told(profile.name) if found is not None else ()
     say(*[""] * bool(told), *(f"{what:<11}{said}" for what, said in told))
@@ -160,10 +159,10 @@ class Front:
         ]
 
 
-def points_of(network: Network, asked: Asked, stage: Stage) -> tuple[Point, ...]:
+def points_of(network: Network, asked: Asked, progress: Progress) -> tuple[Point, ...]:
     """The Pareto front of a network's plans. Raises InputError, with the model's name."""
     with about(network.source or network.name):
-        return front(network, wished(asked.given), progress=stage)
+        return front(network, run_options(asked.given), progress=progress)
 
 
 def _heights_said(point: Point) -> str:

@@ -12,7 +12,7 @@ import typer
 
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import OUTPUT
-from csdfgen.cli.terminal import plain, say, stages
+from csdfgen.cli.terminal import plain, reporting, say
 from csdfgen.errors import options_as_arguments
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
@@ -77,11 +77,11 @@ class Sweep(Command):
         for path in (self.output, drawing):
             check_writable(path)
         start = time.monotonic()
-        with stages() as stage:
-            stage("reading models")
+        with reporting() as progress:
+            progress("reading models")
             with options_as_arguments():
                 tasks = tasks_of(spec, str(self.spec))
-            found = sweep(tasks, Cache(cache_beside(self.output)), engine, stage)
+            found = sweep(tasks, Cache(cache_beside(self.output)), engine, progress)
         pairs = zip(found.points, found.outcomes, strict=True)
         rows = [row_of(point, outcome, timed=self.timings) for point, outcome in pairs]
         drawn = picture(found, spec.title)

@@ -16,21 +16,21 @@ from rich.table import Table
 from rich.text import Text
 
 __all__ = [
-    "Stage",
+    "Progress",
     "csv_text",
     "cut",
     "dim",
     "in_bytes",
     "mebibytes",
     "plain",
+    "reporting",
     "say",
     "say_json",
-    "stages",
     "table",
 ]
 
-Stage = Callable[..., None]
-"""Called as stage("what is done now") or stage("what", done, total)."""
+Progress = Callable[..., None]
+"""Called as progress("what is done now") or progress("what", done, total)."""
 
 Cell = str | int | Text | None
 
@@ -113,21 +113,19 @@ def _cell(value: Cell) -> str | Text:
 
 
 @contextlib.contextmanager
-def stages() -> Iterator[Stage]:
-    """A progress bar on stderr while the block runs, if stderr is a terminal; nothing is left of
-    it.
-    """
+def reporting() -> Iterator[Progress]:
+    """A progress bar on stderr while the block runs, if stderr is a terminal; it is erased at the end."""
     if not sys.stderr.isatty():
         yield lambda what, done=0, total=None: None
         return
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich import progress as bars
 
-    text = TextColumn("{task.description}", markup=False)
-    columns = SpinnerColumn(), text, BarColumn(), TimeElapsedColumn()
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=None)
+    text = bars.TextColumn("{task.description}", markup=False)
+    columns = bars.SpinnerColumn(), text, bars.BarColumn(), bars.TimeElapsedColumn()
+    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+        task = shown.add_task("", total=None)
 
-        def stage(what: str, done: int = 0, total: int | None = None) -> None:
-            progress.update(task, description=what, completed=done, total=total)
+        def progress(what: str, done: int = 0, total: int | None = None) -> None:
+            shown.update(task, description=what, completed=done, total=total)
 
-        yield stage
+        yield progress

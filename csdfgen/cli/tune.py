@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import JSON, OUTPUT, Fused, ModelArgument, check_suffix, refuse_graph
-from csdfgen.cli.terminal import Stage, cut, plain, say, say_json, stages, table
+from csdfgen.cli.terminal import Progress, cut, plain, reporting, say, say_json, table
 from csdfgen.errors import about
 from csdfgen.model.options import DEFAULTS, declare
 from csdfgen.model.units import counted
@@ -60,16 +60,16 @@ class Tune(Command):
         fuse = asked.given.get("fuse", DEFAULTS.fuse)
         check_suffix(self.output, "what was found", ".json")
         refuse_graph(self.model, ", which cannot be run; give the model")
-        with stages() as stage:
-            stage("building native code, once on this machine")
+        with reporting() as progress:
+            progress("building native code, once on this machine")
             machine = machine_of()
             known = read_tuning(self.output, machine) if self.output.exists() else None
-            stage("loading")
+            progress("loading")
             network = load_network(self.model, asked)
             with about(network.source or network.name):
                 tuner = Tuner(network, known, fuse=fuse)
-                left = self._measured(tuner, stage)
-                stage("comparing plans without and with what was found")
+                left = self._measured(tuner, progress)
+                progress("comparing plans without and with what was found")
                 gain = self._gain(network, fuse)
         found = tuner.found
         facts = {
@@ -96,13 +96,13 @@ class Tune(Command):
             f"without tuning, {1e3 * after:.3f} ms in {gain['bytes_after']:,} with it ({after / before:.3f} times)",
         )
 
-    def _measured(self, tuner: Tuner, stage: Stage) -> int:
+    def _measured(self, tuner: Tuner, progress: Progress) -> int:
         """Heights that are left; what was found is written whatever ends it."""
         from csdfgen.tuning.file import write_tuning
 
         before = tuner.found.count
         try:
-            return tuner.run(self.seconds, stage, lambda found: write_tuning(self.output, found))
+            return tuner.run(self.seconds, progress, lambda found: write_tuning(self.output, found))
         except KeyboardInterrupt:
             if tuner.found.count > before:
                 write_tuning(self.output, tuner.found)

@@ -1,1 +1,1 @@
-"""What is a CSDF graph? Its values, its files, and where it came from."""
+"""What is a CSDF graph? Its values, its files, and its origin."""

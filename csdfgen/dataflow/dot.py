@@ -1,9 +1,9 @@
-"""What does a CSDF graph look like? As text that Graphviz draws.
+"""How is a CSDF graph drawn? As text in the language of Graphviz.
 
 dot -Tsvg graph.dot -o graph.svg
 
-A critical cycle is drawn in colour and three times as thick, so that grey print shows it too; where
-an actor waits for space in a channel, the cycle runs along an arrow of its own against the channel.
+A critical cycle is drawn in colour and three times as thick, so that it is visible in grey print too. Where an actor
+waits for space in a channel, the cycle has a separate arrow in the opposite direction of the channel.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ _CRITICAL = 'color="#c0392b", penwidth=3'
 
 
 class CriticalArrow(NamedTuple):
-    """Part of a critical cycle: `target` waits for `source`, for tokens of a channel or for space
-    in it; channel "" is the order of an actor's own firings."""
+    """Part of a critical cycle: `target` waits for `source`, for tokens of a channel or for space in it; channel "" is
+    the order of the firings of one actor.
+    """
 
     source: str
     target: str
@@ -42,8 +43,8 @@ def to_dot(
     form.
 
     capacities: channel name -> tokens, written at the channel. critical: the cycle that limits the
-    throughput. Channels that are no data are dashed (overlap) or dotted (serial). caption: stands
-    below. The same graph gives the same text.
+    throughput. Overlap channels are dashed, serial ones dotted. caption: text below the graph. Equal graphs give equal
+    texts.
     """
     capacities = capacities or {}
     critical = tuple(critical)
@@ -83,9 +84,8 @@ def to_dot(
             label.append(f"{channel.initial_tokens} initial")
         if channel.name in capacities:
             label.append(f"capacity {capacities[channel.name]}")
-        more = (
-            ", tailport=w, headport=w" if channel.is_serial else ""
-        )  # apart from other self-loops
+        # the ports separate it from other self-loops
+        more = ", tailport=w, headport=w" if channel.is_serial else ""
         more += f", {_CRITICAL}" if channel.name in limiting else ""
         lines.append(
             f"  {ids[channel.source]} -> {ids[channel.target]} "
@@ -117,14 +117,15 @@ def _quote(text: str) -> str:
 
 
 def _label(lines: list[str], *, apart: bool = False) -> str:
-    """A DOT label of several lines; Graphviz also reads backslashes and HTML entities in it. apart:
-    with blanks on both sides, which keep it off the arrow that it is written at."""
+    """A DOT label of several lines, in which Graphviz interprets backslashes and HTML entities. apart: with blanks on
+    both sides, which separate it from its arrow.
+    """
     escaped = (_quote(line.replace("&", "&amp;"))[1:-1] for line in lines)
     return '"' + "\\n".join(f"  {line}  " if apart else line for line in escaped) + '"'
 
 
 def visible(text: str) -> str:
-    """Control characters and lone surrogates, which no drawing can show, as their code."""
+    """The text with control characters and lone surrogates, which cannot be drawn, as their codes."""
     return re.sub(
         r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffe\uffff]",
         lambda m: f"<{ord(m[0]):x}>",

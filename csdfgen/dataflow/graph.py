@@ -1,9 +1,9 @@
 """What is a cyclo-static dataflow graph, and does it have an iteration?
 
-Actors fire their phases in turn, for ever; a channel gives the tokens that every phase of its
+Actors fire their phases cyclically; a channel has the number of tokens that every phase of its
 source produces and every phase of its target consumes (paper 002, section III-B; Bilsen et al.,
 "Cyclo-static dataflow", 1996). A graph is consistent if some number of firings of every actor
-leaves all channels as they were; the least such numbers are the repetition vector (docs/model.md).
+leaves the tokens of all channels unchanged; the least such numbers are the repetition vector (docs/model.md).
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ Kind = Literal["data", "overlap", "serial", "space"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 MAX_RATES = 10_000_000
-"""Rates and execution times that a graph read from a file may have in total."""
+"""Most rates and execution times of a graph that is read from a file, in total."""
 
 MAX_VALUE = 2**63 - 1
 """Largest rate, token count or time that a file may hold."""
 
 _MAX_BITS = 2**14
-"""Length of the numbers in a repetition vector; far beyond what could ever be fired, short enough
-to compute with.
-"""
+"""Most bits of the numbers in a repetition vector: more than can be fired, but few enough to compute with."""
 
 _SHOWN_NUMBER = 10**30
 _SHOWN_CYCLE = 12
@@ -57,9 +55,9 @@ _SHOWN_CYCLE = 12
 
 @dataclass(frozen=True, slots=True)
 class Actor:
-    """Something that fires: one execution time per phase, in time units.
+    """An actor with one execution time per phase, in time units.
 
-    function: what the actor runs, for people ("Conv 3x3"); nothing depends on it.
+    function: a description of what the actor computes ("Conv 3x3"), which no analysis uses.
     """
 
     name: str
@@ -75,12 +73,11 @@ class Actor:
 class Channel:
     """A queue of tokens between two actors.
 
-    production: tokens that each phase of `source` produces; consumption: that each phase of
-        `target` consumes.
+    production: tokens that each phase of `source` produces; consumption: tokens that each phase of `target` consumes.
     kind: "data"; "overlap", a self-loop that keeps rows for the next phase (docs/model.md);
-    "serial", a self-loop with one token that forbids an actor to overlap with itself; "space", the
+    "serial", a self-loop with one token that prevents an actor from overlapping with itself; "space", the
     free places of another channel.
-    token_bytes: 0 where a token carries nothing.
+    token_bytes: 0 for tokens without data.
     """
 
     name: str
@@ -94,7 +91,7 @@ class Channel:
 
     @property
     def is_serial(self) -> bool:
-        """Whether the channel alone keeps its actor from overlapping with itself."""
+        """Whether the channel alone prevents its actor from overlapping with itself."""
         ones = {1}
         loop = self.source == self.target and self.initial_tokens == 1
         return loop and set(self.production) == ones and set(self.consumption) == ones
@@ -102,9 +99,9 @@ class Channel:
 
 @dataclass(frozen=True, slots=True)
 class CsdfGraph:
-    """A cyclo-static dataflow graph; the order of actors and channels is kept everywhere.
+    """A cyclo-static dataflow graph; all functions keep the order of actors and channels.
 
-    origin: the network that it was made from, None for any other graph. No analysis looks at it.
+    origin: the network that it was made from, None for any other graph. No analysis uses it.
     """
 
     name: str
@@ -142,9 +139,9 @@ class CsdfGraph:
 
 
 def validate(graph: CsdfGraph) -> None:
-    """Names are unique and known, every list has one entry per phase, no number is negative.
+    """Check that names are unique and known, that every list has one entry per phase, and that no number is negative.
 
-    Raises GraphError on the first fault.
+    Raises GraphError for the first fault.
     """
     phases: dict[str, int] = {}
     for actor in graph.actors:
@@ -198,9 +195,7 @@ def _not_negative(what: str, values: Sequence[int], where: str) -> None:
 
 
 def with_serial_loops(graph: CsdfGraph) -> CsdfGraph:
-    """The graph with a one-token self-loop on every actor that has none: no actor overlaps with
-    itself.
-    """
+    """The graph with a one-token self-loop on every actor that has none, so that no actor overlaps with itself."""
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     taken = {channel.name for channel in graph.channels}
     added = []
@@ -239,10 +234,10 @@ def is_consistent(graph: CsdfGraph) -> bool:
 def repetition_vector(graph: CsdfGraph) -> dict[str, int]:
     """Actor name -> firings in a minimal iteration, of a valid graph.
 
-    Every number is a multiple of the actor's phase count. Of parts of the graph that no token ever
-    connects, the first actors make equally many rounds through their phases; so do SDF3 and Kiter
-    count where these have one phase.
-    Raises InconsistentError with the channel, the cycle it closes and both products.
+    Every number is a multiple of the number of phases of the actor. The first actors of parts of the graph that no
+    tokens connect make equally many cycles through their phases; SDF3 and Kiter count like this where these actors
+    have one phase.
+    Raises InconsistentError with the channel, the cycle that it closes and both products.
 
     >>> a, b = Actor("A", (1, 1)), Actor("B", (1,))
     >>> repetition_vector(CsdfGraph("g", (a, b), (Channel("ab", "A", "B", (3, 0), (2,)),)))
@@ -302,7 +297,7 @@ def _rounds_for_one(
 
 
 def _check_length(value: int) -> None:
-    """Refuse rates that would make the arithmetic endless."""
+    """Raise GraphError for rates that would make the arithmetic too long."""
     if value.bit_length() > _MAX_BITS:
         raise GraphError(
             f"repetition vector with numbers of {value.bit_length()} bits; at most {_MAX_BITS} are computed"
@@ -344,8 +339,7 @@ def _number(value: int) -> str:
 
 
 def short_form(values: Iterable[int], *, ones: bool = True) -> str:
-    """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value
-    stands alone.
+    """A list of numbers by runs, as the paper writes rate sequences; without `ones` a single value has no count.
 
     >>> short_form([384, 192, 192, 256]), short_form([384, 192, 192, 256], ones=False)
     ('1*384,2*192,1*256', '384,2*192,256')
@@ -360,11 +354,10 @@ _DIGITS = re.compile(r"[0-9]+")
 
 
 def parse_short_form(text: str, limit: int = MAX_RATES, what: str = "rate") -> tuple[int, ...]:
-    """The numbers of a list "384,2*192,256" of at most `limit` entries, counted before they are
-    expanded.
+    """The numbers of a list "384,2*192,256" of at most `limit` entries, which are counted before they are expanded.
 
-    Raises GraphError: not a decimal number, negative, a leading zero (which SDF3 reads as octal),
-        too large, too many.
+    Raises GraphError for anything but decimal numbers, negative or too large numbers, a leading zero (which SDF3 reads
+    as octal), and too many entries.
 
     >>> parse_short_form("1*384,2*192,256")
     (384, 192, 192, 256)
@@ -387,7 +380,7 @@ def parse_short_form(text: str, limit: int = MAX_RATES, what: str = "rate") -> t
 
 
 def _run(item: str, what: str) -> tuple[int, int]:
-    """An item "3*7" or "7" as how often, what."""
+    """(count, value) of an item "3*7" or "7"."""
     times, star, value = item.rpartition("*")
     count = _whole(times, f"the repeat of {what}") if star else 1
     if not count:

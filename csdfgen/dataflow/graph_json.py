@@ -1,4 +1,4 @@
-"""How is a CSDF graph kept in a file of our own? As JSON, lossless, with its rate lists by runs.
+"""How does csdfgen store a CSDF graph in a file? As JSON, lossless, with rate lists by runs.
 
 {"format": "csdfgen-graph", "version": 1, "name": "cnn5",
  "actors": [{"name": "n3", "execution_times": "4*1", "function": "Conv 5x5"}],
@@ -6,7 +6,7 @@
                "consumption": "1*384,2*192,1*256", "initial_tokens": 0, "token_bytes": 1, "kind":
                "data"}]}
 
-A graph that was made from a network says how under "origin" (see `origin`).
+A graph that was made from a network has "origin" (see `origin`).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ VERSION = 1
 
 
 def to_json(graph: CsdfGraph) -> dict[str, Any]:
-    """The graph as JSON values; `from_json` gives it back."""
+    """The graph as JSON values; `from_json` is the inverse."""
     return {
         "format": FORMAT,
         "version": VERSION,
@@ -66,7 +66,7 @@ def to_json(graph: CsdfGraph) -> dict[str, Any]:
 
 
 class _Lists:
-    """Reads rate lists, counting towards one limit for the whole graph."""
+    """Reads rate lists, with one limit for the whole graph."""
 
     def __init__(self) -> None:
         self.left = MAX_RATES
@@ -82,9 +82,7 @@ class _Lists:
 
 
 def from_json(data: object, where: str = "graph") -> CsdfGraph:
-    """The graph in JSON values, checked whole. Raises GraphError with the place, the key and both
-    numbers.
-    """
+    """The graph in JSON values, validated. Raises GraphError with the place, the key and both numbers."""
     fields = Fields(data, where, GraphError)
     fields.check_header(FORMAT, VERSION)
     lists = _Lists()
@@ -119,10 +117,10 @@ def from_json(data: object, where: str = "graph") -> CsdfGraph:
 
 
 def read_graph(path: str | os.PathLike[str]) -> CsdfGraph:
-    """Read a graph file. Raises InputError or GraphError, one line each."""
+    """Read a graph file. Raises InputError or GraphError."""
     return from_json(load_json(path), str(path))
 
 
 def write_graph(path: str | os.PathLike[str], graph: CsdfGraph) -> None:
-    """Write a graph file; the same graph gives the same bytes."""
+    """Write a graph file; equal graphs give equal bytes."""
     write_json(path, to_json(graph))

@@ -1,28 +1,39 @@
-"""From which network was a graph made, and how? Kept with the graph and with its schedules, so that
-these can be run.
+"""From which network was a graph made, and with which options? The graph and its schedules keep this, so that the
+schedules can be run.
 
 {"model": "net.onnx", "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
  "options": {"rows": "auto", "fuse": "full", "image": "streamed", "tokens": "elements", "rates":
  "exact"},
  "digest": "5d0ef2a1c8b34f76"}
 
-`digest` is that of the network's phases, see `provenance.digest_of`: of names, shapes and rows, not
-of weights. The same form stands in graph.json, in a schedule, and, as one attribute that SDF3 and
-Kiter ignore, in graph.xml.
+`digest` is that of the phases of the network, see `graphs.digest_of`: of names, shapes and rows, without weights. The
+same form is stored in graph.json, in schedules, and in graph.xml as one attribute that SDF3 and Kiter ignore.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from csdfgen.errors import CsdfgenError, GraphError, InputError
 from csdfgen.files import Fields, parse_json
 from csdfgen.model.options import PlanOptions
 
-__all__ = ["Origin", "from_fields", "from_text", "read_shapes", "to_json", "to_text"]
+__all__ = [
+    "Origin",
+    "Values",
+    "from_fields",
+    "from_text",
+    "read_shapes",
+    "read_values",
+    "to_json",
+    "to_text",
+]
+
+Values = float | Sequence["Values"]
+"""A number, or numbers in nested sequences, as the constant of an input is stored."""
 
 _MAX_RANK = 32
 _DIGEST_LENGTH = 64
@@ -30,8 +41,8 @@ _DIGEST_LENGTH = 64
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """A network by file name, batch and whole input shapes (name, sizes); the options; the digest
-    of its phases.
+    """A network by file name, batch and whole input shapes (name, sizes), the options, the digest of its phases, and inputs
+    that were made constants.
     """
 
     model: str
@@ -41,26 +52,28 @@ class Origin:
     tokens: str
     rates: str
     digest: str
+    fixed: Mapping[str, Values] = field(default_factory=dict)
 
     @property
     def options(self) -> dict[str, str | int]:
-        """All options: those of planning, tokens and rates."""
+        """The options of planning, tokens and rates."""
         return {**self.plan_options.to_json(), "tokens": self.tokens, "rates": self.rates}
 
 
 def to_json(origin: Origin) -> dict[str, Any]:
-    """The origin as JSON values; `from_fields` gives it back."""
+    """The origin as JSON values; `from_fields` is the inverse."""
     return {
         "model": origin.model,
         "batch": origin.batch,
         "inputs": {name: list(shape) for name, shape in origin.inputs},
         "options": origin.options,
         "digest": origin.digest,
+        **({"fixed": dict(origin.fixed)} if origin.fixed else {}),
     }
 
 
 def from_fields(fields: Fields) -> Origin:
-    """The origin in a JSON object. Raises the error of `fields`, with place, key and what is there."""
+    """The origin in a JSON object. Raises the error of `fields` with the place, the key and the value."""
     options = fields.child("options")
     digest = fields.text("digest")
     if len(digest) > _DIGEST_LENGTH:
@@ -79,12 +92,30 @@ def from_fields(fields: Fields) -> Origin:
         options.text("tokens"),
         options.text("rates"),
         digest,
+        read_values(fields),
     )
 
 
 def read_shapes(inputs: Fields) -> Mapping[str, tuple[int, ...]]:
     """Input name -> sizes, of a JSON object {"x": [1, 3, 224, 224]}."""
     return {name: _shape(inputs, name) for name in inputs.value}
+
+
+def read_values(fields: Fields) -> Mapping[str, Values]:
+    """Input name -> the numbers it is fixed to, of the key "fixed" of a JSON object; none without it."""
+    if "fixed" not in fields:
+        return {}
+    found = fields.child("fixed")
+    for name, values in found.value.items():
+        if not _are_numbers(values):
+            raise found.fault(f"'{name}' is no number, nor lists of numbers")
+    return found.value
+
+
+def _are_numbers(values: object) -> bool:
+    if isinstance(values, list):
+        return all(_are_numbers(value) for value in values)
+    return isinstance(values, (bool, int, float))
 
 
 def _shape(fields: Fields, name: str) -> tuple[int, ...]:
@@ -99,7 +130,7 @@ def _shape(fields: Fields, name: str) -> tuple[int, ...]:
 
 
 def to_text(origin: Origin) -> str:
-    """The JSON on one line, in ASCII, so that any name survives in an attribute."""
+    """The JSON on one line in ASCII, in which an attribute can hold any name."""
     return json.dumps(to_json(origin))
 
 

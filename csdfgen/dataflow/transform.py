@@ -1,7 +1,7 @@
-"""Which other graphs say the same thing? Without self-loops, with capacities as channels, with
-rates in larger tokens.
+"""Which transformations of a graph are there? Without a kind of channels, with capacities as channels, with larger
+tokens.
 
-A capacity is a channel in the opposite direction whose tokens are free places: a firing claims its
+A capacity corresponds to a channel in the opposite direction whose tokens are free places: a firing claims its
 output space when it starts and frees its input space when it ends (docs/model.md; Stuijk et al.,
 "Throughput-buffering trade-off exploration for cyclo-static and synchronous dataflow graphs", 2008,
 section 5).
@@ -34,9 +34,9 @@ def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
 
 
 def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
-    """Every capacity is that of a channel and holds its initial tokens.
+    """Check that every capacity is that of a channel and large enough for its initial tokens.
 
-    Raises GraphError for an unknown channel, CapacityExceededError with both numbers.
+    Raises GraphError for an unknown channel, and CapacityExceededError with both numbers.
     """
     rest = dict(capacities)
     for channel in graph.channels:
@@ -52,11 +52,10 @@ def check_capacities(graph: CsdfGraph, capacities: Mapping[str, int]) -> None:
 
 
 def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> CsdfGraph:
-    """The graph with a channel back for every capacity (channel -> tokens); no firing of it exceeds
-    them.
+    """The graph with a reverse channel for every capacity (channel -> tokens), so that no firing exceeds a capacity.
 
-    A space channel has the rates exchanged, the free places as initial tokens, and bears no bytes.
-    A channel that no token ever enters gets none. Raises what `check_capacities` does.
+    A space channel has the rates exchanged, the free places as initial tokens, and tokens of 0 bytes. A channel that no
+    token ever enters gets none. Raises the errors of `check_capacities`.
     """
     check_capacities(graph, capacities)
     taken = {channel.name for channel in graph.channels}
@@ -75,9 +74,7 @@ def with_space_channels(graph: CsdfGraph, capacities: Mapping[str, int]) -> Csdf
 
 
 def spaces(graph: CsdfGraph) -> dict[str, str]:
-    """Channel of free space -> the channel whose places they are, as `with_space_channels` made
-    them.
-    """
+    """Space channel -> the channel that it limits, as `with_space_channels` made them."""
     found: dict[str, str] = {}
     for space in graph.channels:
         if space.kind != "space":
@@ -95,9 +92,7 @@ def spaces(graph: CsdfGraph) -> dict[str, str]:
 
 
 def space_in(graph: CsdfGraph) -> dict[str, int]:
-    """Channel -> capacity, of channels whose free places are a channel of the graph: what
-    `with_space_channels` was given.
-    """
+    """Channel -> capacity, of channels with a space channel in the graph: the argument of `with_space_channels`."""
     tokens = {channel.name: channel.initial_tokens for channel in graph.channels}
     return {name: tokens[name] + tokens[space] for space, name in spaces(graph).items()}
 
@@ -108,9 +103,8 @@ def in_largest_tokens(
     """The graph and its capacities in the largest tokens that divide a channel's rates and initial
     tokens.
 
-    Nothing but the unit changes: firings, times and bytes are the same. A capacity loses the places
-    that no token could ever fill. Were initial tokens not divided too, a remainder that lies in the
-    channel for ever would be lost.
+    Only the unit changes: firings, times and bytes are the same. A capacity loses the places that no token can fill. The
+    unit also divides the initial tokens, so that tokens that always remain in the channel are kept.
     Raises GraphError for a token of more bytes than a file can hold.
     """
     sizes = dict(capacities or {})

@@ -1,3 +1,3 @@
-"""What will a network need on a device, and how fast will it run there? Profiles, a model over
-them, measurements.
+"""What does a network need on a device, and how fast does it run there? Profiles, a model that predicts times from
+them, and measurements.
 """

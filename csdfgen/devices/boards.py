@@ -1,23 +1,21 @@
-"""How does a board without Python become a device profile? A program that `csdfgen bundle` writes times
-emitted plans there; its result says all that a profile needs.
+"""How is a board without Python measured? A program that `csdfgen bundle` writes times emitted plans on the board; its
+result contains all that a profile needs.
 
-The result is JSON: what every actor of every plan works on, as csdfgen wrote it into the program, and of every
-frame the ticks that each actor's firings took. Nothing of it is believed unchecked.
+The result is JSON: the work of every actor of every plan, which csdfgen wrote into the program, and for every frame
+the ticks that the firings of each actor took. All of it is checked.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
-from csdfgen.devices import units
 from csdfgen.devices.facts import NOT_TOLD
 from csdfgen.devices.measure import (
     CACHE_STATE,
@@ -27,13 +25,13 @@ from csdfgen.devices.measure import (
     SYSTEM,
     Kind,
     Point,
-    fitted_costs,
+    fitted_profile,
     kinds_of,
     mean_point,
     rows_and_work,
 )
 from csdfgen.devices.model import input_key
-from csdfgen.devices.profile import DeviceProfile, Memory, Processor, Quantity
+from csdfgen.devices.profile import DeviceProfile, Memory, Processor, Quantity, measured
 from csdfgen.devices.work import layer_key
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.planning.plan import Plan
@@ -43,16 +41,16 @@ __all__ = ["FORMAT", "about_actors", "about_network", "imported_profile"]
 FORMAT, VERSION = "csdfgen-times", 1
 
 _DIFFERENCE = 1000
-"""Millionths of the largest value by which outputs on a board may differ."""
+"""Difference that outputs on a board may have, in millionths of the largest value."""
 
 _UNITS = ("MAC", "input")
 _MOST_ACTORS = 2**16
 _MOST_WORK = 2.0**63
 _TOLD = ("board", "cpu", "governor", "kHz", "load", "clock")
-"""Texts about the machine that become conditions."""
+"""Texts about the machine that are kept as conditions."""
 
 
-# What the program says of its network -----------------------------------------------------------
+# What the program contains about its network ----------------------------------------------------
 
 
 def about_network(title: str, target: str, backend: str, maker: str) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def about_network(title: str, target: str, backend: str, maker: str) -> dict[str
 
 
 def about_actors(plan: Plan) -> dict[str, dict[str, Any]]:
-    """What a result says of every actor whose time counts, by name."""
+    """The part of a result about every actor whose time is measured, by name."""
     found = {}
     for work in plan.conversion.actors:
         if work.kind == "output" or work.name in plan.sharing.silent:
@@ -86,7 +84,7 @@ def about_actors(plan: Plan) -> dict[str, dict[str, Any]]:
 
 
 def _written(kind: Kind) -> list[str]:
-    """Formats are left out where they are float32: programs written before know of none."""
+    """The kind, without formats if they are float32: older programs have none."""
     return list(kind if kind[-1] else kind[:-1])
 
 
@@ -105,9 +103,7 @@ class _Actor:
 
 @dataclass(frozen=True, slots=True)
 class _Height:
-    """A plan. actors: None for those whose time does not count. frames: (plain, timed, ticks of every
-    actor) in ticks.
-    """
+    """A plan. actors: None for those without a measured time. frames: (plain, timed, ticks of every actor), in ticks."""
 
     rows: str
     firings: int
@@ -116,8 +112,8 @@ class _Height:
 
 
 def imported_profile(path: str | os.PathLike[str], name: str, date: str) -> DeviceProfile:
-    """The profile of the board that wrote a result. date: of the import. Raises InputError: no result, or
-    one that is damaged, or of outputs that are wrong.
+    """The profile of the board that wrote a result. date: of the import. Raises InputError for another or a damaged
+    file, and for wrong outputs.
     """
     root = Fields(load_json(path), str(path))
     root.check_header(FORMAT, VERSION)
@@ -142,36 +138,25 @@ def imported_profile(path: str | os.PathLike[str], name: str, date: str) -> Devi
                 kinds[actor.key] = actor.kinds
         for key, found in same.items():
             points.setdefault(key, []).append(mean_point(found))
-    operators, layers = fitted_costs(points, kinds)
-    if not operators:
+    if not any(kinds.values()):
         raise root.fault("has no layer whose time counts")
     machine = root.child("machine")
     facts = _facts(root, machine, heights, date)
-    memory, processor = _machine(machine)
     beside = statistics.median(
         max(0.0, timed - sum(ticks)) / second for one in heights for _, timed, ticks in one.frames
     )
     board = next((facts[key] for key in ("board", "cpu") if facts[key] != NOT_TOLD), "")
-    return DeviceProfile(
-        name=name,
-        title=f"{board or facts['target']}, native code, imported {date}",
-        memory=memory,
-        processor=replace(processor, frame=_measured(beside * 1e6, "us", units.TIMES, MEASURED)),
-        operators=operators,
-        layers=layers,
-        sources=MappingProxyType(
-            {
-                MEASURED: "that machine, by the program of csdfgen bundle: medians over repeated frames, heights in turn",
-                FIT: "least squares of relative distances from the times measured there: launch + rows * slope",
-                SYSTEM: "what that machine tells of itself",
-            }
-        ),
-        conditions=MappingProxyType(facts),
-    )
+    title = f"{board or facts['target']}, native code, imported {date}"
+    sources = {
+        MEASURED: "that machine, by the program of csdfgen bundle: medians over repeated frames, heights in turn",
+        FIT: "least squares of relative distances from the times measured there: launch + rows * slope",
+        SYSTEM: "what that machine reports",
+    }
+    return fitted_profile(name, title, _machine(machine), points, kinds, beside, sources, facts)
 
 
 def _heights(root: Fields) -> list[_Height]:
-    """Plans and their frames, checked."""
+    """The plans of a result with their frames, checked."""
     found = [
         _Height(
             one.text("rows"),
@@ -251,9 +236,7 @@ def _kinds(actor: Fields) -> tuple[Kind, ...]:
 
 
 def _reading(heights: Sequence[_Height], alone: int) -> float:
-    """Ticks that reading the clock adds to a firing: what frames with readings take more than those
-    without, within bounds.
-    """
+    """Ticks that reading the clock adds to a firing: the difference of frames with and without readings, within bounds."""
     excess = sum(
         statistics.median(timed - plain for plain, timed, _ in one.frames) for one in heights
     )
@@ -271,10 +254,6 @@ def _point(height: _Height, number: int, actor: _Actor, reading: float, second: 
 # The machine ------------------------------------------------------------------------------------
 
 
-def _measured(written: float, unit: str, known: Mapping[str, float], source: str) -> Quantity:
-    return Quantity(written, unit, written * known[unit], "measured", source)
-
-
 def _machine(machine: Fields) -> tuple[Memory, Processor]:
     total, usable = machine.integer("memory"), machine.integer("usable")
     constants = machine.integer("constants")
@@ -284,17 +263,17 @@ def _machine(machine: Fields) -> tuple[Memory, Processor]:
         )
 
     def size(written: int) -> Quantity:
-        return _measured(written / 2**10, "KiB", units.BYTES, SYSTEM)
+        return measured(written / 2**10, "KiB", SYSTEM)
 
     cores = machine.integer("cores", low=1, high=2**16)
     return (
         Memory(size(total), size(usable), size(constants) if constants else None),
-        Processor(cores=_measured(cores, "cores", units.CORES, SYSTEM)),
+        Processor(cores=measured(cores, "cores", SYSTEM)),
     )
 
 
 def _facts(root: Fields, machine: Fields, heights: Sequence[_Height], date: str) -> dict[str, str]:
-    """Conditions of the measurement, as text by name."""
+    """The conditions of the measurement, as text by name."""
     found = {key: machine.text(key, NOT_TOLD) or NOT_TOLD for key in _TOLD}
     return {
         **found,

@@ -1,6 +1,4 @@
-"""Which devices are known, and which file does a name mean? The profiles shipped with csdfgen,
-`host`, or any TOML file.
-"""
+"""Which devices are known, and which file does a name stand for? A profile that csdfgen ships, `host`, or a TOML file."""
 
 from __future__ import annotations
 
@@ -17,14 +15,14 @@ __all__ = ["HOST", "HOST_FILE", "device", "device_names"]
 
 HOST = "host"
 HOST_FILE = Path("host.toml")
-"""Where `csdfgen profile` writes, and `--device host` looks: the current folder."""
+"""The file that `csdfgen profile` writes and `--device host` reads, in the current folder."""
 
 _DATA = "data"
 
 
 @cache
 def device_names() -> tuple[str, ...]:
-    """Names of the shipped profiles; `host` is not among them, it is made by `csdfgen profile`."""
+    """Names of the shipped profiles, without `host`, which `csdfgen profile` makes."""
     folder = resources.files(__package__) / _DATA
     return tuple(
         sorted(
@@ -38,8 +36,7 @@ def device_names() -> tuple[str, ...]:
 def device(name: str) -> DeviceProfile:
     """The profile of a name or of a .toml file.
 
-    Raises InputError: no such device (with names that are near), or a profile that says something
-        wrong.
+    Raises InputError for an unknown device (with similar names), and for a profile with a fault.
     """
     if name.endswith(".toml"):
         return read_profile(name)
@@ -53,12 +50,12 @@ def device(name: str) -> DeviceProfile:
     known = device_names()
     if name not in known:
         near = get_close_matches(name, (*known, HOST), 3)
-        said = (
+        hint = (
             f"did you mean {' or '.join(near)}?"
             if near
             else f"known: {', '.join((*known, HOST))}, or a .toml file"
         )
-        raise InputError(f"is no device that csdfgen knows; {said}", where=name)
+        raise InputError(f"is no device that csdfgen knows; {hint}", where=name)
     return _shipped(name)
 
 

@@ -1,7 +1,6 @@
-"""What does a plan cost beside time? Whatever adds up over phases: joules, bytes from far memory, wear.
+"""What does a plan cost besides time? Anything that adds up over phases: joules, bytes from a slow memory, wear.
 
-Weights that one call reads for sixteen images may be paid once, so that the plan that costs least is not always
-the fastest.
+A call on sixteen images may read its weights once, so that the plan of least cost is not always the fastest.
 """
 
 from __future__ import annotations
@@ -10,10 +9,9 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from csdfgen.devices.energy import NO_WORK, joules_of
 from csdfgen.devices.model import phase_seconds
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.devices.work import PhaseWork, phase_works
+from csdfgen.devices.work import NO_WORK, PhaseWork, phase_works
 from csdfgen.errors import InputError, option
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
@@ -27,9 +25,9 @@ _LOG = logging.getLogger(__name__)
 class Cost:
     """A cost that adds up over phases, and how much of it a request may take.
 
-    name, unit: as messages say them. most: of all images together, more than 0. of: what a phase costs, from
-    its work and its predicted seconds, not below 0; time that is no layer's comes as `energy.NO_WORK`.
-    Raises InputError for a limit that is none.
+    name, unit: for messages. most: the limit for all images together, above 0. of: cost of a phase from its work
+    and its predicted seconds, 0 or more; time that belongs to no layer has the work `NO_WORK`.
+    Raises InputError for a limit of 0 or less.
     """
 
     name: str
@@ -43,11 +41,10 @@ class Cost:
 
 
 def energy_within(profile: DeviceProfile, joules: float) -> Cost:
-    """The energy of a request on a device, limited. Logs a warning for a device with a power alone, on which plans
-    rank by energy as by time. Raises InputError for a device without any number of its energy.
+    """A limit on the energy of a request on a device. Logs a warning for a device with a power alone, on which energy
+    ranks plans as time does. Raises InputError for a device without any number of its energy.
     """
-    of = joules_of(profile.processor)
-    if of is None:
+    if not profile.processor.has_energy:
         raise InputError(
             f"{option('energy')}: nothing is known of the energy of {profile.name}; give its [processor] 'power', "
             f"'operation_energy' or 'byte_energy', or name another {option('device')}",
@@ -59,11 +56,11 @@ def energy_within(profile: DeviceProfile, joules: float) -> Cost:
             "energy is the fastest; add 'operation_energy' or 'byte_energy' to [processor] of its profile",
             profile.name,
         )
-    return Cost("energy", "J", joules, of)
+    return Cost("energy", "J", joules, profile.processor.joules)
 
 
 def actor_cost(work: ActorWork, profile: DeviceProfile, silent: bool, cost: Cost) -> float:
-    """What all phases of an actor cost."""
+    """The cost of all phases of an actor."""
     times = phase_seconds(work, profile, silent)
     if work.layer is None or silent:
         return cost.of(NO_WORK, sum(times))
@@ -73,7 +70,7 @@ def actor_cost(work: ActorWork, profile: DeviceProfile, silent: bool, cost: Cost
 
 
 def plan_cost(plan: Plan, profile: DeviceProfile, cost: Cost) -> float:
-    """What all images of a plan cost."""
+    """The cost of all images of a plan."""
     silent, frame = plan.sharing.silent, profile.processor.frame
     layers = sum(
         actor_cost(work, profile, work.name in silent, cost) for work in plan.conversion.actors

@@ -1,4 +1,4 @@
-"""What changed between two measured profiles? Layer shape by layer shape, and in the conditions."""
+"""What changed between two measured profiles? The times of layer shapes, and the conditions."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from csdfgen.errors import InputError
 __all__ = ["Difference", "LayerDifference", "difference"]
 
 _MEASURED_ROWS = 4
-"""Slab height at which a phase's time is compared: launch and slope both count."""
+"""Slab height at which the times of a phase are compared; launch and slope both contribute there."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerDifference:
-    """A layer shape in both profiles. before, after: s of a phase of `rows` rows by each fit;
-    ratio: after / before.
+    """A layer shape in both profiles. before, after: s of a phase of `rows` rows by each fit; ratio: after / before.
 
-    noise: the larger of both fits' largest spreads; a change below it says nothing.
+    noise: the largest spread of both profiles; a smaller change is not significant.
     """
 
     key: str
@@ -37,7 +36,7 @@ class LayerDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """layers: in both profiles, the largest change first. ratio: geometric mean of after / before."""
+    """layers: those of both profiles, the largest change first. ratio: geometric mean of after / before."""
 
     layers: tuple[LayerDifference, ...]
     only_before: tuple[str, ...]
@@ -56,9 +55,7 @@ class Difference:
 
 
 def difference(before: DeviceProfile, after: DeviceProfile) -> Difference:
-    """Compare two measured profiles. Raises InputError where one has no measured layers, or none
-    that both have.
-    """
+    """Compare two measured profiles. Raises InputError if one has no measured layers, or if they share none."""
     for profile in (before, after):
         if not profile.layers:
             raise InputError(

@@ -1,9 +1,8 @@
-"""What does the system tell about the machine that is measured? Read from /proc, /sys and
-tegrastats; what is absent is said so.
+"""What does the system report about the machine that is measured? Facts from /proc, /sys and tegrastats.
 
 Sources: the kernel's documentation of /proc/cpuinfo, /proc/meminfo, /sys/devices/system/cpu,
-/sys/class/thermal; NVIDIA's Jetson Linux developer guide for tegrastats. `root` lets a recorded
-tree stand for the machine's own.
+/sys/class/thermal; NVIDIA's Jetson Linux developer guide for tegrastats. `root` is the root of the file system, or
+of a recorded copy of one.
 """
 
 from __future__ import annotations
@@ -19,8 +18,7 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_info
 
-from csdfgen.devices import units
-from csdfgen.devices.profile import Memory, Processor, Quantity
+from csdfgen.devices.profile import Memory, Processor, measured
 
 __all__ = [
     "NOT_TOLD",
@@ -47,7 +45,7 @@ _CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
 
 
 def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") -> dict[str, str]:
-    """Board, processor, clocks, temperatures as text by name; `NOT_TOLD` for what is not there."""
+    """Board, processor, clocks and temperatures as text by name; `NOT_TOLD` for facts that are missing."""
     found = {
         "board": _board(root),
         "cpu": cpu_name(root),
@@ -67,7 +65,7 @@ def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") 
 
 
 def software_facts(threads: int) -> dict[str, str]:
-    """Versions of what does the arithmetic, and how many threads it may use."""
+    """Versions of the libraries that compute, and the number of threads that they may use."""
     blas = sorted(
         {
             f"{lib['internal_api']} {lib['version']}"
@@ -85,32 +83,26 @@ def software_facts(threads: int) -> dict[str, str]:
 
 
 def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
-    """Memory and cores as the system tells them: usable is what is available now."""
+    """Memory and cores as the system reports them; the memory that is available now is usable."""
     cores = core_count(root) or 1
     total, available = memory_bytes(root), memory_bytes(root, "MemAvailable")
     total = total or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cache = cache_bytes(root)
     return (
         Memory(
-            total=_quantity(total / 2**20, "MiB"),
-            usable=_quantity(min(total, available or total) / 2**20, "MiB"),
-            cache=_quantity(cache / 2**10, "KiB") if cache else None,
+            total=measured(total / 2**20, "MiB", "system"),
+            usable=measured(min(total, available or total) / 2**20, "MiB", "system"),
+            cache=measured(cache / 2**10, "KiB", "system") if cache else None,
         ),
-        Processor(
-            cores=Quantity(cores, "cores", units.CORES["cores"] * cores, "measured", "system")
-        ),
+        Processor(cores=measured(cores, "cores", "system")),
     )
-
-
-def _quantity(written: float, unit: str) -> Quantity:
-    return Quantity(written, unit, written * units.BYTES[unit], "measured", "system")
 
 
 # Files of the system ----------------------------------------------------------------------------
 
 
 def _read(path: Path) -> str:
-    """A small file of the system in one line; "" where it cannot be read."""
+    """A small file of the system on one line; "" if it cannot be read."""
     try:
         return " ".join(
             path.read_bytes()[:65536].decode("utf-8", "replace").replace("\0", " ").split()
@@ -127,7 +119,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _board(root: Path) -> str:
-    """The device tree's model on a board (NVIDIA, Raspberry Pi), the product name of a PC."""
+    """The model in the device tree of a board (NVIDIA, Raspberry Pi), or the product name of a PC."""
     for name in _BOARD_NAMES:
         text = _read(root / name)
         if text:
@@ -136,7 +128,7 @@ def _board(root: Path) -> str:
 
 
 def cpu_name(root: Path = Path("/")) -> str:
-    """The processor's name; "" where the system does not tell."""
+    """The name of the processor; "" if the system does not report it."""
     fields = dict(_fields(root / "proc/cpuinfo"))
     return next((fields[name] for name in _CPU_NAMES if fields.get(name)), "")
 
@@ -159,7 +151,7 @@ def _cpus(root: Path) -> list[Path]:
 
 
 def core_count(root: Path = Path("/")) -> int:
-    """Cores that are online; 0 where the system does not tell."""
+    """Number of cores that are online; 0 if the system does not report it."""
     return len(_cpus(root)) or sum(
         name == "processor" for name, _ in _fields(root / "proc/cpuinfo")
     )
@@ -172,7 +164,7 @@ def _governors(root: Path) -> str:
 
 
 def _clocks(root: Path) -> str:
-    """Of each core now, and the highest that it may have."""
+    """The present clock of each core, and its highest."""
     found = []
     for cpu in _cpus(root):
         now, most = (
@@ -188,7 +180,7 @@ def _clocks(root: Path) -> str:
 
 
 def _cache_entries(root: Path) -> Iterator[tuple[int, str, str]]:
-    """(level, type, size as told) of the first core's caches."""
+    """(level, type, size as reported) of the caches of the first core."""
     for index in sorted((root / "sys/devices/system/cpu/cpu0/cache").glob("index[0-9]*")):
         level, kind, size = (_read(index / name) for name in ("level", "type", "size"))
         if level.isdigit() and size:
@@ -200,13 +192,13 @@ def _caches(root: Path) -> str:
 
 
 def cache_bytes(root: Path = Path("/")) -> int:
-    """Bytes of the first core's largest cache; 0 where the system does not tell."""
+    """Bytes of the largest cache of the first core; 0 if the system does not report it."""
     sizes = [re.fullmatch(r"(\d+)([KM])", size) for _, _, size in _cache_entries(root)]
     return max((int(m[1]) * {"K": 2**10, "M": 2**20}[m[2]] for m in sizes if m), default=0)
 
 
 def memory_bytes(root: Path = Path("/"), name: str = "MemTotal") -> int:
-    """A figure of /proc/meminfo; 0 where the system does not tell."""
+    """A figure of /proc/meminfo in bytes; 0 if the system does not report it."""
     value = dict(_fields(root / "proc/meminfo")).get(name, "")
     number, _, unit = value.partition(" ")
     return int(number) * 1024 if number.isdigit() and unit == "kB" else 0
@@ -222,23 +214,21 @@ def _temperatures(root: Path) -> str:
         (root / "sys/class/thermal").glob("thermal_zone[0-9]*"),
         key=lambda path: int(path.name[12:]),
     ):
-        told = _read(zone / "temp")
-        if re.fullmatch(r"-?\d+", told):
-            found.append(f"{_read(zone / 'type') or zone.name} {int(told) / 1000:.1f} C")
+        text = _read(zone / "temp")
+        if re.fullmatch(r"-?\d+", text):
+            found.append(f"{_read(zone / 'type') or zone.name} {int(text) / 1000:.1f} C")
     return ", ".join(found)
 
 
 def _load(root: Path) -> str:
-    """Processes that wanted a core, over 1, 5 and 15 minutes: more than there are cores means that
-    measurements waited.
+    """Mean number of processes that were ready to run, over 1, 5 and 15 minutes. With more of them than cores,
+    measurements had to wait.
     """
     return " ".join(_read(root / "proc/loadavg").split()[:3])
 
 
 def tegrastats(command: str = "tegrastats") -> str:
-    """One line of NVIDIA's tegrastats (clocks, temperatures, power of a Jetson), "" where there is
-    none.
-    """
+    """One line of NVIDIA's tegrastats (clocks, temperatures, power of a Jetson), "" if it is not installed."""
     path = shutil.which(command)
     if path is None:
         return ""
@@ -250,12 +240,12 @@ def tegrastats(command: str = "tegrastats") -> str:
         text=True,
     )
     try:
-        told, _ = process.communicate(timeout=_TEGRASTATS_SECONDS / 5)
+        text, _ = process.communicate(timeout=_TEGRASTATS_SECONDS / 5)
     except subprocess.TimeoutExpired:
-        process.terminate()  # it goes on until it is told to stop
+        process.terminate()  # it runs until it is stopped
         try:
-            told, _ = process.communicate(timeout=_TEGRASTATS_SECONDS)
+            text, _ = process.communicate(timeout=_TEGRASTATS_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
-            told, _ = process.communicate()
-    return " ".join(next(iter(told.splitlines()), "").split())
+            text, _ = process.communicate()
+    return " ".join(next(iter(text.splitlines()), "").split())

@@ -1,10 +1,7 @@
-"""How is a device profile written down? TOML that anyone can write, read strictly: no number
-without unit and origin.
+"""How is a device profile stored? As TOML, in which every number has a unit and an origin.
 
-A number is `{ value = 8, unit = "GiB", origin = "published", source = "datasheet" }`, its source a
-key of the table
-`[sources]`. What is missing, negative, of another unit or unknown is refused with file, key and
-value.
+A number is `{ value = 8, unit = "GiB", origin = "published", source = "datasheet" }`; its source is a key of the
+table `[sources]`. Missing and unknown keys, negative numbers and other units are refused with file, key and value.
 """
 
 from __future__ import annotations
@@ -147,7 +144,7 @@ def _processor(table: TomlTable) -> Processor:
     }
     table.finish()
     if (found["multiprocessors"] is None) != (found["tile"] is None):
-        raise table.fault("tile", "and 'multiprocessors' tell of waves together; one is missing")
+        raise table.fault("tile", "and 'multiprocessors' describe waves together; one is missing")
     return Processor(cores, **found)
 
 
@@ -170,7 +167,7 @@ def _operator(table: TomlTable) -> OperatorCost:
 
 
 def _formats(table: TomlTable) -> str:
-    """Of an operator cost; "" for float32."""
+    """The formats of an operator cost; "" for float32."""
     text = table.text("formats", "float32")
     read, _, written = text.partition("->")
     wrong = not {read, written or read} <= set(FORMATS) or read == written
@@ -209,7 +206,7 @@ def _layer(table: TomlTable) -> LayerCost:
 
 
 def _counts(table: TomlTable, name: str) -> tuple[int, ...]:
-    """Whole numbers from 1 on."""
+    """A list of whole numbers above 0."""
     found = table.get(name, f"a list of {name} a phase")
     if (
         not isinstance(found, list)
@@ -248,13 +245,13 @@ def profile_to_json(profile: DeviceProfile) -> dict[str, Any]:
 
 
 def _as_values(owner: Any, others: Iterable[str] = ()) -> dict[str, Any]:
-    """The numbers of a part, and its `others`, but for no formats."""
+    """The numbers of a part of the profile and its `others`, formats only if there are any."""
     found = {name: getattr(owner, name) for name in others if name != "formats" or owner.formats}
     for field in fields(owner):
         number = getattr(owner, field.name)
         if isinstance(number, (Quantity, Series)):
-            told = {key: getattr(number, key) for key in NUMBER_KEYS[1:]}
-            found[field.name] = {"value": number.written, **told}
+            rest = {key: getattr(number, key) for key in NUMBER_KEYS[1:]}
+            found[field.name] = {"value": number.written, **rest}
     return found
 
 
@@ -315,5 +312,5 @@ def _list(items: Iterable[str]) -> str:
 
 
 def _string(text: str) -> str:
-    """A basic string: TOML's escapes are those of JSON, and DEL."""
+    """A basic string of TOML, whose escapes are those of JSON and one for DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,7 +1,6 @@
-"""Which launch time and slope explain measured times? Least squares of relative distances, neither
-below zero.
+"""Which launch time and slope explain measured times? Least squares of relative distances, both 0 or more.
 
-Relative, because a fit has to serve slabs of one row and of many alike.
+Distances are relative because the fit serves slabs of one row and of many rows.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ class LineFit:
 
     @property
     def median(self) -> float:
-        """Median distance, relative."""
+        """Median relative distance."""
         return float(np.median(np.abs(self.residuals)))
 
     @property
     def largest(self) -> float:
-        """Largest distance, relative."""
+        """Largest relative distance."""
         return float(np.max(np.abs(self.residuals)))
 
 
 def fit_line(amounts: Sequence[float], times: Sequence[float]) -> LineFit:
     """The line through points (amount, time > 0) with the least sum of squared relative residuals.
 
-    Amounts that do not differ leave the slope open: it is then 0.
+    The slope is 0 if all amounts are equal.
 
     >>> fit = fit_line([1, 2, 4], [3.0, 5.0, 9.0])
     >>> round(fit.launch, 6), round(fit.slope, 6)

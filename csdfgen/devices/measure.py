@@ -1,13 +1,12 @@
-"""How long do the phases of a network take on this machine? The runtime's own frames, with the
-clock read between firings.
+"""How long do the phases of a network take on this machine? The runtime executes frames and reads the clock between
+firings.
 
-Every layer is measured where it runs: in a frame that follows another, on the prepared calls of the
-runtime, with the caches as the firings before it left them. Slab heights take turns, so that a
-change of the machine's speed meets all of them. Of every firing the median over the repeats counts;
-a layer's phase time at a height is the mean over its phases of that height. What reading the clock adds is taken
-off; where frames are short it is told by frames without readings. With one thread the clock is that
-thread's processor time: waiting for a core, on a machine that does other work too, is no property
-of a layer. With several threads it is the time of day.
+Every layer is measured in a frame that follows another one, so that the caches are as the firings before it left
+them. Frames of the slab heights alternate, so that a change of the machine's speed affects all heights. The time of a
+firing is the median over the repeats; the time of a phase at a height is the mean over the phases of a layer that
+have this height. The time that a reading of the clock adds is subtracted; where frames are short, it is measured by
+frames without readings. With one thread the clock is the processor time of that thread, which excludes waiting for a
+core; with several threads it is the time of day.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ import numpy as np
 import runtime
 from csdfgen.backends import ALWAYS
 from csdfgen.backends.registry import kernels_for
-from csdfgen.devices import units
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.model import actor_key
 from csdfgen.devices.profile import (
@@ -33,8 +31,8 @@ from csdfgen.devices.profile import (
     Memory,
     OperatorCost,
     Processor,
-    Quantity,
     Series,
+    measured,
 )
 from csdfgen.devices.work import formats_of, kernel_class, of_values, phase_works
 from csdfgen.model.network import Layer, Network
@@ -61,7 +59,7 @@ __all__ = [
     "Measurements",
     "Point",
     "Sampler",
-    "fitted_costs",
+    "fitted_profile",
     "kinds_of",
     "mean_point",
     "measured_profile",
@@ -70,28 +68,24 @@ __all__ = [
 ]
 
 HEIGHTS = (1, 2, 3, 6, 12)
-"""Slab heights that are measured: enough to tell the launch from the slope."""
+"""Slab heights that are measured; they suffice to separate launch and slope."""
 
 CACHE_STATE = "as in a frame: every firing finds what the firings before it left in the caches"
 
 REPEATS, SECONDS = 11, 1.0
-"""Frames a height unless told otherwise, and for how long at least: small networks' frames are over
-in a moment.
-"""
+"""Frames a height and seconds by default; both are reached, as frames of small networks are short."""
 
 SEED = 7
-"""Of the inputs of measured frames."""
+"""Seed of the inputs of measured frames."""
 
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
 _SHORT = 20_000_000
-"""Nanoseconds of a frame below which what was in the caches, and what a reading of the clock costs
-there, count.
-"""
+"""Nanoseconds of a frame below which the state of the caches affects how long a reading of the clock takes."""
 
 DEAREST_READING = 4.0
-"""Between firings a reading may cost this many times what it costs behind another reading: caches
-have forgotten it.
+"""A reading between firings takes at most this many times as long as one after another reading, which finds its code in
+the caches.
 """
 
 FIT, MEASURED, SYSTEM = "fit", "frames", "system"
@@ -104,11 +98,11 @@ Kind = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One layer shape at one slab height: phases of that height and their rows in all, seconds of all of them
-    (median, quartiles), work.
+    """One layer shape at one slab height: number of phases of that height, their rows in all, seconds of all of them
+    (median and quartiles), and their work.
 
-    layers: how many layers of a frame have this shape; all else is the mean of one of them. images: that
-    a phase worked on.
+    layers: number of layers of a frame with this shape; the other figures are the mean of one of them. images: images
+    that a phase works on.
     """
 
     phases: int
@@ -124,11 +118,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Points by layer shape, the layer of each (None for input rows), and seconds a frame beside
-    its firings.
+    """Points by layer shape, a layer of each shape (None for input rows), and seconds of each frame besides its firings.
 
-    repeats: frames that were timed at each height. calls: points by layer shape of phases of all rows of
-    one and of several images, where those were measured.
+    repeats: frames that were timed at each height. calls: points by layer shape of phases of all rows of one and of
+    several images, if those were measured.
     """
 
     points: Mapping[str, tuple[Point, ...]]
@@ -139,7 +132,7 @@ class Measurements:
 
 
 class Sampler:
-    """Programs of one network, by height or another name, and what their frames have taken so far."""
+    """Programs of one network, by height or another name, and the times of their frames so far."""
 
     def __init__(
         self,
@@ -166,8 +159,8 @@ class Sampler:
         backend: str = ALWAYS,
         images: Sequence[int] = (),
     ) -> Sampler:
-        """Programs of a network at several slab heights, and of so many images at once. Raises InputError
-        for a network that takes no single images.
+        """Programs of a network at several slab heights, and for several numbers of images. Raises InputError for a
+        network that takes no single images.
         """
         options = PlanOptions(fuse=fuse, backend=backend)
         # plans of one prepared network share its packed weights
@@ -185,7 +178,7 @@ class Sampler:
         return cls(programs, random_inputs(most, SEED), threads)
 
     def warm_up(self) -> None:
-        """Frames that do not count."""
+        """Execute frames that are not measured."""
         for height, program in self.programs.items():
             for _ in range(_WARM_UP):
                 start = self._clock()
@@ -193,9 +186,7 @@ class Sampler:
                 self._short[height] = self._clock() - start < _SHORT
 
     def sample(self) -> None:
-        """One frame at every height, the clock read between firings; where frames are short, two
-        plain ones in front of it.
-        """
+        """Measure one frame at every height; where frames are short, after two plain ones."""
         for height, program in self.programs.items():
             plain = self._plain_frame(height) if self._short[height] else None
             start = self._clock()
@@ -207,7 +198,7 @@ class Sampler:
                 self._excess[height].append(whole - plain)
 
     def _plain_frame(self, name: int | str) -> int:
-        """Nanoseconds of a frame that follows one of its own."""
+        """Nanoseconds of a frame without readings that follows a frame of the same program."""
         program, feeds = self.programs[name], self._fed(name)
         program(feeds)
         start = self._clock()
@@ -215,24 +206,22 @@ class Sampler:
         return self._clock() - start
 
     def _fed(self, name: int | str) -> Mapping[str, np.ndarray]:
-        """As many images as a program takes."""
+        """Inputs with the number of images that a program takes."""
         if not self._several:
             return self.feeds
         batch = self.programs[name].plan.network.batch
         return {name: array[:batch] for name, array in self.feeds.items()}
 
     def reading(self) -> float:
-        """Nanoseconds that reading the clock adds to a firing: what frames with readings take more
-        than those without.
-        """
+        """Nanoseconds that reading the clock adds to a firing: the difference of frames with and without readings."""
         alone = _reading(self._clock)
-        told = [height for height, found in self._excess.items() if found]
-        excess = sum(statistics.median(self._excess[height]) for height in told)
-        firings = sum(self.programs[height].firings for height in told)
-        return min(max(excess / firings, alone), DEAREST_READING * alone) if told else alone
+        heights = [height for height, found in self._excess.items() if found]
+        excess = sum(statistics.median(self._excess[height]) for height in heights)
+        firings = sum(self.programs[height].firings for height in heights)
+        return min(max(excess / firings, alone), DEAREST_READING * alone) if heights else alone
 
     def measured(self, name: int | str) -> Iterator[tuple[str, ActorWork, Point]]:
-        """What the frames of a program took: key of the shape, actor, and its point."""
+        """(key of the shape, actor, point) of every actor in the frames of a program."""
         program = self.programs[name]
         samples = np.maximum(np.stack(self.samples[name]) - self.reading(), 0) * 1e-9
         for work, firings in _firings(program.plan).items():
@@ -241,7 +230,7 @@ class Sampler:
                 continue
             key = actor_key(actor)
             rows, works = rows_and_work(actor)
-            # the last phase of a layer often has fewer rows: it would make its height look faster
+            # without the last phase, which often has fewer rows and would make its height look faster
             full = [number for number, count in enumerate(rows) if count == max(rows)]
             timed = samples[:, [firings[number] for number in full]]
             low, middle, high = np.quantile(timed, (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
@@ -254,7 +243,7 @@ class Sampler:
             )
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
-        """What the frames at a height took, by layer shape; layers of equal shape are averaged."""
+        """(layer, point) by layer shape, of the frames at a height; layers of equal shape are averaged."""
         found: dict[str, list[tuple[Layer | None, Point]]] = {}
         for key, actor, point in self.measured(height):
             found.setdefault(key, []).append((actor.layer, point))
@@ -272,7 +261,7 @@ class Sampler:
             images = program.plan.conversion.frames
             of_images = name == _of_images(images)
             for key, (layer, point) in self.points(name).items():
-                if not of_images or images == 1:  # all rows of one image are a height, too
+                if not of_images or images == 1:  # all rows of one image are a height too
                     points.setdefault(key, []).append(point)
                 if of_images and point.images == images:
                     calls.setdefault(key, []).append(point)
@@ -287,12 +276,12 @@ class Sampler:
 
 
 def _of_images(count: int) -> str:
-    """What a program of several images is called among those of heights."""
+    """The name of a program of several images."""
     return f"{count} images"
 
 
 def clock_of(threads: int) -> Callable[[], int]:
-    """The clock, in nanoseconds, that a run on so many threads is measured by."""
+    """The clock, in nanoseconds, for a run with so many threads."""
     return time.thread_time_ns if threads == 1 else time.perf_counter_ns
 
 
@@ -322,12 +311,12 @@ def rows_and_work(actor: ActorWork) -> tuple[list[int], list[float]]:
 
 
 def _unit(layer: Layer) -> str:
-    """What the time of a layer's kind is given per."""
+    """The unit of work that the time of the kind of a layer is given per."""
     return "MAC" if operator_of(layer).multiplies else "input"
 
 
 def mean_point(points: Sequence[Point]) -> Point:
-    """Of layers of one shape."""
+    """The mean of the points of layers of one shape."""
     first = points[0]
     if len(points) == 1:
         return first
@@ -348,42 +337,36 @@ def measured_profile(
     processor: Processor,
     facts: Mapping[str, str],
 ) -> DeviceProfile:
-    """Fit launch and slope to every layer shape, and launch and time of work to every operator
-    kind.
-
-    facts: conditions of the measurement. The frame's time beside its firings joins the processor.
-    """
+    """The profile of this machine, from the measurements of networks. facts: conditions of the measurement."""
     points = {key: points for one in found for key, points in one.points.items()}
     calls = {key: points for one in found for key, points in one.calls.items()}
     layers = {key: layer for one in found for key, layer in one.layers.items()}
     beside = statistics.median(seconds for one in found for seconds in one.frame)
     kinds = {key: kinds_of(layers[key]) for key in points}
-    fitted = fitted_costs(points, kinds, calls)
-    return DeviceProfile(
-        name=name,
-        title=title,
-        memory=memory,
-        processor=replace(processor, frame=_quantity(beside * 1e6, "us", units.TIMES, MEASURED)),
-        operators=fitted[0],
-        layers=fitted[1],
-        sources=MappingProxyType(
-            {
-                MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
-                FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
-                SYSTEM: "what the operating system of this machine tells",
-            }
-        ),
-        conditions=MappingProxyType(dict(facts)),
-    )
+    sources = {
+        MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
+        FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
+        SYSTEM: "what the operating system of this machine reports",
+    }
+    machine = memory, processor
+    return fitted_profile(name, title, machine, points, kinds, beside, sources, facts, calls)
 
 
-def fitted_costs(
+def fitted_profile(
+    name: str,
+    title: str,
+    machine: tuple[Memory, Processor],
     points: Mapping[str, Sequence[Point]],
     kinds: Mapping[str, Sequence[Kind]],
+    beside: float,
+    sources: Mapping[str, str],
+    facts: Mapping[str, str],
     calls: Mapping[str, Sequence[Point]] = MappingProxyType({}),
-) -> tuple[tuple[OperatorCost, ...], Mapping[str, LayerCost]]:
-    """Costs of operator kinds and of layer shapes, from the points of each shape and the kinds that it
-    takes part in. calls: of shapes on several images.
+) -> DeviceProfile:
+    """Fit launch and slope to every layer shape, and launch and time of work to every operator kind.
+
+    points: by shape; kinds: the operator kinds that each shape contributes to. beside: s of a frame besides its
+    firings. calls: points of shapes on several images.
     """
     costs = {key: _layer_cost(key, at, calls.get(key, ())) for key, at in points.items()}
     same: dict[Kind, list[Point]] = {}
@@ -393,13 +376,21 @@ def fitted_costs(
     operators = (
         _kind_cost(*kind, at) for kind, at in sorted(same.items(), key=lambda item: item[0])
     )
-    return tuple(operators), MappingProxyType(costs)
+    memory, processor = machine
+    return DeviceProfile(
+        name=name,
+        title=title,
+        memory=memory,
+        processor=replace(processor, frame=measured(beside * 1e6, "us", MEASURED)),
+        operators=tuple(operators),
+        layers=MappingProxyType(costs),
+        sources=MappingProxyType(dict(sources)),
+        conditions=MappingProxyType(dict(facts)),
+    )
 
 
 def kinds_of(layer: Layer | None) -> list[Kind]:
-    """The costs that a layer's points take part in, for layers
-    of other shapes.
-    """
+    """The operator kinds to which a layer contributes; they predict the times of layers of other shapes."""
     if layer is None:
         return []
     op_type, formats = of_values(layer.op_type), formats_of(layer)
@@ -410,21 +401,15 @@ def kinds_of(layer: Layer | None) -> list[Kind]:
     )
 
 
-def _quantity(written: float, unit: str, units: Mapping[str, float], source: str) -> Quantity:
-    return Quantity(written, unit, written * units[unit], "measured", source)
-
-
 def _layer_cost(key: str, at: Sequence[Point], calls: Sequence[Point]) -> LayerCost:
-    """A layer shape's line through its points; heights that cut it alike are one point each all the
-    same.
-    """
+    """The line through the points of a layer shape; heights with the same phases are a point each."""
     fit = fit_line([p.rows / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
     spread = tuple(100 * (p.high - p.low) / max(p.seconds, 1e-9) for p in at)
     return LayerCost(
         key=key,
-        launch=_quantity(fit.launch * 1e6, "us", units.TIMES, FIT),
-        slope=_quantity(fit.slope * 1e6, "us/row", units.TIMES_A_ROW, FIT),
-        error=_quantity(100 * fit.largest, "%", units.FRACTIONS, FIT),
+        launch=measured(fit.launch * 1e6, "us", FIT),
+        slope=measured(fit.slope * 1e6, "us/row", FIT),
+        error=measured(100 * fit.largest, "%", FIT),
         rows=tuple(p.height for p in at),
         times=_microseconds([p.seconds / p.phases for p in at]),
         spread=Series(spread, "%", tuple(s * 1e-2 for s in spread), "measured", MEASURED),
@@ -441,25 +426,25 @@ def _microseconds(seconds: Sequence[float]) -> Series:
 def _kind_cost(
     op_type: str, kernel: str, unit: str, formats: str, at: Sequence[Point]
 ) -> OperatorCost:
-    """What a layer of this kind takes whose shape was not measured."""
+    """The cost of a layer of this kind whose shape was not measured."""
     fit = fit_line([p.amount / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
     return OperatorCost(
         types=(op_type,),
         kernel=kernel,
         work=unit,
-        time=_quantity(fit.slope * 1e9, f"ns/{unit}", units.TIMES_OF_WORK, FIT),
-        launch=_quantity(fit.launch * 1e6, "us", units.TIMES, FIT),
-        error=_quantity(100 * fit.median, "%", units.FRACTIONS, FIT),
+        time=measured(fit.slope * 1e9, f"ns/{unit}", FIT),
+        launch=measured(fit.launch * 1e6, "us", FIT),
+        error=measured(100 * fit.median, "%", FIT),
         formats=formats,
     )
 
 
 Sampled = Callable[[int, int], None]
-"""(rounds done, rounds in all at least)"""
+"""(rounds done, least number of rounds)"""
 
 
 def rounds(repeats: int, seconds: float = 0.0) -> Iterator[int]:
-    """Numbers of measuring rounds: as many as asked for, and on until the time is over."""
+    """Numbers of measuring rounds, until both the repeats and the seconds are reached."""
     end = time.perf_counter() + seconds
     for number in count():
         if number >= repeats and time.perf_counter() >= end:
@@ -478,10 +463,10 @@ def sample_network(
     backend: str = ALWAYS,
     images: Sequence[int] = (),
 ) -> Measurements:
-    """Measure a network at several slab heights, and on several images at once: `repeats` rounds, more until
-    `seconds` are over.
+    """Measure a network at several slab heights, and on several images at once, in at least `repeats` rounds and
+    `seconds`.
 
-    Needs the network's arena once a height, its weights once.
+    It holds the arena of the network once a height, and its weights once.
     """
     sampler = Sampler.of(network, heights, fuse, threads, backend, images)
     sampler.warm_up()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from csdfgen.backends.registry import kernels_for
@@ -18,11 +17,7 @@ __all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """What a plan takes of one memory of a device. Bytes; what: the figures that count, in words.
-
-    >>> Demand("arena and outputs", 10, 20).said
-    'arena and outputs take'
-    """
+    """Bytes that a plan needs in one memory of a device, and the bytes there. what: the figures that add up to them."""
 
     what: str
     needed: int
@@ -32,16 +27,11 @@ class Demand:
     def fits(self) -> bool:
         return self.needed <= self.there
 
-    @property
-    def said(self) -> str:
-        """The figures with their verb."""
-        return f"{self.what} take"
-
 
 @dataclass(frozen=True, slots=True)
 class FittingHeight:
-    """rows: the tallest slab height that fits, None if none does; then the others are of the height
-    with the least demand.
+    """rows: the tallest slab height that fits, None if none does. least_rows, least_needed: that height, or the one of
+    the least demand, and its bytes.
     """
 
     rows: str | None
@@ -50,8 +40,8 @@ class FittingHeight:
 
 
 def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
-    """The arena (workspace included) with the outputs, and the parameters, in the same memory or in
-    their own (flash).
+    """The demand of the arena (workspace included), the outputs and the parameters, which may have a memory of their
+    own (flash).
     """
     figures = plan.figures
     working = figures["arena"] + figures["outputs"]
@@ -67,25 +57,19 @@ def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
 def tallest_height(
     network: Network, profile: DeviceProfile, options: PlanOptions = DEFAULTS
 ) -> FittingHeight:
-    """The tallest of 1, 2, 4, ... rows and whole at which the arena fits: one plan a
-    height, tallest first.
+    """The tallest of 1, 2, 4, ... rows and whole at which the arena fits, from one plan a height, tallest first.
 
-    options: of the plans, but for the heights. Parameters in a memory of their own are left out: no height makes them smaller.
+    options: of the plans, except the heights. Parameters in a memory of their own do not count, as they depend on no
+    height.
     """
+    tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
+    powers = reversed(range(max(1, (tallest - 1).bit_length())))
     tried: list[tuple[int, str]] = []
     prepared = recomputing(prepare(network, options, kernels_for(options)))
-    for rows in _heights(network):
+    for rows in ("whole", *(str(1 << power) for power in powers)):
         demand = demands(planned(prepared, prepared.at(rows)), profile)[0]
         tried.append((demand.needed, rows))
         if demand.fits:
             return FittingHeight(rows, rows, demand.needed)
     needed, rows = min(tried)
     return FittingHeight(None, rows, needed)
-
-
-def _heights(network: Network) -> Iterator[str]:
-    tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
-    powers = [1]
-    while 2 * powers[-1] < tallest:
-        powers.append(2 * powers[-1])
-    yield from ("whole", *map(str, reversed(powers)))

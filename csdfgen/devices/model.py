@@ -1,11 +1,10 @@
-"""How long does each layer, each phase and a frame take on a device? Modelled from a profile, over
-the phases of a plan.
+"""How long does each layer, each phase and a frame take on a device? A model of the phases of a plan, from a profile.
 
-A phase takes launch + work + access (equation 2 of paper 002). Which numbers these are is decided
-layer by layer: a measured layer shape first, then a measured or published cost of the operator
-kind, then the roofline launch + max(operations / peak, bytes / bandwidth). Activations applied in a
-slab cost their work, no launch. Layers on stored integers and float16 take costs and peaks of these
-formats; where there are none, those of float32, with the bytes that are really moved: then it says so.
+A phase takes launch + work + access (equation 2 of paper 002). The model takes these numbers from the first source
+that the profile has for a layer: its measured shape, a measured or published cost of its operator kind, or the
+roofline launch + max(operations / peak, bytes / bandwidth). Activations applied in a slab cost their work and no
+launch. Layers on stored integers and float16 take the costs and peaks of these formats; if there are none, those of
+float32 with the bytes that are really moved, which the estimate reports.
 """
 
 from __future__ import annotations
@@ -16,11 +15,10 @@ from functools import reduce
 from operator import add
 from typing import Any
 
-from csdfgen.devices.energy import NO_WORK, joules_of
 from csdfgen.devices.profile import DeviceProfile, LayerCost, OperatorCost, Quantity
-from csdfgen.devices.waves import busy
 from csdfgen.devices.work import (
     DEPTHWISE,
+    NO_WORK,
     PhaseWork,
     formats_of,
     kernel_class,
@@ -54,23 +52,22 @@ __all__ = [
 _AN_ELEMENT = "element"
 
 _ANY = "*"
-"""Of the types of a cost: all that no other has."""
+"""In the types of a cost: all operators that no other cost names."""
 
 _HALVINGS = 50
-"""Steps of the search for the busiest core's time: enough for the last digit."""
+"""Steps of the search for the time of the busiest core; they suffice for the last digit."""
 
 
 COLUMNS = ("layer", "operator", "phases", "rows", "time_ms", "share", "phase_us", "origin", "how")
-"""Of layers, in a table and as JSON."""
+"""Columns of the table of layers, and keys of its JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerTime:
-    """Modelled time of a layer in a frame. seconds: of all its phases; phase: of its longest;
-    launch: s of all launches.
+    """Modelled time of a layer in a frame. seconds: of all its phases; phase: of its longest; launch: s of all launches.
 
-    origin: "measured", "published", "modelled" of what is not launch; how: which numbers. Views
-        have no phases.
+    launch_origin, origin: "measured", "published" or "modelled", of the launches and of the rest; how: the numbers that
+    were taken. Views have no phases.
     """
 
     name: str
@@ -87,10 +84,10 @@ class LayerTime:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A frame on a device, or all images of an order of several. frame: s beside the layers. stages: s
-    of each core, layers dealt out in their order. energy: J, None where the profile has no number of it.
+    """A frame on a device, or all images of an order of several. frame: s besides the layers. stages: s of each core,
+    which take consecutive layers. energy: J, None where the profile has no number of it.
 
-    pipelined: s between two frames that leave the pipeline. limit: what sets that.
+    pipelined: s between two frames that leave the pipeline. limit: what limits it.
     """
 
     layers: tuple[LayerTime, ...]
@@ -103,12 +100,12 @@ class Estimate:
 
     @property
     def seconds(self) -> float:
-        """Of one frame, one phase after another on one core."""
+        """Seconds of one frame whose phases follow each other on one core."""
         return sum(layer.seconds for layer in self.layers) + self.frame
 
     @property
     def origins(self) -> dict[str, float]:
-        """Share of the time by the origin of the numbers behind it."""
+        """Origin of numbers -> share of the time that they account for."""
         parts = []
         for one in self.layers:
             parts += [(one.origin, one.seconds - one.launch), (one.launch_origin, one.launch)]
@@ -171,28 +168,26 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
 
 
 def _energy(plan: Plan, profile: DeviceProfile, seconds: float) -> float | None:
-    """J of phases that take so long together, None where nothing is known of it."""
+    """J of phases that take so many seconds together, None where the profile has no number of it."""
     processor = profile.processor
-    joules = joules_of(processor)
-    if joules is None:
+    if not processor.has_energy:
         return None
-    found = joules(NO_WORK, seconds)
+    found = processor.joules(NO_WORK, seconds)
     if processor.operation_energy is not None or processor.byte_energy is not None:
         works = (one for one in plan.conversion.actors if one.layer is not None)
         busy = (one for one in works if one.name not in plan.sharing.silent)
-        found += sum(joules(phase, 0.0) for one in busy for phase in phase_works(one))
+        found += sum(processor.joules(phase, 0.0) for one in busy for phase in phase_works(one))
     return found
 
 
 def stages(times: Sequence[float], cores: int) -> tuple[float, ...]:
-    """Consecutive layers dealt out to at most `cores` cores so that the busiest has as little as
-    possible.
+    """Seconds of at most `cores` cores that take consecutive layers, so that the busiest core takes the least time.
 
     >>> stages([1, 1, 2, 4], 2), stages([5, 1], 4)
     ((4, 4), (5, 1))
     """
     # added one by one as `_dealt` does: `sum` rounds differently since Python 3.12, and may then
-    # fall short of a core's share
+    # be below the share of a core
     low, high = max(times, default=0.0), reduce(add, times, 0.0)
     if len(_dealt(times, low)) <= cores:
         return _dealt(times, low)
@@ -214,12 +209,12 @@ def _dealt(times: Sequence[float], most: float) -> tuple[float, ...]:
 
 
 def input_key(work: ActorWork) -> str:
-    """What a profile calls the copying of input rows into the arena."""
+    """The name that a profile has for the copying of input rows into the arena."""
     return f"input {tensor_key(work.writes[0].tensor)}"
 
 
 def actor_key(work: ActorWork) -> str:
-    """What a profile calls the work of an actor: its layer's shape, or the copying of an input."""
+    """The name that a profile has for the work of an actor: the shape of its layer, or the copying of an input."""
     return input_key(work) if work.layer is None else layer_key(work.layer)
 
 
@@ -227,12 +222,12 @@ def actor_key(work: ActorWork) -> str:
 
 
 def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
-    """The cost of the layer's kind: by operator and window, by operator, or what holds for all
-    others; in the formats that it reads and writes, in those that it reads, or else in float32.
+    """The cost of the kind of a layer: by operator and window, by operator, or by "*"; in the formats that it reads and
+    writes, in the format that it reads, or in float32.
     """
     op_type, kernel, formats = of_values(layer.op_type), kernel_class(layer), formats_of(layer)
     places = [(op_type, kernel), (op_type, "")]
-    if not operator_of(layer).multiplies:  # products are like nothing else
+    if not operator_of(layer).multiplies:  # "*" does not cover products
         places.append((_ANY, ""))
     asked = [
         (*place, form)
@@ -247,9 +242,7 @@ def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
 
 
 def check_costs(network: Network, silent: Collection[str], profile: DeviceProfile) -> None:
-    """Raises InputError if the profile has no cost for an operator of the network. silent: layers
-    without work of their own.
-    """
+    """Raises InputError if the profile has no cost for an operator of the network. silent: layers without work."""
     if profile.processor.peak is not None and profile.processor.bandwidth is not None:
         return
     unknown = sorted(
@@ -270,9 +263,7 @@ def check_costs(network: Network, silent: Collection[str], profile: DeviceProfil
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Seconds and rows of every phase of a layer, of which seconds of launches; whose numbers they
-    are.
-    """
+    """Seconds and rows of every phase of a layer, s of all its launches, and the origin of these numbers."""
 
     seconds: list[float]
     rows: list[int]
@@ -283,8 +274,8 @@ class _Times:
 
 
 def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTime:
-    """The time of a layer, or of the copying of an input, as it is cut. silent: it has no work of its
-    own. Operators without a cost are found by `check_costs`.
+    """The time of a layer, or of the copying of an input, with its phases. silent: the layer has no work. `check_costs`
+    finds operators without a cost.
     """
     if silent:
         return LayerTime(
@@ -310,7 +301,7 @@ def layer_time(work: ActorWork, profile: DeviceProfile, silent: bool) -> LayerTi
 
 
 def phase_seconds(work: ActorWork, profile: DeviceProfile, silent: bool) -> list[float]:
-    """Seconds of every phase of an actor; none where it has no work of its own, or none is known."""
+    """Seconds of every phase of an actor; 0 where it has no work, or an unknown time."""
     if work.kind == "layer" and work.layer is not None and not silent:
         return _phase_times(work, work.layer, profile).seconds
     if work.kind == "input" and input_key(work) in profile.layers:
@@ -333,7 +324,7 @@ def _measured(cost: LayerCost, phases: Sequence[tuple[int, int]]) -> _Times:
 def _launched(
     seconds: list[float], rows: list[int], launch: Quantity | None, origin: str, how: str
 ) -> _Times:
-    """Times of phases each of which is launched, or for None takes no launch."""
+    """Times of phases that take one launch each, none for None."""
     launches = _value(launch) * len(rows)
     return _Times(seconds, rows, launches, launch.origin if launch is not None else "", origin, how)
 
@@ -352,7 +343,7 @@ def _phase_times(work: ActorWork, layer: Layer, profile: DeviceProfile) -> _Time
 def _by_rule(
     rule: OperatorCost, layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]
 ) -> _Times:
-    """launch + work + access, and what is applied in the slab; what is free takes no launch either."""
+    """launch + work + access, and the activations in the slab; an operator that costs 0 takes no launch."""
     launch = rule.launch if rule.launch is not None else profile.processor.launch
     if rule.time.value == 0 and rule.launch is None:
         launch = None
@@ -372,15 +363,13 @@ def _by_rule(
 
 
 def _as_float(layer: Layer, found: str) -> str:
-    """What is to be said of a layer on other formats than float32 whose numbers are those of float32."""
+    """The remark on a layer of other formats whose numbers are those of float32; "" for others."""
     formats = formats_of(layer)
     return f", {formats} as float32" if formats and not found else ""
 
 
 def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
-    """Seconds of the activations applied in the slab of a phase; measured layers have them in their
-    own time.
-    """
+    """Seconds of the activations applied in the slab of a phase; the times of measured layers include them."""
     seconds = 0.0
     for after in layer.epilogue:
         rule = rule_of(profile, after)
@@ -393,9 +382,7 @@ def _in_slab(profile: DeviceProfile, work: PhaseWork, layer: Layer) -> float:
 
 
 def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) -> _Times:
-    """launch + max(operations / peak, bytes / bandwidth) a phase, weights fetched anew if they
-    outgrow the cache.
-    """
+    """launch + max(operations / peak, bytes / bandwidth) a phase; every phase fetches weights that exceed the cache."""
     dtype = read_format(formats_of(layer))
     own = profile.processor.peak_of(dtype)
     peak = own if own is not None else profile.processor.peak
@@ -404,7 +391,7 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
     stays = layer.parameter_bytes <= _value(profile.memory.cache)
     seconds, bound = [], 0.0
     for number, work in enumerate(works):
-        # what stays in the cache is fetched once, or, by a layer that accumulates, part by part
+        # weights in the cache are fetched once, or part by part by a layer that accumulates
         again = not stays or number == 0 or work.weights < layer.parameter_bytes
         fetched = work.moved + (work.weights if again else 0)
         computing = work.operations / (peak.value * _busy(layer, profile, work))
@@ -417,17 +404,17 @@ def _roofline(layer: Layer, profile: DeviceProfile, works: Sequence[PhaseWork]) 
 
 
 def _busy(layer: Layer, profile: DeviceProfile, work: PhaseWork) -> float:
-    """The part of the processor that a phase keeps at work; depthwise layers are no products."""
+    """The share of the processor that a phase keeps busy; depthwise layers are no matrix products."""
     shape = layer.output.shape
     if len(shape) < 2 or not operator_of(layer).multiplies or kernel_class(layer) == DEPTHWISE:
         return 1.0
     channels = shape[1]
     groups = int(layer.attributes.get("group", 1))
-    return busy(profile.processor, work.amounts[_AN_ELEMENT] / channels, channels, groups)
+    return profile.processor.busy(work.amounts[_AN_ELEMENT] / channels, channels, groups)
 
 
 def _bytes_a_frame(plan: Plan) -> int:
-    """Bytes that a frame has to move: every row once in and once out, weights once."""
+    """Bytes that a frame has to move: every row is written once and read once, weights are read once."""
     moved = 0
     for work in plan.conversion.actors:
         if work.layer is not None and work.name not in plan.sharing.silent:

@@ -1,9 +1,8 @@
-"""What is known about a device, in which unit, and from where? Frozen values; reading and writing
-is in `files`.
+"""What is known about a device, in which unit, and from which source? Frozen values; `files` reads and writes them.
 
-Every number is a `Quantity` with its unit and its origin: measured (on the machine the profile
-names), published (by whom), or modelled (how). The time of a phase is launch + work + access,
-equation 2 of paper 002.
+Every number is a `Quantity` with its unit and its origin: measured (on the machine that the profile
+names), published (with its publisher), or modelled (with the model). The time of a phase is
+launch + work + access, equation 2 of paper 002.
 """
 
 from __future__ import annotations
@@ -16,6 +15,9 @@ from math import inf
 from statistics import fmean
 from types import MappingProxyType
 
+from csdfgen.devices.units import FACTORS
+from csdfgen.devices.work import PhaseWork
+
 __all__ = [
     "ORIGINS",
     "DeviceProfile",
@@ -26,6 +28,7 @@ __all__ = [
     "Processor",
     "Quantity",
     "Series",
+    "measured",
 ]
 
 ORIGINS = ("measured", "published", "modelled")
@@ -33,8 +36,7 @@ ORIGINS = ("measured", "published", "modelled")
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A number as the profile writes it, in base units (s, B, FLOP/s, B/s, W, J), and where it comes
-    from.
+    """A number as the profile writes it, its value in base units (s, B, FLOP/s, B/s, W, J), and its origin.
 
     origin: one of `ORIGINS`. source: the key of the profile's `sources`.
     """
@@ -47,6 +49,11 @@ class Quantity:
 
     def __str__(self) -> str:
         return f"{self.written:,.6g} {self.unit}"
+
+
+def measured(written: float, unit: str, source: str) -> Quantity:
+    """A number that csdfgen measured, in one of the units of `FACTORS`."""
+    return Quantity(written, unit, written * FACTORS[unit], "measured", source)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,11 +69,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """usable: what a network may take of total. parameters: where weights lie, if that is a memory
-    of its own (flash).
-
-    cache: weights of a layer up to this size are fetched once a frame, larger ones in every phase
-        (roofline only).
+    """total, usable: bytes of the memory, and those that a network may take. parameters: bytes of the memory that
+    weights are stored in, if it is a separate one (flash). cache: weights of a layer up to this size are fetched once
+    a frame, larger ones in every phase (roofline only).
     """
 
     total: Quantity
@@ -77,14 +82,14 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Processor:
-    """What a layer runs on. cores: how many of it can work on different layers at one time.
+    """What a layer runs on. cores: number of processors that can work on different layers at the same time.
 
-    peak: FLOP/s of one of them; peak_int8, peak_int16, peak_float16: operations/s on what is stored in these,
-    where they are others. bandwidth: B/s of the memory that they share. launch: s a phase.
-    frame: s a frame beside its phases. power: W that the source allows the module, or says that it
-        takes. operation_energy, byte_energy: J of an operation, and of a byte of weights or activations that
-    is read or written, beside it. multiprocessors: that share the blocks of a product out among them, in waves; tile: pixels, and
-    channels, of a block. Without these products fill the processor whatever their size.
+    peak: FLOP/s of one core; peak_int8, peak_int16, peak_float16: operations/s on values of these formats, if they
+    differ. bandwidth: B/s of the memory that the cores share. launch: s a phase. frame: s a frame besides its phases.
+    power: W that the source reports or allows for the module. operation_energy, byte_energy: J of an operation, and of
+    a byte of weights or activations that is read or written, in addition to power * time. multiprocessors: number of
+    units that compute the blocks of a matrix product in waves; tile: pixels and channels of a block. Without these two,
+    products of any size keep the whole processor busy.
     """
 
     cores: Quantity
@@ -102,21 +107,52 @@ class Processor:
     byte_energy: Quantity | None = None
 
     def peak_of(self, dtype: str) -> Quantity | None:
-        """Operations/s on a format, if it has a number of its own."""
+        """Operations/s on a format, None if the profile has no number for it."""
         own: Quantity | None = getattr(self, f"peak_{dtype}", None)
         return own
+
+    @property
+    def has_energy(self) -> bool:
+        """Whether the profile has any number of its energy."""
+        return (self.power, self.operation_energy, self.byte_energy) != (None, None, None)
+
+    def joules(self, work: PhaseWork, seconds: float) -> float:
+        """The energy of a phase: power * time, and that of its operations and bytes; unknown numbers count as 0."""
+        numbers = self.power, self.operation_energy, self.byte_energy
+        power, operation, byte = (0.0 if one is None else one.value for one in numbers)
+        return power * seconds + operation * work.operations + byte * (work.moved + work.weights)
+
+    def busy(self, pixels: float, channels: int, groups: int = 1) -> float:
+        """The share of the processor, up to 1, that computes results in a matrix product; 1 if the profile has no
+        waves. pixels: of all images of the call.
+
+        A product is computed in square blocks of its result, each by one multiprocessor. The last wave of blocks
+        takes as long as a full one, and a block at the edge as long as a whole one, so that small products, such
+        as layers of few pixels on one image, leave most of a large processor idle.
+
+        Source: NVIDIA, Matrix Multiplication Background User's Guide (DU-09799-001), tile and wave quantization.
+
+        >>> from csdfgen.devices.catalogue import device
+        >>> k80 = device("tesla-k80").processor  # 13 multiprocessors, blocks of 64x64
+        >>> k80.busy(64 * 13, 64), k80.busy(64 * 14, 64) == 14 / 26, k80.busy(49, 64) == 49 / 64 / 13
+        (1.0, True, True)
+        """
+        if self.multiprocessors is None or self.tile is None:
+            return 1.0
+        tile, count = self.tile.value, self.multiprocessors.value
+        blocks = groups * -(-pixels // tile) * -(-(channels / groups) // tile)
+        waves = -(-blocks // count)
+        return pixels * channels / (waves * count * tile**2)
 
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte
-    moved, `weights` per byte of weights, which come into the nearest cache anew in every phase.
+    """Time of an operator kind: `launch` a phase, `time` per unit of `work`, `access` per byte moved, `weights` per byte
+    of weights, which every phase fetches into the nearest cache again.
 
-    types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that
-        window,
-    "depthwise" for one channel a group. formats: "" for float32, and for what has no entry of its own; else as
-    `work.formats_of` has it ("int8", "int8->int16"). error: median distance of the fit from what it was fitted
-    to.
+    types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that window,
+    "depthwise" for one channel a group. formats: "" for float32 and for formats without an entry, else those of
+    `work.formats_of` ("int8", "int8->int16"). error: median distance of the fit from its points.
     """
 
     types: tuple[str, ...]
@@ -132,14 +168,12 @@ class OperatorCost:
 
 @dataclass(frozen=True, slots=True)
 class LayerCost:
-    """Time of a phase of one layer shape as measured: launch + rows * slope, and the points of the
-    fit.
+    """Measured time of a phase of one layer shape: launch + rows * slope, and the points of the fit.
 
-    rows: rows a phase of each point; times: mean s of a phase; spread: between the quartiles of the
-    repeats, over the median; error: largest distance of the fit from a point.
-    images, calls: s of a phase of all rows of so many images. Where that was measured, times are read
-    from both tables, between two neighbours on the line through them, and the fit counts for nothing: a
-    product of two rows may take longer than two of one.
+    rows: rows a phase of each point; times: mean s of a phase; spread: distance between the quartiles of the repeats,
+    relative to the median; error: largest distance of the fit from a point.
+    images, calls: s of a phase of all rows of so many images. If these were measured, times are interpolated in both
+    tables and the fit is not used: a product of two rows may take longer than two products of one.
     """
 
     key: str
@@ -153,7 +187,7 @@ class LayerCost:
     calls: Series | None = None
 
     def seconds(self, rows: int, images: int = 1) -> float:
-        """Of a phase of so many rows; of all rows of several images."""
+        """Seconds of a phase of so many rows, or of all rows of several images."""
         if self.calls is None:
             return self._of_rows(rows) * images
         if images > 1:
@@ -166,7 +200,7 @@ class LayerCost:
 
 @dataclass(frozen=True, slots=True)
 class PointwiseCost(LayerCost):
-    """The same, but between measured heights their times count, not the line through them: kernels
+    """A layer cost whose times are interpolated between the measured heights instead of taken from the fit, as kernels
     change from height to height.
     """
 
@@ -179,7 +213,7 @@ class PointwiseCost(LayerCost):
 
 @lru_cache(maxsize=4096)
 def _points(amounts: tuple[int, ...], times: tuple[float, ...]) -> tuple[tuple[float, float], ...]:
-    """(amount, seconds) by amount; of what was measured more than once, the mean."""
+    """(amount, seconds) by amount; the mean where an amount was measured more than once."""
     found: dict[int, list[float]] = {}
     for amount, seconds in zip(amounts, times, strict=True):
         found.setdefault(amount, []).append(seconds)
@@ -187,8 +221,8 @@ def _points(amounts: tuple[int, ...], times: tuple[float, ...]) -> tuple[tuple[f
 
 
 def _between(points: Sequence[tuple[float, float]], amount: float) -> float:
-    """Seconds on the straight line between the neighbours of an amount; beyond the ends as much a unit as
-    there. points: (amount, seconds), by amount.
+    """Seconds by linear interpolation between the neighbours of an amount; beyond the ends in proportion to the amount
+    from there. points: (amount, seconds), by amount.
     """
     (low, first), (high, last) = points[0], points[-1]
     if amount <= low:
@@ -202,11 +236,9 @@ def _between(points: Sequence[tuple[float, float]], amount: float) -> float:
 
 @dataclass(frozen=True, eq=False)
 class DeviceProfile:
-    """A device: its memory, what it computes with, and costs by layer shape, by operator kind, or
-    by roofline.
+    """A device: its memory, its processor, and costs by layer shape, by operator kind, or by roofline.
 
-    sources: key -> what the source is. conditions: of a measurement, as text by name. where: the
-        file.
+    sources: key -> the source in words. conditions: of a measurement, as text by name. where: the file.
     """
 
     name: str
@@ -222,7 +254,7 @@ class DeviceProfile:
 
     @property
     def kind(self) -> str:
-        """How times come about, in a few words."""
+        """How times are obtained, in a few words."""
         if self.layers:
             return "measured, by layer shape"
         if self.operators:

@@ -1,8 +1,7 @@
-"""Which layers stand for all networks where no model is given? One of each common kind, in the
-sizes of image classifiers.
+"""Which layers are measured where no model is given? One of each common kind, in the sizes of image classifiers.
 
-They are a network like any other: branches from one image a size, each a single layer, so that the
-measurement takes the same way as that of a model.
+They form a network with one input image a size and a branch from it for each layer, so that they are measured as any
+model is.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ _WINDOWS: Sequence[tuple[str, dict[str, Any]]] = (
     ("MaxPool", {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1], "strides": [2, 2]}),
     ("AveragePool", {"kernel_shape": [2, 2], "strides": [2, 2]}),
 )
-"""Layers with a window; group -1 stands for one channel a group."""
+"""Layers with a window; group -1 means one channel a group."""
 
 _PLAIN: Sequence[tuple[str, dict[str, Any]]] = (
     ("Relu", {}),
@@ -51,7 +50,7 @@ _PLAIN: Sequence[tuple[str, dict[str, Any]]] = (
 
 
 class _Graph:
-    """Nodes and weights of the model as they come."""
+    """The nodes, weights and outputs of the model so far."""
 
     def __init__(self) -> None:
         self.nodes: list[onnx.NodeProto] = []
@@ -73,9 +72,7 @@ class _Graph:
 
 
 def sample_model() -> Network:
-    """The network of the built-in layers. Its branches are outputs, so that nothing is fused away
-    or left out.
-    """
+    """The network of the built-in layers. All branches are outputs, so that no layer is fused or left out."""
     graph = _Graph()
     inputs = []
     for channels, size in _SIZES:
@@ -98,7 +95,7 @@ def sample_model() -> Network:
 def _layer(
     graph: _Graph, op_type: str, attributes: dict[str, Any], image: str, channels: int, name: str
 ) -> str:
-    """One layer on an image; operands that it needs beside are made here."""
+    """A layer on an image, with the weights that it needs."""
     operands = [image]
     if op_type == "Conv":
         depthwise = attributes.get("group") == -1

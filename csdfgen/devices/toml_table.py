@@ -1,8 +1,6 @@
-"""How is one table of a device profile read without believing it? Key by key; no number without
-unit, origin and source.
+"""How is one table of a device profile checked? Key by key; every number needs a unit, an origin and a source.
 
-What is missing, negative, out of bounds, of another unit or unknown is refused with file, key and
-value.
+Missing and unknown keys, numbers out of bounds and other units are refused with file, key and value.
 """
 
 from __future__ import annotations
@@ -24,13 +22,11 @@ _EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
 _MAY_BE_ZERO = ("launch", "frame", "time", "access", "weights", "slope", "error", "times", "spread")
 
 _LEAST, _MOST = 1e-24, 1e24
-"""In base units. What lies beyond is no device, and sums and quotients of what lies within stay
-finite.
-"""
+"""Bounds of numbers, in base units: wider than any device needs, and such that sums and quotients stay finite."""
 
 
 class TomlTable:
-    """One table of the file, read key by key; whatever is not read in the end was not known."""
+    """One table of the file, read key by key; `finish` refuses the keys that were not read."""
 
     def __init__(self, value: object, where: str, path: str, sources: Mapping[str, str]) -> None:
         self.where, self.path, self.sources = where, path, sources
@@ -40,7 +36,7 @@ class TomlTable:
         self._read: set[str] = set()
 
     def explained_by(self, sources: Mapping[str, str]) -> TomlTable:
-        """The same table, of which as much is read, with the sources that its numbers may name."""
+        """The same table, with the same keys read, and the sources that its numbers may name."""
         again = TomlTable(self.value, self.where, self.path, sources)
         again._read = set(self._read)
         return again
@@ -52,7 +48,7 @@ class TomlTable:
         return InputError(f"'{self.key(name)}' {message}", where=self.where)
 
     def get(self, name: str, wanted: str | None = None) -> Any:
-        """The value of a key; None if it is absent, an error if `wanted` says what was needed."""
+        """The value of a key. If it is absent: None, or an error that names what is `wanted`."""
         self._read.add(name)
         if name not in self.value and wanted is not None:
             raise self.fault(name, f"is missing; {wanted} is needed")
@@ -132,7 +128,7 @@ class TomlTable:
         return table, unit
 
     def finish(self) -> None:
-        """Refuse keys that nothing has read: a misspelt one must not be ignored."""
+        """Refuse keys that were not read, so that a misspelt key is not ignored."""
         unknown = sorted(set(self.value) - self._read)
         if unknown:
             known = ", ".join(sorted(self._read))
@@ -143,7 +139,7 @@ class TomlTable:
 
 
 def _checked(table: TomlTable, value: object, unit: str, factor: float, zero: bool) -> float:
-    """A number above 0, or from 0 on where that has a meaning, within the bounds of this module."""
+    """A number above 0, or from 0 on where 0 has a meaning, within the bounds of this module."""
     wanted = f"a number {'from 0 on' if zero else 'above 0'}"
     if (
         isinstance(value, bool)
@@ -157,7 +153,7 @@ def _checked(table: TomlTable, value: object, unit: str, factor: float, zero: bo
     least, most = 0 if zero else _LEAST / factor, _MOST / factor
     if (
         not least <= value <= most
-    ):  # compared as it is: an integer of hundreds of digits is no float
+    ):  # without conversion: an integer of hundreds of digits is no float
         raise table.fault(
             "value", f"is {quoted(value)} {unit}; a number from {least:.3g} to {most:.3g} is needed"
         )

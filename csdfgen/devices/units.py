@@ -1,6 +1,4 @@
-"""Which units may a device profile write, and what is each worth in base units (s, B, FLOP/s, B/s,
-W, J)?
-"""
+"""Which units may a device profile use, and what is each in base units (s, B, FLOP/s, B/s, W, J)?"""
 
 from __future__ import annotations
 
@@ -16,6 +14,7 @@ __all__ = [
     "COUNTS",
     "ENERGIES_A_BYTE",
     "ENERGIES_OF_WORK",
+    "FACTORS",
     "FRACTIONS",
     "PIXELS",
     "POWERS",
@@ -36,7 +35,7 @@ WORK: Mapping[str, str] = MappingProxyType(
         "tap": "window positions times pixels of the output, channels not counted (how the published model sizes LRN)",
     }
 )
-"""What a time can be given per, beside bytes and rows."""
+"""Units of work that a time can be given per, besides bytes and rows."""
 
 Units = Mapping[str, float]
 """Unit -> factor to the base unit."""
@@ -47,12 +46,12 @@ TIMES_OF_WORK: Units = MappingProxyType(
 TIMES_A_ROW: Units = MappingProxyType({f"{unit}/row": size for unit, size in TIMES.items()})
 TIMES_A_BYTE: Units = MappingProxyType({f"{unit}/B": size for unit, size in TIMES.items()})
 BYTES: Units = MappingProxyType({unit: size for unit, size in SIZES.items() if unit != "KB"})
-"""A profile is strict: kilobytes are written kB."""
+"""Kilobytes are written kB in a profile."""
 
 RATES: Units = MappingProxyType(
     {"MFLOP/s": 1e6, "GFLOP/s": 1e9, "TFLOP/s": 1e12, "GOP/s": 1e9, "TOP/s": 1e12}
 )
-"""Operations on integers are no floating point operations."""
+"""OP/s is for operations on integers, which are no floating point operations."""
 
 BANDWIDTHS: Units = MappingProxyType({"MB/s": 1e6, "GB/s": 1e9, "GiB/s": 2**30})
 POWERS: Units = MappingProxyType({"W": 1.0, "mW": 1e-3})
@@ -65,3 +64,8 @@ CORES: Units = MappingProxyType({"cores": 1.0})
 COUNTS: Units = MappingProxyType({"multiprocessors": 1.0})
 PIXELS: Units = MappingProxyType({"pixels": 1.0})
 FRACTIONS: Units = MappingProxyType({"%": 1e-2})
+
+FACTORS: Units = MappingProxyType(
+    {**TIMES, **TIMES_OF_WORK, **TIMES_A_ROW, **BYTES, **CORES, **FRACTIONS}
+)
+"""Units of what csdfgen measures."""

@@ -1,8 +1,6 @@
-"""How much does a phase of a layer have to do? Multiply-accumulates, elements, bytes: what times
-are given per.
+"""How much work does a phase of a layer have? Multiply-accumulates, elements and bytes, which profiles give times per.
 
-Everything is taken from the conversion (the row rule) and the operators' own cost; nothing here
-knows a device.
+All amounts follow from the conversion (the row rule) and the cost of the operators, and depend on no device.
 """
 
 from __future__ import annotations
@@ -15,6 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
+from csdfgen.devices.units import WORK
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -23,6 +22,7 @@ from csdfgen.phases.conversion import ActorWork
 __all__ = [
     "DEPTHWISE",
     "FORMATS",
+    "NO_WORK",
     "PhaseWork",
     "formats_of",
     "kernel_class",
@@ -36,7 +36,7 @@ __all__ = [
 DEPTHWISE = "depthwise"
 
 FORMATS = ("int8", "int16", "float16", "float32")
-"""Formats that times tell apart, from the narrowest on; unsigned integers are computed as signed ones."""
+"""Formats that times are given for, the narrowest first; unsigned integers are computed as signed ones."""
 
 _TO = "->"
 
@@ -46,15 +46,17 @@ _OF_VALUES = MappingProxyType(
 _ON_INTEGERS = "QLinear"
 
 _BOUNDS = "range"
-"""Attribute of operators on integers that differs with every scale, and changes no time."""
+"""An attribute of operators on integers that differs with every scale and does not affect the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseWork:
-    """One phase: rows that it writes (or reads, where it accumulates), amounts of `profile.WORK`,
-    floating point operations of the layer and of what is applied in its slab, and bytes that it
-    reads anew and writes. images: that it works on; rows are then those of each. weights: bytes of
-    weights and biases that it reads.
+    """The work of one phase.
+
+    rows: rows of each image that it writes (or reads, where it accumulates). images: images that it works on.
+    weights: bytes of weights and biases that it reads. amounts: by the units of `units.WORK`. operations: floating
+    point operations of the layer and of the activations in its slab. moved: bytes that it reads for the first time,
+    and bytes that it writes.
     """
 
     rows: int
@@ -65,11 +67,20 @@ class PhaseWork:
     moved: int
 
 
-def kernel_class(layer: Layer) -> str:
-    """ "3x3" for a layer with that window, "depthwise" for one channel a group, "" without a
-    window.
+NO_WORK = PhaseWork(
+    rows=0,
+    images=0,
+    weights=0.0,
+    amounts=MappingProxyType(dict.fromkeys(WORK, 0)),
+    operations=0.0,
+    moved=0,
+)
+"""The work of time that belongs to no layer: copying inputs, and what a frame takes besides its phases."""
 
-    A rule of a profile may name it.
+
+def kernel_class(layer: Layer) -> str:
+    """The window of a layer ("3x3"), "depthwise" where each group has one channel, "" without a window. The costs of a
+    profile may name it.
     """
     window = layer.attributes.get("kernel_shape")
     if window is None:
@@ -82,15 +93,15 @@ def kernel_class(layer: Layer) -> str:
 
 
 def tensor_key(tensor: Tensor) -> str:
-    """A tensor's shape, and its type where that is not float32: "1x64x56x56". Unsigned integers are computed
-    as signed ones, and are written as these.
+    """The shape of a tensor, and its type unless that is float32: "1x64x56x56". Unsigned integers are computed and
+    written as signed ones.
     """
     shape = "x".join(map(str, tensor.shape))
     return shape if tensor.dtype == "float32" else f"{shape}:{tensor.dtype.removeprefix('u')}"
 
 
 def of_values(op_type: str) -> str:
-    """The operator on values that an operator on integers does the same as; itself where it is one.
+    """The operator on values that an operator on integers corresponds to; an operator on values is returned itself.
 
     >>> of_values("QLinearConv"), of_values("QGemm"), of_values("Conv")
     ('Conv', 'Gemm', 'Conv')
@@ -99,10 +110,10 @@ def of_values(op_type: str) -> str:
 
 
 def formats_of(layer: Layer) -> str:
-    """Of what a layer reads and writes its time is: the widest format of its operands, weights among them,
-    and the widest of its results where that is another; "" for float32 alone.
+    """The formats that the time of a layer depends on: the widest format of its operands (weights included), and the
+    widest of its results if that is another one; "" for float32 alone.
 
-    "int8" of a QLinearConv, "int8->int16" where its result has two bytes, "int16" where the input has.
+    A QLinearConv has "int8", "int8->int16" if its result has two bytes, "int16" if its input has.
     """
     operands = {tensor.dtype for tensor in layer.inputs if tensor is not None}
     if operator_of(layer).multiplies and 1 in layer.constants:
@@ -113,13 +124,13 @@ def formats_of(layer: Layer) -> str:
 
 
 def _widest(dtypes: Collection[str]) -> str:
-    """Of several types; "" where none is a format of values, such as indices."""
+    """The widest of several types; "" if none of them is a format of values (indices are not)."""
     known = {dtype.removeprefix("u") for dtype in dtypes} & set(FORMATS)
     return max(known, key=FORMATS.index, default="")
 
 
 def read_format(formats: str) -> str:
-    """What is read of two formats.
+    """The format that is read, of one or two formats.
 
     >>> read_format("int8->int16"), read_format("int16")
     ('int8', 'int16')
@@ -128,10 +139,10 @@ def read_format(formats: str) -> str:
 
 
 def layer_key(layer: Layer) -> str:
-    """What decides a layer's time, in one line: operators, shapes, types, attributes; not its name.
+    """All that the time of a layer depends on, in one line: operators, shapes, types and attributes, without its name.
 
-    Layers with equal keys run the same calls on other data. Weights that are multiplied with narrower data
-    are told apart: sums are then of what they are stored in. Narrower ones become as wide when they are packed.
+    Layers with equal keys run the same calls on other data. The key has the type of weights that are wider than the
+    data they are multiplied with, since sums are then of that type. Narrower weights are widened when they are packed.
     """
     data = layer.inputs[0]
     narrow = "" if data is None or not operator_of(layer).multiplies else _widest({data.dtype})
@@ -153,7 +164,7 @@ def layer_key(layer: Layer) -> str:
 
 
 def _array_key(array: np.ndarray, narrow: str) -> str:
-    """A constant's shape, and its type where that is wider than a format ("": for none)."""
+    """The shape of a constant, and its type if that is wider than a format ("" for none)."""
     shape = "x".join(map(str, array.shape)) or "1"
     stored = _widest({str(array.dtype)})
     wider = bool(narrow and stored) and FORMATS.index(stored) > FORMATS.index(narrow)
@@ -161,7 +172,7 @@ def _array_key(array: np.ndarray, narrow: str) -> str:
 
 
 def _setting(value: object) -> str:
-    """An attribute as text; "" for what is no number, string or short list of them."""
+    """An attribute as text; "" for anything but a number, a string or a short list of numbers."""
     if isinstance(value, (bool, int, float, str)):
         return str(value)
     if (
@@ -174,29 +185,30 @@ def _setting(value: object) -> str:
 
 
 def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
-    """What each phase of an actor that computes a layer does."""
+    """The work of each phase of an actor that computes a layer."""
     layer = work.layer
     assert layer is not None
     multiplies = operator_of(layer).multiplies
     by_rows = operator_of(layer).mode(layer) is Mode.ROWS
     counts = Counter(phase.group for phase in work.phases)
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
-    in_slab = len(layer.epilogue)
+    in_slab, parameters, taps = len(layer.epilogue), layer.parameter_bytes, _taps(layer)
+    reads = [(read, read.tensor.row_elements, read.tensor.row_bytes) for read in work.reads]
     for number, phase in enumerate(work.phases):
         # an accumulating layer writes its output once, over all its phases
         part = len(phase.out) / layer.output.rows if by_rows else 1 / counts[phase.group]
-        weights = layer.parameter_bytes * (1.0 if by_rows else part)
+        weights = parameters * (1.0 if by_rows else part)
         part *= phase.images
         own = work.times[number]
         amounts = {
             "MAC": own if multiplies else 0,
             "element": elements * part,
-            "input": sum(len(read.rows[number]) * read.tensor.row_elements for read in work.reads),
-            "tap": _taps(layer) * part,
+            "input": sum(len(read.rows[number]) * each for read, each, _ in reads),
+            "tap": taps * part,
         }
         moved = sum(
-            (read.need[number] - (read.need[number - 1] if number else 0)) * read.tensor.row_bytes
-            for read in work.reads
+            (read.need[number] - (read.need[number - 1] if number else 0)) * size
+            for read, _, size in reads
         )
         yield PhaseWork(
             rows=_rows(work, number),
@@ -209,7 +221,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
 
 
 def _rows(work: ActorWork, number: int) -> int:
-    """Rows of a phase along which its layer is cut."""
+    """Rows of a phase, of the tensor that its layer is cut along."""
     layer, phase = work.layer, work.phases[number]
     assert layer is not None
     operator = operator_of(layer)

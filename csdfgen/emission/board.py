@@ -1,8 +1,7 @@
-"""What lets emitted code run on a bare Cortex-M? Start code, a linker script, and a program on files by
-semihosting; under qemu as on a board with a debugger.
+"""Emitted code for a bare Cortex-M: a linker script, and a program that reads and writes files by semihosting.
 
-They are written for the boards that qemu knows, and are the template for others: the two lines of memory in the
-linker script, and who reads and writes.
+The program runs under qemu, or on a board with a debugger. The files are written for the boards that qemu emulates, and are
+a template for others: change the two lines of memory in the linker script, and the functions that read and write.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Board
 
@@ -19,7 +18,7 @@ __all__ = ["FILES", "FOLDER", "linker_script", "main", "qemu", "run_rule"]
 FOLDER = Path(__file__).parent / "c"
 
 FILES = (FOLDER / "board.c", FOLDER / "board.h")
-"""Copied as they are."""
+"""Files that are copied unchanged: start code, and input and output by semihosting."""
 
 _SCRIPT = """\
 /* Memory of {title} ({machine} in qemu). For another board: its addresses and sizes, and where code
@@ -72,7 +71,7 @@ SECTIONS
 
 
 def linker_script(unit: Unit, board: Board) -> Iterator[str]:
-    """board.ld."""
+    """board.ld: the memories of a board, and the sections in each."""
     memory = [
         f"    {name:<9} ({'rwx' if name == 'RAM' else 'rx'}) : ORIGIN = 0x{start:08x}, LENGTH = {size // 1024}K"
         for name, start, size in board.memory
@@ -131,35 +130,30 @@ int main(int count, char **words)
 
 
 def main(unit: Unit) -> Iterator[str]:
-    """main.c: inputs from files of the debugger's machine, outputs into one; what was used of the stack."""
-    name, macro = unit.name, unit.macro
-    words = [(port.word, TYPES[port.tensor.dtype]) for port in unit.inputs]
-    words += [(word, kind) for word, kind, _ in unit.results()]
-    size = {word: f"{macro}_{word.upper()}_SIZE" for word, _ in words}
+    """main.c: reads inputs from files of the debugger's host, writes outputs into one, and prints how much stack was used."""
+    words = [one.word for one in unit.inputs]
     text = _MAIN.format(
-        name=name,
-        arrays="\n".join(
-            f"    {kind} {word}[{size[word]} + !{size[word]}];" for word, kind in words
-        ),
-        files=len(unit.inputs),
-        usage="".join(f" {port.word.upper()}" for port in unit.inputs),
+        name=unit.name,
+        arrays="\n".join(unit.members()),
+        files=len(words),
+        usage="".join(f" {word.upper()}" for word in words),
         loads="".join(
-            f"    if (!board_load(words[{3 + number}], data.{port.word}, {size[port.word]} * sizeof *data.{port.word}))\n"
-            f'        return fail("does not have the bytes of the input", words[{3 + number}]);\n'
-            for number, port in enumerate(unit.inputs)
+            f"    if (!board_load(words[{number}], data.{word}, {unit.bytes_of(word)}))\n"
+            f'        return fail("does not have the bytes of the input", words[{number}]);\n'
+            for number, word in enumerate(words, 3)
         ),
-        arguments=", ".join(f"data.{word}" for word, _ in words),
+        arguments=unit.passed(),
         stores="".join(
-            f"    written = written && board_store(file, data.{word}, {size[word]} * sizeof *data.{word});\n"
+            f"    written = written && board_store(file, data.{word}, {unit.bytes_of(word)});\n"
             for word, _, _ in unit.results()
         ),
     )
-    yield f"/* Runs {comment(unit.title)} on raw files: one array each, as {name}.h says. */"
+    yield f"/* Runs {comment(unit.title)} on raw files: one array each, as {unit.name}.h says. */"
     yield from text.splitlines()
 
 
 def run_rule(program: str, board: Board) -> Iterator[str]:
-    """Rule of a Makefile: the program under qemu, words behind it from ARGS."""
+    """The rule of a Makefile that runs a program under qemu with the arguments in ARGS."""
     yield "comma := ,"
     yield "space := $(comma:,=) $(comma:,=)"
     yield f"QEMU = qemu-system-arm -M {board.machine} -display none -monitor none -serial none"
@@ -169,7 +163,7 @@ def run_rule(program: str, board: Board) -> Iterator[str]:
 
 
 def qemu(program: str, words: str) -> str:
-    """The command in a Makefile that runs a program."""
+    """The command of a Makefile that runs a program under qemu."""
     return (
         "$(QEMU) -semihosting-config enable=on,target=native,"
         f"arg=$(subst $(space),$(comma)arg=,$(strip {program} {words})) -kernel $<"

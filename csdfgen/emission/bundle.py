@@ -1,7 +1,6 @@
-"""What does a board need that has a compiler, but no Python? One archive: emitted code, and a program
-that times it layer by layer.
+"""A bundle for a board without Python: an archive of emitted code, with a program that times it layer by layer.
 
-The archive is the same for the same plans: names sorted, no times, no owners.
+Equal plans give equal archives: entries are sorted and have neither times nor owners.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import IO, Any
 import numpy as np
 
 from csdfgen.emission import times
-from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_beside, told, unit_of, write
+from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_folder, unit_of, write, writing
 from csdfgen.emission.order import lowered
 from csdfgen.emission.source import Unit
 from csdfgen.emission.tables import Blob
@@ -33,9 +32,7 @@ Report = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """A plan that is timed. about: what the result says of it; actors: and of each of its actors, by
-    name.
-    """
+    """A plan that is timed. about: values that are copied to the result; actors: the same for each actor, by name."""
 
     plan: Plan
     about: Mapping[str, Any]
@@ -56,10 +53,10 @@ def bundle(
     maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
-    """Write an archive of a plan as C, and of parts to be timed. outputs: for the inputs of
-    `times.inputs_of`. about: what the result says of the network.
+    """Write an archive of a plan as C, with parts to be timed. outputs: the expected ones for the inputs that
+    `times.inputs_of` makes. about: values that describe the network and are copied to the result.
 
-    Raises what `emit` raises; nothing is left of an archive that is not complete.
+    Raises what `emit` raises; an incomplete archive is removed.
     """
     machine = target_of(target)
     report("binding")
@@ -71,10 +68,10 @@ def bundle(
         name = f"{unit.name}_plan{number}"
         one = unit_of(program, title, maker, blob, name, unit.name)
         actors = [part.actors.get(actor) for actor in one.actors]
-        firings = sum(map(bool, one.frame.ends))
+        firings = sum(map(bool, one.tables.ends))
         timed.append(times.Timed(one, {**part.about, "firings": firings, "actors": actors}))
     report("writing")
-    with told(file), scratch_beside(file) as scratch:
+    with writing(file), scratch_folder(file) as scratch:
         folder = scratch / unit.name
         folder.mkdir()
         made = fill(folder, unit, machine, [one.unit for one in timed], literals)

@@ -1,7 +1,7 @@
-"""How does a plan become a folder of C? All files are written beside it first, then take their places.
+"""How does a plan become a folder of C? All files are written to a temporary folder first, then moved.
 
-A folder that does not exist appears complete or not at all; into one that does, files are moved when
-all of them are there.
+A folder that does not exist yet appears complete or not at all. Files are moved into an existing folder after all of them
+have been written.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from csdfgen.backends.registry import backend_that, kernels_for
 from csdfgen.emission import board, project
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name
-from csdfgen.emission.order import Lowered, frame_of, lowered
-from csdfgen.emission.ports import ports_of
+from csdfgen.emission.order import Lowered, ProgramTables, arguments_of, lowered
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
 from csdfgen.emission.targets import Target, target_of
@@ -32,21 +31,21 @@ __all__ = [
     "check_folder",
     "emit",
     "fill",
-    "scratch_beside",
-    "told",
+    "scratch_folder",
     "unit_of",
     "write",
+    "writing",
 ]
 
 LITERALS = 2**20
-"""Bytes of constants from which they are a file of their own instead of source."""
+"""From this number of bytes on, constants are written to a binary file instead of source."""
 
 Report = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Emitted:
-    """name: of the network in C. source_bytes: of NAME.c. weights_bytes, arena_bytes: of memory."""
+    """What was written. name: of the network in C. source_bytes: size of NAME.c. weights_bytes, arena_bytes: memory."""
 
     name: str
     files: tuple[str, ...]
@@ -56,8 +55,8 @@ class Emitted:
 
 
 def check_folder(folder: Path, force: bool) -> None:
-    """Raise InputError where a folder may not be written to."""
-    with told(folder):
+    """Raise InputError if a folder may not be written to."""
+    with writing(folder):
         if folder.exists() and not folder.is_dir():
             raise InputError("is a file; a folder is to be written", where=str(folder))
         if not force and folder.is_dir() and any(folder.iterdir()):
@@ -79,9 +78,8 @@ def emit(
     maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
-    """Write a plan as C. title: of the network; in C it is called by `network_name(title)`. kernels: of a
-    backend that emits, by default the first on this machine. literals: bytes of constants that are still
-    source. maker: the program that writes, with its version.
+    """Write a plan as C. title: of the network, which is named `network_name(title)` in C. kernels: a backend that emits C,
+    by default the first on this machine. literals: see `LITERALS`. maker: the program that writes, with its version.
 
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
     PlanError for a step without a native kernel; ToolError without a compiler.
@@ -93,7 +91,7 @@ def emit(
     (program,) = lowered([plan], kernels)
     unit = unit_of(program, title, maker, Blob(program.program.constants))
     report("writing")
-    with told(folder), scratch_beside(folder) as scratch:
+    with writing(folder), scratch_folder(folder) as scratch:
         made = fill(scratch, unit, machine, literals=literals)
         _place(scratch, folder)
     return made
@@ -102,39 +100,34 @@ def emit(
 def unit_of(
     made: Lowered, title: str, maker: str, blob: Blob, name: str = "", timed: str = ""
 ) -> Unit:
-    """What is emitted of a program. blob: with its constants, and of others. name: in C, the title's by
-    default. Raises ModelError for a network without outputs.
+    """The unit of C for a program. blob: contains its constants. name: in C, by default derived from the title. timed: see
+    `Unit`. Raises ModelError for a network without outputs.
     """
     network = made.plan.network
     if not network.outputs:
         raise ModelError("has no outputs", where=title)
-    keys = [f"in:{tensor.name}" for tensor in network.inputs]
-    keys += [f"out:{output.name}" for output in network.outputs]
     name = name or network_name(title)
-    names = (key.partition(":")[2] for key in keys)
-    words = dict(zip(keys, identifiers(names, without=[timed or name, "arena"]), strict=True))
+    ends = [*(one.name for one in network.inputs), *(one.name for one in network.outputs)]
+    words = identifiers(ends, without=[timed or name, "arena"])
     constants = {
-        output.name: words[f"out:{output.name}"]
-        for output in network.outputs
+        output.name: word
+        for output, word in zip(network.outputs, words[len(network.inputs) :], strict=True)
         if output.constant is not None
     }
-    frame = frame_of(made, ports_of(network, words), blob)
-    return Unit(name, title, made.plan, frame, constants, maker, timed)
+    tables = ProgramTables(made, arguments_of(network, words), blob)
+    return Unit(name, title, made.plan, tables, constants, maker, timed)
 
 
 def fill(
     scratch: Path, unit: Unit, machine: Target, more: Sequence[Unit] = (), literals: int = LITERALS
 ) -> Emitted:
-    """Write all files of a unit into an empty folder. more: units that are to be timed. Raises OSError,
-    PlanError, ToolError.
+    """Write all files of a unit into an empty folder. more: units that are to be timed. Raises OSError, PlanError,
+    ToolError.
     """
-    frame, name = unit.frame, unit.name
-    called = {"csdf_run"}
-    for one in (unit, *more):
-        copies = {f"csdf_copy_{port.tensor.itemsize}" for port in one.frame.ports}
-        called |= one.frame.kernels | copies | ({"csdf_move"} if one.frame.ports else set())
+    name, constants = unit.name, unit.tables.blob
+    called = {"csdf_run"}.union(*(one.tables.called() for one in (unit, *more)))
     files = needed(called, machine.lanes)
-    large = frame.blob.size >= literals
+    large = constants.size >= literals
     inner = scratch / project.KERNELS
     inner.mkdir()
     for file, text in files.items():
@@ -146,7 +139,7 @@ def fill(
     if large:
         write(scratch / f"{name}_weights.S", project.assembly(unit))
         with (scratch / f"{name}_weights.bin").open("wb") as blob:
-            blob.writelines(frame.blob.parts())
+            blob.writelines(constants.parts())
     else:
         write(scratch / f"{name}_weights.c", weights(unit))
     if machine.board is None:
@@ -162,7 +155,7 @@ def fill(
     write(scratch / "CMakeLists.txt", project.cmake(unit, machine, parts))
     made = sorted(path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file())
     size = (scratch / f"{name}.c").stat().st_size
-    return Emitted(name, tuple(map(str, made)), size, frame.blob.size, unit.plan.planned_bytes)
+    return Emitted(name, tuple(map(str, made)), size, constants.size, unit.plan.planned_bytes)
 
 
 # Files --------------------------------------------------------------------------------------------
@@ -175,8 +168,8 @@ def write(path: Path, lines: Iterable[str]) -> None:
 
 
 @contextmanager
-def told(folder: Path) -> Iterator[None]:
-    """What the file system refuses becomes one line."""
+def writing(folder: Path) -> Iterator[None]:
+    """Turn an error of the file system into an InputError."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -186,8 +179,8 @@ def told(folder: Path) -> Iterator[None]:
 
 
 @contextmanager
-def scratch_beside(folder: Path) -> Iterator[Path]:
-    """A folder on the same disk, gone in the end."""
+def scratch_folder(folder: Path) -> Iterator[Path]:
+    """A temporary folder on the same disk."""
     home = folder if folder.is_dir() else folder.resolve().parent
     home.mkdir(parents=True, exist_ok=True)
     outer = Path(tempfile.mkdtemp(prefix=f".{folder.name or 'csdfgen'}.", suffix=".part", dir=home))
@@ -200,7 +193,7 @@ def scratch_beside(folder: Path) -> Iterator[Path]:
 
 
 def _place(scratch: Path, folder: Path) -> None:
-    """Move what is complete to its place."""
+    """Move the complete files to the folder."""
     if not folder.is_dir():
         scratch.rename(folder)
         return

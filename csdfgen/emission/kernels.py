@@ -1,7 +1,7 @@
-"""Which files of the kernel library does a program need? Those that define what it calls, and what these call.
+"""Which files of the kernel library does a program need? Those that define the functions that it calls, directly or not.
 
-Macros make the names of kernels, so that the compiler expands every file. The functions that a file defines and uses
-are read from the expanded lines of the file itself (headers only declare).
+Names of kernels are made by macros, so that the compiler has to expand every file. The functions that a file defines and uses
+are read from its own expanded lines (headers only declare functions).
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ _BLOCKS = re.compile(r"blocks_(\d+)\.h")
 
 
 def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:
-    """Name -> text of the files that define these functions and everything that they call, with headers. lanes: sizes of
-    vectors that there are matrix kernels for, None: all.
+    """Name -> text of the files that define these functions and everything that they call, with headers. lanes: numbers of
+    vector lanes that the target may have, None: all.
 
-    Raises ToolError: no compiler, or one that fails; PlanError for a kernel that no file defines.
+    Raises ToolError without a compiler, or if it fails; PlanError for a kernel that no file defines.
     """
     files = _library(find_compiler())
     home = {name: file for file, (defined, _) in files.items() for name in defined}
@@ -62,16 +62,16 @@ def _headers(files: Iterable[str], lanes: set[int] | None) -> set[str]:
 
 @cache
 def _library(compiler: Compiler) -> dict[str, tuple[set[str], set[str]]]:
-    """File -> the names that it defines, and those that it uses."""
+    """File -> the functions that it defines, and others that it uses."""
     files = sources()
     with tempfile.TemporaryDirectory(prefix="csdfgen-") as folder:
         write(Path(folder))
         flags = [*STANDARD, "-E", "-DCSDF_SCALAR", f"-I{folder}"]
         expanded = compiler.run_all([*flags, path] for path in files)
     found = {}
-    for path, (code, text, said) in zip(files, expanded, strict=True):
+    for path, (code, text, errors) in zip(files, expanded, strict=True):
         if code:
-            raise ToolError(f"fails: {said.strip().splitlines()[0]}", where=compiler.name)
+            raise ToolError(f"fails: {errors.strip().splitlines()[0]}", where=compiler.name)
         own = _own(text, path)
         defined = set(_FUNCTION.findall(own)) | set(_VALUES.findall(own))
         found[path.name] = defined, set(_USED.findall(own)) - defined

@@ -1,8 +1,8 @@
-"""How do thousands of structures that are alike become a short source? By macros of what differs.
+"""How does the source of thousands of similar structures become short? By macros with the values that differ.
 
-Structures whose values are of the same kinds share a macro that has the values which are equal in all
-of them. What several firings of a layer put into a table differs in where it begins alone: then the
-rows of a firing are a macro of its first addresses. Addresses that lie evenly are a macro of the first.
+Structures with the same kinds of values share a macro, which contains the values that are equal in all of them. Table rows
+of several firings of a layer often differ by an offset only: the rows of a firing are then a macro of its first addresses.
+Addresses at equal distances are a macro of the first address.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ __all__ = [
 ]
 
 Token = tuple[str, Any]
-"""(kind, value): an offset in the arena or the weights, an index in a pool, a number, or what is written as it is."""
+"""(kind, value): an offset in the arena or the weights, an index in a pool, a number, or literal text."""
 
 ARENA, WEIGHTS, LITERAL, NUMBER = "A", "W", "", "#"
 
 _FEWEST = 3
-"""Structures that a macro is worth."""
+"""Least number of structures that a macro is defined for."""
 
 _MOST = 12
-"""Structures that are written by one macro."""
+"""Most structures that one macro expands to."""
 
 _FREE = 3
-"""Values of a macro that is made of another one."""
+"""Most parameters of a macro that calls another one."""
 
 _LINE = 100
-"""Characters of a line of source."""
+"""Most characters of a line of source."""
 
 
 def written(token: Token) -> str:
@@ -51,7 +51,7 @@ def written(token: Token) -> str:
 
 
 def wrapped(texts: Iterable[str], indent: str = "    ", end: str = "") -> Iterator[str]:
-    """Words in lines, a comma behind each; end: of a line."""
+    """Words in lines, each followed by a comma. end: appended to each line."""
     line = indent
     for text in texts:
         if len(line) > len(indent) and len(line) + len(text) + 1 > _LINE:
@@ -64,7 +64,7 @@ def wrapped(texts: Iterable[str], indent: str = "    ", end: str = "") -> Iterat
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """A structure: its macro and that one's values; without a macro its text."""
+    """A structure as C: its text; macro, values: the call that the text consists of, "" if it calls no macro."""
 
     macro: str
     values: tuple[Any, ...]
@@ -74,9 +74,9 @@ class _Row:
 def shortened(
     rows: Sequence[tuple[Token, ...]], text: str, marks: Iterable[int], prefix: str
 ) -> tuple[list[str], list[str]]:
-    """Definitions of macros whose names begin with `prefix`, and the elements of a table by them.
+    """Definitions of macros with this prefix, and the elements of a table written with these macros.
 
-    text: of an element, with a %s for each token. marks: where what belongs together ends.
+    text: of an element, with a %s for each token. marks: numbers of rows at which the rows of a firing end.
     """
     macros: list[str] = []
 
@@ -90,8 +90,7 @@ def shortened(
 
 
 def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
-    """Definitions of macros for addresses of which each lies as far from the one before, and the elements
-    of a table by them.
+    """Definitions of macros for addresses at equal distances, and the elements of a table written with these macros.
 
     >>> even([("A", at) for at in (0, 8, 16, 7, 100, 108, 116)] * 2, "R")[0]
     ['#define R0(x0) A(x0),A(x0+8),A(x0+16)']
@@ -120,7 +119,7 @@ def even(tokens: Sequence[Token], prefix: str) -> tuple[list[str], list[str]]:
 
 
 def _evenly(tokens: Sequence[Token]) -> Iterator[tuple[int, int, int]]:
-    """(first, count, step) of addresses that lie evenly, one behind the other; all else alone."""
+    """Runs (first, count, step) of consecutive addresses at equal distances; other tokens are runs of one."""
     at = 0
     while at < len(tokens):
         kind, first = tokens[at]
@@ -141,8 +140,8 @@ def _evenly(tokens: Sequence[Token]) -> Iterator[tuple[int, int, int]]:
 def _by_kind(
     rows: Sequence[tuple[Token, ...]], text: str, defined: Callable[[str, str], str]
 ) -> list[_Row]:
-    """Every structure by the macro of its kind: the same kinds of values, with the same place in the same
-    fields.
+    """Every structure as a call of a macro for its kind: structures whose values have the same kinds, and whose addresses
+    are equal in the same fields.
     """
     groups: dict[tuple[Any, ...], list[int]] = {}
     for number, row in enumerate(rows):
@@ -178,7 +177,7 @@ def _by_kind(
 def _joined(
     rows: Sequence[_Row], marks: Iterable[int], defined: Callable[[str, str], str]
 ) -> list[str]:
-    """The texts of all rows; those of a firing as one where that is shorter."""
+    """The texts of all rows; the rows of a firing are one macro call where that is shorter."""
     ends = sorted({*marks, len(rows)} - {0})
     chunks: list[Sequence[_Row]] = []
     start = 0
@@ -212,8 +211,8 @@ def _joined(
 
 
 def _special(rows: Sequence[_Row], defined: Callable[[str, str], str]) -> list[str]:
-    """Texts of rows; those of a macro which differ in few of its values alone, as steps of one layer do,
-    by a macro of these.
+    """Texts of rows. Rows that call the same macro and differ in few values, as the steps of a layer do, call a macro of
+    these values.
     """
     found = [row.text for row in rows]
     groups: dict[str, list[int]] = {}
@@ -244,8 +243,8 @@ def _special(rows: Sequence[_Row], defined: Callable[[str, str], str]) -> list[s
 def _alike(
     macro: str, values: Sequence[tuple[Any, ...]], free: frozenset[int]
 ) -> tuple[int, dict[tuple[Any, ...], list[int]], frozenset[int]]:
-    """Characters that are saved by macros in which all values but the free ones stand, and the rows of
-    each of those that save some; None stands for a free value.
+    """Characters that macros save in which all values but the free ones are fixed, and the rows of each macro that saves
+    some; None marks a free value.
     """
     groups: dict[tuple[Any, ...], list[int]] = {}
     for place, row in enumerate(values):
@@ -262,14 +261,14 @@ def _alike(
 
 
 def _call(macro: str, key: Sequence[Any], words: Sequence[str]) -> str:
-    """A macro with values, and words in place of those that are free."""
+    """A macro call with fixed values, and with words for the free ones."""
     left = iter(words)
     return f"{macro}({','.join(next(left) if value is None else str(value) for value in key)})"
 
 
 def _relative(chunk: Sequence[_Row]) -> tuple[tuple[Any, ...], list[int]]:
-    """Rows by how far their values are from those of the first row of the same macro, and these: all
-    that are places or numbers of rows; others stand as they are.
+    """Rows with their integers as distances from those in the first row of the same macro, and the integers of these first
+    rows. Other values are unchanged.
     """
     firsts: dict[str, tuple[tuple[Any, ...], int]] = {}
     bases: list[int] = []

@@ -1,4 +1,4 @@
-"""What is a thing of the network called in C?"""
+"""Names of a network, its inputs and outputs in C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TYPES = {
     "bool": "uint8_t",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-"""Stored type -> type of an element in C; a float16 is its 16 bits."""
+"""Stored type -> type of an element in C; a float16 is stored as its 16 bits."""
 
 _LONGEST = 40
 
@@ -27,7 +27,7 @@ catch namespace operator using virtual friend explicit export mutable getc putc 
 rows form number image now tasks order records sides arrays arena move k at
 ends ticks last at_end times_now
 """
-"""Of C and C++, and names that the emitted files use beside those of the network."""
+"""Keywords of C and C++, and names that the emitted files use for themselves."""
 
 _TAKEN = frozenset(_WORDS.split())
 
@@ -40,13 +40,13 @@ string strings stropts syslog tar termios tgmath threads time trace uchar ulimit
 utmpx values wchar wctype wordexp board kernels main times makefile gnumakefile cmakefiles all
 clean depend edit_cache help install m package rebuild_cache run test
 """
-"""Headers of C and of systems, files of an emitted folder, targets of make and of CMake."""
+"""Headers of C and of operating systems, files of an emitted folder, targets of make and CMake."""
 
 _NAMES = frozenset(_FILES.split())
 
 
 def identifier(name: str, prefix: str = "net") -> str:
-    """A name as an identifier of C.
+    """An identifier of C for a name.
 
     >>> identifier("squeezenet1_1"), identifier("2-net.v1"), identifier("float"), identifier("é")
     ('squeezenet1_1', 'net_2_net_v1', 'net_float', 'net')
@@ -59,7 +59,7 @@ def identifier(name: str, prefix: str = "net") -> str:
 
 
 def network_name(title: str) -> str:
-    """The identifier that the files, the functions and the program of a network are called by.
+    """The identifier that names the files, functions and program of a network.
 
     >>> network_name("squeezenet1_1"), network_name("Makefile"), network_name("stdint")
     ('squeezenet1_1', 'net_Makefile', 'net_stdint')
@@ -69,7 +69,7 @@ def network_name(title: str) -> str:
 
 
 def identifiers(names: Iterable[str], without: Iterable[str] = ()) -> list[str]:
-    """One for each name, no two alike, even in capitals.
+    """An identifier for each name; no two are equal, regardless of case.
 
     >>> identifiers(["x:0", "x 0", "X_0"])
     ['x_0', 'x_0_2', 'X_0_3']
@@ -88,7 +88,7 @@ def identifiers(names: Iterable[str], without: Iterable[str] = ()) -> list[str]:
 
 
 def comment(text: str) -> str:
-    """A text from a model as a comment of C may hold it: on one line, and not ending it.
+    """A text from a model, made safe for a comment of C: it has one line and does not end the comment.
 
     >>> comment("a*/b"), comment("what??/")
     ('a* /b', 'what? ?/')

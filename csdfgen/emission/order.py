@@ -1,45 +1,75 @@
-"""What does a frame do, one thing after the other? Steps as records, and tasks over them, in order.
+"""In which order does emitted C work? A program as tasks: records of instructions, and rows between arrays and arena.
 
-Firings with equal steps are one task: the order is a list of small numbers.
+The order of a frame is a list of task numbers, because firings with equal instructions are one task. Rows of an input or
+output are moved one by one: a side lists, for each row that an actor takes or that an output gets, the place of the row
+in the arena, in one piece or several.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
-from csdfgen.emission.ports import Port, Side, Sides, Task, side_tables
-from csdfgen.emission.tables import Blob, Tables
+from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
+from csdfgen.emission.tables import Blob, Pool, Tables
 from csdfgen.errors import PlanError
-from csdfgen.lowering.program import Program, lower
-from csdfgen.planning.buffers import ARENA
+from csdfgen.lowering.program import Delivery, Feed, Program, lower
+from csdfgen.model.network import Network, Tensor
+from csdfgen.planning import buffers
 from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Array, Constants, Ref
-from csdfgen.program.steps import Backend, Step
+from csdfgen.program.steps import Backend, Step, View
 
-__all__ = ["Frame", "Lowered", "frame_of", "lowered"]
+__all__ = ["Argument", "Lowered", "ProgramTables", "arguments_of", "lowered"]
 
 
-@dataclass(frozen=True, eq=False)
-class Frame:
-    """A program in tables. kernels: names in C. order: numbers of tasks; ends: for each of them the actor
-    whose firing it ends, "" for none. streamed: why rows cannot be pushed one by one, "" if they can.
-    constants: outputs that no layer computes, and where in the blob they are.
-    """
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """An input or output that the emitted function has an array for. word: its name in C; name: in the network."""
 
-    ports: Sequence[Port]
-    sides: Sequence[Side]
-    tables: Tables
-    blob: Blob
-    tasks: Sequence[Task]
-    order: Sequence[int]
-    ends: Sequence[str]
-    kernels: frozenset[str]
-    images: int
-    streamed: str
-    constants: Mapping[str, tuple[np.ndarray, int]]
+    number: int
+    tensor: Tensor
+    name: str
+    word: str
+    output: bool
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Bytes from an element to the next in an array in ONNX order, by axis in storage order, rows first."""
+        return _strides(self.tensor, self.tensor.shape)
+
+    @property
+    def row_strides(self) -> tuple[int, ...]:
+        """The same in an array of one row."""
+        k = self.tensor.row_axis
+        shape = [1 if axis == k else size for axis, size in enumerate(self.tensor.shape)]
+        return _strides(self.tensor, shape)
+
+
+def _strides(tensor: Tensor, shape: Sequence[int]) -> tuple[int, ...]:
+    steps, step = [], tensor.itemsize
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    steps.reverse()
+    inner = tuple(steps[axis] for axis in tensor.order)
+    return inner if tensor.row_axis is not None else (step, *inner)
+
+
+def arguments_of(network: Network, words: Sequence[str]) -> list[Argument]:
+    """Inputs, then the outputs that layers compute. words: names in C of all inputs, then of all outputs."""
+    ends: list[tuple[Tensor | None, str, bool]]
+    ends = [(one, one.name, False) for one in network.inputs]
+    ends += [(one.tensor, one.name, True) for one in network.outputs]
+    named = [
+        (tensor, name, word, output)
+        for (tensor, name, output), word in zip(ends, words, strict=True)
+        if tensor is not None
+    ]
+    return [Argument(number, *one) for number, one in enumerate(named)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,10 +82,10 @@ class Lowered:
 
 
 def lowered(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
-    """Plans as programs whose constants are the same pools. Raises what lowering raises, PlanError for a step without
-    a native kernel.
+    """Plans as programs that share their constants. Raises what lowering raises; PlanError for a step without a native
+    kernel.
     """
-    constants = Constants({ARENA: max(plan.pools[ARENA] for plan in plans)})
+    constants = Constants({buffers.ARENA: max(plan.pools[buffers.ARENA] for plan in plans)})
     found = []
     for plan in plans:
         program = lower(plan, kernels, constants)
@@ -73,43 +103,186 @@ def lowered(plans: Sequence[Plan], kernels: Backend) -> list[Lowered]:
     return found
 
 
-def frame_of(made: Lowered, ports: Sequence[Port], blob: Blob) -> Frame:
-    """The frame of a program. blob: with its constants."""
-    program, plan = made.program, made.plan
-    actors = [actor for actor, _ in plan.order]
-    tables = Tables(program.constants, blob)
-    sides = Sides(program, ports, actors)
-    tasks: dict[Task, int] = {}
-    order: list[int] = []
-    ends: list[str] = []
-    kernels: set[str] = set()
-    records = tables.pool("csdf_record", "{%s, %s}")
-    known: dict[tuple[int, ...], Task] = {}
-    for actor, firing, code, takes, gives in zip(
-        actors, program.firings, program.code, sides.takes, sides.gives, strict=True
-    ):
-        found = list(takes)
-        if isinstance(firing, Step) and code:
-            if code not in known:
-                some = [program.instructions[number] for number in code]
-                kernels.update(f"csdf_{one.kernel}" for one in some)
-                known[code] = Task(-1, records.add(list(map(tables.add, some))), len(some))
-                tables.mark()
-            found.append(known[code])
-        found += gives
-        order += [tasks.setdefault(task, len(tasks)) for task in found]
-        ends += [*[""] * (len(found) - 1), actor] if found else []
-    side_tables(sides.all, tables, program.frames)
-    return Frame(
-        ports,
-        sides.all,
-        tables,
-        blob,
-        list(tasks),
-        order,
-        ends,
-        frozenset(kernels),
-        program.frames,
-        sides.streamed,
-        {name: (array, blob.find(at.offset)) for name, (array, at) in made.outputs.items()},
-    )
+@dataclass(slots=True)
+class Side:
+    """The places of rows of an argument in the arena.
+
+    image: index of the image in its iteration. parts: for each piece of a row the view with its shape and strides, and
+    its first element along the axes after the rows. rows: row of the tensor -> offset of each piece.
+    """
+
+    argument: Argument
+    image: int
+    parts: tuple[tuple[View, tuple[int, ...]], ...]
+    rows: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Rows [first, first + count) of a side; with side -1 `count` records starting at `first`."""
+
+    side: int
+    first: int
+    count: int
+
+
+class ProgramTables:
+    """A program as the tables that its C consists of. blob: contains its constants.
+
+    kernels: names in C. order: numbers of tasks; ends: for each entry of the order the actor whose firing ends with it,
+    or "". images: those of an iteration, each with its own array of every argument. constants: outputs that no layer
+    computes, and their offsets in the blob.
+    """
+
+    def __init__(self, made: Lowered, arguments: Sequence[Argument], blob: Blob) -> None:
+        program, plan = made.program, made.plan
+        self.arguments, self.blob, self.images = arguments, blob, program.images
+        self.constants = {
+            name: (array, blob.find(at.offset)) for name, (array, at) in made.outputs.items()
+        }
+        self.pools = Tables(program.constants, blob)
+        self.kernels: set[str] = set()
+        self.order: list[int] = []
+        self.ends: list[str] = []
+        self._sides: list[Side] = []
+        self._known: dict[tuple[object, ...], int] = {}
+        self._inputs = {one.name: one for one in arguments if not one.output}
+        self._outputs = {one.name: one for one in arguments if one.output}
+        actors = [actor for actor, _ in plan.order]
+        fed = [
+            [self._fed(one, actor)] if isinstance(one, Feed) else []
+            for one, actor in zip(program.firings, actors, strict=True)
+        ]
+        delivered = [[self._delivered(one) for one in some] for some in program.deliveries]
+        self._taken = [task for tasks in fed for task in tasks]
+        tasks: dict[Task, int] = {}
+        records = self.pools.pool("csdf_record", "{%s, %s}")
+        known: dict[tuple[int, ...], Task] = {}
+        for actor, firing, code, found, gives in zip(
+            actors, program.firings, program.code, fed, delivered, strict=True
+        ):
+            if isinstance(firing, Step) and code:
+                if code not in known:
+                    some = [program.instructions[number] for number in code]
+                    self.kernels.update(f"csdf_{one.kernel}" for one in some)
+                    known[code] = Task(-1, records.add(list(map(self.pools.add, some))), len(some))
+                    self.pools.mark()
+                found.append(known[code])
+            found += gives
+            self.order += [tasks.setdefault(task, len(tasks)) for task in found]
+            self.ends += [*[""] * (len(found) - 1), actor] if found else []
+        self.tasks = list(tasks)
+        self._add_sides()
+
+    @property
+    def copies(self) -> set[str]:
+        """Kernels that copy elements between the arena and arrays."""
+        return {f"csdf_copy_{one.tensor.itemsize}" for one in self.arguments}
+
+    def called(self) -> set[str]:
+        """All kernels that the tables and the moves of rows name."""
+        return self.kernels | self.copies | ({"csdf_move"} if self.arguments else set())
+
+    def _fed(self, feed: Feed, actor: str) -> Task:
+        starts = tuple(part.start for part in feed.part) or (0,) * len(feed.target.shape)
+        argument = self._inputs[feed.tensor.name]
+        return self._moved(argument, actor, feed.image, feed.target, starts, feed.rows.start)
+
+    def _delivered(self, one: Delivery) -> Task:
+        starts = (0,) * len(one.tensor.row_shape)
+        argument = self._outputs[one.output]
+        return self._moved(argument, "", one.image, one.source, starts, one.rows.start)
+
+    def _moved(
+        self,
+        argument: Argument,
+        actor: str,
+        image: int,
+        view: View,
+        starts: tuple[int, ...],
+        first: int,
+    ) -> Task:
+        """The task that moves rows of a view, the lowest of which is row `first`. Actors that take rows in another form
+        have sides of their own.
+        """
+        parts = []
+        for piece in view.pieces or (view,):
+            parts.append((piece, starts))
+            if view.pieces:
+                at, size = view.along, piece.shape[view.along]
+                starts = (*starts[:at], starts[at] + size, *starts[at + 1 :])
+        form = tuple((one.shape, one.strides, begin) for one, begin in parts)
+        key = argument.number, actor, image, form
+        number = self._known.setdefault(key, len(self._sides))
+        if number == len(self._sides):
+            self._sides.append(Side(argument, image, tuple(parts)))
+        side = self._sides[number]
+        for at in range(view.count):
+            side.rows[first + at] = tuple(one.rows[at] for one, _ in parts)
+        return Task(number, first, view.count)
+
+    @cached_property
+    def streamed(self) -> str:
+        """Why rows of inputs cannot be pushed one by one; "" if they can."""
+        if any(side.image for side in self._sides):
+            return "several images are in flight at a time"
+        if not self._inputs:
+            return "the network has no inputs"
+        rows: dict[str, list[int]] = {name: [] for name in self._inputs}
+        whole = True
+        for task in self._taken:
+            side = self._sides[task.side]
+            rows[side.argument.name] += range(task.first, task.first + task.count)
+            whole &= side.parts[0][0].shape == side.argument.tensor.row_shape
+        if not whole or any(
+            rows[name] != list(range(one.tensor.rows)) for name, one in self._inputs.items()
+        ):
+            return "the plan takes rows of an input in parts, or more than once"
+        return ""
+
+    def _add_sides(self) -> None:
+        """Add the sides to the tables: pools `parts` and `sides`."""
+        pool = self.pools.pool
+        forms = pool("part", "{{NULL, %s, %s, %s, %s, %s, %s, NULL}, %s}")
+        table = pool("side", "{%s, %s, %s, %s}")
+        dims = pool("csdf_dim", "{%s, %s, %s, %s, %s}")
+        numbers = pool("int32_t", name="numbers")
+        places = pool("void *const", name="places")
+        for side in self._sides:
+            low, high = min(side.rows), max(side.rows)
+            found: list[tuple[Token, ...]] = []
+            for number, (view, starts) in enumerate(side.parts):
+                axes = sorted(
+                    (axis for axis, size in enumerate(view.shape) if size > 1),
+                    key=lambda axis: view.shape[axis],
+                )
+                at: list[tuple[Token, ...]] = [
+                    ((ARENA, side.rows[row][number]),) if row in side.rows else ((LITERAL, "NULL"),)
+                    for row in range(low, high + 1)
+                ]
+                found.append(
+                    (
+                        _ints(dims, [(view.shape[k], view.strides[k], 0, 0, 0) for k in axes]),
+                        _ints(numbers, [(1 + axis,) for axis in axes]),
+                        _ints(numbers, [(begin,) for begin in (0, *starts)]),
+                        (NUMBER, len(axes)),
+                        (NUMBER, 1 + len(starts)),
+                        (NUMBER, int(side.argument.output)),
+                        (places.name, places.add(at)),
+                    )
+                )
+            table.rows.append(
+                (
+                    (NUMBER, side.argument.number * self.images + side.image),
+                    (NUMBER, low),
+                    (NUMBER, len(found)),
+                    (forms.name, forms.add(found)),
+                )
+            )
+
+
+def _ints(pool: Pool, rows: Sequence[Sequence[int]]) -> Token:
+    """The place of a table of numbers in its pool."""
+    if not rows:
+        return LITERAL, "NULL"
+    return pool.name, pool.add([tuple((NUMBER, value) for value in row) for row in rows])

@@ -1,4 +1,4 @@
-"""What is around NAME.c? What builds it, and a program that runs it on files."""
+"""The files around NAME.c: a Makefile, a CMakeLists.txt, and a program that runs the network on files."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from csdfgen.backends.native.build import STANDARD, WARNINGS
 from csdfgen.emission.board import qemu, run_rule
-from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target
 
 __all__ = ["KERNELS", "assembly", "cmake", "main", "makefile"]
 
 KERNELS = "kernels"
-"""The folder of the kernel library's files."""
+"""The folder with the files of the kernel library."""
 
 _OPTIMISED = ("-O3", "-fno-lto", "-ffunction-sections", "-fdata-sections")
-"""The arena holds values of any type, which is why files are compiled one by one: a kernel knows nothing of
-who wrote what it reads. -fno-strict-aliasing would do too, at twice the time of convolutions.
+"""Files are compiled separately, because the arena contains values of all types: a kernel must not make assumptions about
+what wrote the bytes that it reads. -fno-strict-aliasing would serve too, but convolutions then take twice the time.
 """
 
 _MAIN = """\
@@ -82,28 +82,21 @@ static int load(const char *path, void *to, size_t size)
 
 
 def main(unit: Unit) -> Iterator[str]:
-    """main.c: inputs from files, outputs into one or as text."""
-    name, inputs, results = unit.name, unit.inputs, unit.results()
-    words = [(port.word, TYPES[port.tensor.dtype]) for port in inputs]
-    words += [(word, kind) for word, kind, _ in results]
-    arrays = [
-        f"    {kind} {word}[{unit.macro}_{word.upper()}_SIZE + !{unit.macro}_{word.upper()}_SIZE];"
-        for word, kind in words
-    ]
-    sizes = {word: f"{unit.macro}_{word.upper()}_SIZE * sizeof *data.{word}" for word, _ in words}
+    """main.c: reads inputs from files, and writes outputs into one or prints them."""
+    name, results = unit.name, unit.results()
+    words = [one.word for one in unit.inputs]
     loads = [
-        f"    if (load(words[{1 + number}], data.{port.word}, {sizes[port.word]}) != 0)\n        return 1;\n"
-        for number, port in enumerate(inputs)
+        f"    if (load(words[{number}], data.{word}, {unit.bytes_of(word)}) != 0)\n        return 1;\n"
+        for number, word in enumerate(words, 1)
     ]
-    if len(inputs) == 1:
-        word = inputs[0].word
+    if len(words) == 1:
         loads = [
-            f"    if (count == 1 && !filled(stdin, data.{word}, {sizes[word]}))\n"
-            '        return fail("does not have the bytes of the input", "standard input");\n'
-            f"    if (count == 2 && load(words[1], data.{word}, {sizes[word]}) != 0)\n        return 1;\n"
+            f"    if (count == 1 && !filled(stdin, data.{words[0]}, {unit.bytes_of(words[0])}))\n"
+            '        return fail("does not have the bytes of the input", "standard input");\n',
+            loads[0].replace("if (", "if (count == 2 && ", 1),
         ]
     stores = [
-        f"        written &= fwrite(data.{word}, 1, {sizes[word]}, file) == {sizes[word]};\n"
+        f"        written &= fwrite(data.{word}, 1, {unit.bytes_of(word)}, file) == {unit.bytes_of(word)};\n"
         for word, _, _ in results
     ]
     prints = []
@@ -112,22 +105,22 @@ def main(unit: Unit) -> Iterator[str]:
             '"%.9g\\n", (double)' if kind in ("float", "double") else '"%lld\\n", (long long)'
         ) + f"data.{word}[k]"
         prints.append(
-            f"    for (size_t k = 0; k < {unit.macro}_{word.upper()}_SIZE; k++)\n        printf({form});\n"
+            f"    for (size_t k = 0; k < {unit.size(word)}; k++)\n        printf({form});\n"
         )
-    usage = " ".join(port.word.upper() for port in inputs)
+    usage = " ".join(words).upper()
     text = _MAIN.format(
         name=name,
-        arrays="\n".join(arrays),
-        load=_LOAD if inputs else "",
-        files=len(inputs),
-        or_none=" && count != 1" if len(inputs) == 1 else "",
-        usage=f"[{usage}]" if len(inputs) == 1 else usage,
+        arrays="\n".join(unit.members()),
+        load=_LOAD if words else "",
+        files=len(words),
+        or_none=" && count != 1" if len(words) == 1 else "",
+        usage=f"[{usage}]" if len(words) == 1 else usage,
         loads="".join(loads),
-        arguments=", ".join(f"data.{word}" for word, _ in words),
+        arguments=unit.passed(),
         stores="".join(stores),
         prints="".join(prints),
     )
-    if not inputs:
+    if not words:
         start, end = text.index("static int filled"), text.index("int main(")
         text = text[:start] + text[end:]
     yield f"/* Runs {comment(unit.title)} on raw files: one array each, as {name}.h says. Without -o the values of the"
@@ -136,7 +129,7 @@ def main(unit: Unit) -> Iterator[str]:
 
 
 def assembly(unit: Unit) -> Iterator[str]:
-    """The constants as a file that the assembler takes in."""
+    """NAME_weights.S, which includes the constants as a binary file."""
     yield f"/* Constants of {comment(unit.title)}: the bytes of {unit.name}_weights.bin. */"
     yield "#ifdef __APPLE__"
     yield f"#define NAME _{unit.name}_weights"
@@ -161,9 +154,7 @@ def assembly(unit: Unit) -> Iterator[str]:
 def makefile(
     unit: Unit, target: Target, files: Sequence[str], timed: Sequence[str] = ()
 ) -> Iterator[str]:
-    """Makefile. files: sources of the library beside main.c, with their folders. timed: names of plans
-    for the program that times them.
-    """
+    """Makefile. files: paths of the library's sources. timed: names of the units that the timing program executes."""
     name = unit.name
     objects = " ".join(f"{one.rpartition('.')[0]}.o" for one in files)
     program = name if target.board is None else f"{name}.elf"
@@ -217,7 +208,7 @@ def makefile(
 
 
 def _times_rules(name: str, target: Target, program: str, objects: str, link: str) -> Iterator[str]:
-    """The program that times plans, and its result."""
+    """Rules for the program that times plans, and for its result."""
     yield f"# Of {name}_times: words behind `-o result.json`, such as -n 3."
     yield "TIMES ="
     board = target.board
@@ -247,11 +238,11 @@ def cmake(unit: Unit, target: Target, files: Iterable[str]) -> Iterator[str]:
     name = unit.name
     files = list(files)
     yield "cmake_minimum_required(VERSION 3.10)"
-    if not target.hosted:
+    if target.board is not None:
         yield "set(CMAKE_TRY_COMPILE_TARGET_TYPE STATIC_LIBRARY)"
     if target.compiler != "cc":
         yield "if(NOT CMAKE_C_COMPILER AND NOT CMAKE_TOOLCHAIN_FILE)"
-        if not target.hosted:
+        if target.board is not None:
             yield "  set(CMAKE_SYSTEM_NAME Generic)"
         yield f"  set(CMAKE_C_COMPILER {target.compiler})"
         yield "endif()"

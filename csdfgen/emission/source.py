@@ -1,15 +1,14 @@
-"""What stands in NAME.h and NAME.c? What a program calls, and the tables behind it."""
+"""NAME.h declares what a program calls, and NAME.c contains the tables and the functions behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 from csdfgen.emission.macros import wrapped
 from csdfgen.emission.names import TYPES, comment
-from csdfgen.emission.order import Frame
-from csdfgen.emission.ports import Port
+from csdfgen.emission.order import Argument, ProgramTables
 from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
@@ -19,23 +18,23 @@ __all__ = ["Unit", "header", "source", "weights"]
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """What is emitted: name: of the network in C, title: elsewhere. constants: names in C of outputs
-    that no layer computes. maker: the program that writes it, with its version. timed: it is a part of
-    another unit of that name, whose constants and ports it has, and is there to be timed.
+    """A plan that is emitted. name: its name in C; title: elsewhere. constants: name of an output that no layer computes ->
+    its name in C. maker: the program that writes the C, with its version. timed: name of the unit whose constants and
+    arguments this one shares, if it is emitted only to be timed.
     """
 
     name: str
     title: str
     plan: Plan
-    frame: Frame
+    tables: ProgramTables
     constants: dict[str, str]
     maker: str
     timed: str = ""
 
     @property
     def actors(self) -> list[str]:
-        """Whose firings are timed, in the order of their first ones."""
-        return list(dict.fromkeys(actor for actor in self.frame.ends if actor))
+        """The actors with firings that are timed, in the order of their first firings."""
+        return list(dict.fromkeys(actor for actor in self.tables.ends if actor))
 
     @property
     def network(self) -> Network:
@@ -43,53 +42,72 @@ class Unit:
 
     @property
     def macro(self) -> str:
-        """What names of macros begin with."""
+        """The prefix of macros."""
         return self.name.upper()
 
     @property
-    def inputs(self) -> list[Port]:
-        return [port for port in self.frame.ports if not port.output]
+    def inputs(self) -> list[Argument]:
+        return [one for one in self.tables.arguments if not one.output]
 
     @property
-    def outputs(self) -> list[Port]:
-        return [port for port in self.frame.ports if port.output]
+    def outputs(self) -> list[Argument]:
+        """The outputs that layers compute."""
+        return [one for one in self.tables.arguments if one.output]
+
+    def results(self) -> list[tuple[str, str, str]]:
+        """Every output of the network: its name in C, its type in C, and its name in the network."""
+        words = {one.name: one.word for one in self.outputs} | self.constants
+        return [
+            (words[one.name], TYPES[self.network.whole_form(one)[1]], one.name)
+            for one in self.network.outputs
+        ]
+
+    def arrays(self) -> list[tuple[str, str]]:
+        """Name and type in C of every array that NAME_run takes: inputs, then outputs."""
+        found = [(one.word, TYPES[one.tensor.dtype]) for one in self.inputs]
+        return found + [(word, kind) for word, kind, _ in self.results()]
+
+    def size(self, word: str) -> str:
+        """The macro with the number of elements of an array."""
+        return f"{self.macro}_{word.upper()}_SIZE"
+
+    def bytes_of(self, word: str) -> str:
+        """The bytes of an array in `data`, as an expression."""
+        return f"{self.size(word)} * sizeof *data.{word}"
+
+    def members(self) -> Iterator[str]:
+        """The members of `data`, the structure with all arrays; an empty array has one element."""
+        for word, kind in self.arrays():
+            yield f"    {kind} {word}[{self.size(word)} + !{self.size(word)}];"
+
+    def passed(self) -> str:
+        """The members of `data` as NAME_run takes them."""
+        return ", ".join(f"data.{word}" for word, _ in self.arrays())
 
     def parameters(self) -> str:
-        """Of NAME_run, in the order of the network's inputs and outputs."""
-        found = [f"const {TYPES[one.tensor.dtype]} *{one.word}" for one in self.inputs]
-        found += [f"{kind} *{word}" for word, kind, _ in self.results()]
+        """The parameters of NAME_run."""
+        found = [
+            f"{'const ' * (number < len(self.inputs))}{kind} *{word}"
+            for number, (word, kind) in enumerate(self.arrays())
+        ]
         return ", ".join(found) or "void"
 
-    def results(self) -> list[tuple[str, str, Port | str]]:
-        """Every output: its name in C, type, and port, or its name in the network if it has none."""
-        ports = {port.name: port for port in self.outputs}
-        found: list[tuple[str, str, Port | str]] = []
-        for output in self.network.outputs:
-            port = ports.get(output.name)
-            if port is not None:
-                found.append((port.word, TYPES[port.tensor.dtype], port))
-            else:
-                assert output.constant is not None
-                word = self.constants[output.name]
-                found.append((word, TYPES[output.constant.dtype.name], output.name))
-        return found
-
     def called(self) -> str:
-        """The declaration of the function that runs a frame."""
+        """The declaration of the function that executes a frame."""
         if not self.timed:
             return f"void {self.name}_run({self.parameters()})"
         parameters = [one for one in (self.parameters(),) if one != "void"]
         return f"void {self.name}_timed({', '.join((*parameters, 'uint64_t *ticks'))})"
 
-    def push(self, port: Port) -> str:
+    def push(self, argument: Argument) -> str:
         """The declaration of the function that takes a row of an input."""
-        name = f"{self.name}_push_row" + (f"_{port.word}" if len(self.inputs) > 1 else "")
-        return f"int {name}(const {TYPES[port.tensor.dtype]} *row)"
+        name = f"{self.name}_push_row" + (f"_{argument.word}" if len(self.inputs) > 1 else "")
+        return f"int {name}(const {TYPES[argument.tensor.dtype]} *row)"
 
 
-def _row(port: Port) -> str:
+def _row(argument: Argument) -> str:
     """The axes of a row, in words."""
-    tensor = port.tensor
+    tensor = argument.tensor
     if tensor.row_axis is None:
         return "the whole array as one row"
     rest = [size for axis, size in enumerate(tensor.shape) if axis != tensor.row_axis]
@@ -114,14 +132,14 @@ def header(unit: Unit) -> Iterator[str]:
         yield f" * '{comment(unit.title)}' {why}; here it is called {name}."
     yield " *"
     yield " * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other."
-    yield f" * Static memory: an arena of {plan.planned_bytes:,} bytes and {unit.frame.blob.size:,} bytes of constants;"
+    yield f" * Static memory: an arena of {plan.planned_bytes:,} bytes and {unit.tables.blob.size:,} bytes of constants;"
     yield " * one frame at a time. Nothing is allocated; of libraries only libm is used."
-    for port in unit.frame.ports:
-        word = "output" if port.output else "input"
-        what = sizes(network.whole_shape(port.tensor))
-        yield f" * {word} {port.word}: {port.tensor.dtype} {what}, '{comment(port.name)}'; {_row(port)}."
+    for one in unit.tables.arguments:
+        word = "output" if one.output else "input"
+        what = sizes(network.whole_shape(one.tensor))
+        yield f" * {word} {one.word}: {one.tensor.dtype} {what}, '{comment(one.name)}'; {_row(one)}."
     for word, kind, place in unit.results():
-        if isinstance(place, str):
+        if place in unit.constants:
             yield f" * output {word}: {kind}, '{comment(place)}', a constant."
     yield " */"
     yield f"#ifndef {guard}"
@@ -134,18 +152,17 @@ def header(unit: Unit) -> Iterator[str]:
     yield "#endif"
     yield ""
     yield f"#define {macro}_ARENA_BYTES {plan.planned_bytes}"
-    yield f"#define {macro}_WEIGHTS_BYTES {unit.frame.blob.size}"
+    yield f"#define {macro}_WEIGHTS_BYTES {unit.tables.blob.size}"
     yield f"#define {macro}_IMAGES {network.batch}"
     yield ""
     yield "/* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */"
-    for port in unit.frame.ports:
-        tensor, word = port.tensor, f"{macro}_{port.word.upper()}"
+    for one in unit.tables.arguments:
+        tensor, word = one.tensor, f"{macro}_{one.word.upper()}"
         yield f"#define {word}_SIZE {prod(network.whole_shape(tensor))}"
         yield f"#define {word}_ROWS {tensor.rows}"
         yield f"#define {word}_PER_ROW {tensor.row_elements}"
-    for word, _, place in unit.results():
-        if isinstance(place, str):
-            yield f"#define {macro}_{word.upper()}_SIZE {unit.frame.constants[place][0].size}"
+    for place, word in unit.constants.items():
+        yield f"#define {unit.size(word)} {unit.tables.constants[place][0].size}"
     yield ""
     yield "/* A frame. An output that is NULL is not stored. */"
     yield f"{unit.called()};"
@@ -160,8 +177,8 @@ def header(unit: Unit) -> Iterator[str]:
 
 def _stream_header(unit: Unit) -> Iterator[str]:
     name = unit.name
-    if unit.frame.streamed:
-        yield f"/* There is no form that takes rows one by one: {unit.frame.streamed}. */"
+    if unit.tables.streamed:
+        yield f"/* There is no form that takes rows one by one: {unit.tables.streamed}. */"
         yield ""
         return
     yield "/* The same without arrays: rows of the inputs come as they are there, and rows of the outputs"
@@ -169,12 +186,12 @@ def _stream_header(unit: Unit) -> Iterator[str]:
     yield " * what a function gets is gone when it returns. A function that is NULL is not called. */"
     yield f"typedef struct {name}_sink {{"
     yield "    void *user;"
-    for port in unit.outputs:
-        kind = TYPES[port.tensor.dtype]
-        yield f"    void (*{port.word})(void *user, int32_t row, const {kind} *values);"
+    for one in unit.outputs:
+        kind = TYPES[one.tensor.dtype]
+        yield f"    void (*{one.word})(void *user, int32_t row, const {kind} *values);"
     yield f"}} {name}_sink;"
     yield ""
-    rows = sum(max(1, port.tensor.row_elements) * port.tensor.itemsize for port in unit.outputs)
+    rows = sum(max(1, one.tensor.row_elements) * one.tensor.itemsize for one in unit.outputs)
     yield "/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every"
     yield f" * output has memory of its own, {rows:,} bytes beside the arena. */"
     yield f"void {name}_begin(const {name}_sink *sink);"
@@ -182,11 +199,11 @@ def _stream_header(unit: Unit) -> Iterator[str]:
     yield "/* The next row of an input, from the first to the last; what can be computed with it is."
     yield " * 0: another input's row is wanted first, nothing was done; 1: taken; 2: taken, and the frame"
     yield " * is complete: the next row begins the next. */"
-    for port in unit.inputs:
-        yield f"{unit.push(port)};"
+    for one in unit.inputs:
+        yield f"{unit.push(one)};"
     yield ""
     if len(unit.inputs) > 1:
-        names = ", ".join(f"{number} {port.word}" for number, port in enumerate(unit.inputs))
+        names = ", ".join(f"{number} {one.word}" for number, one in enumerate(unit.inputs))
         yield f"/* The input whose row is wanted next: {names}. */"
         yield f"int {name}_wants(void);"
         yield ""
@@ -261,7 +278,7 @@ static void move(const side *rows, const csdf_port *form, char *base, int32_t ro
 
 def source(unit: Unit) -> Iterator[str]:
     """NAME.c."""
-    frame = unit.frame
+    tables = unit.tables
     yield f"/* {comment(unit.title)}: tables of a plan by csdfgen, and the order in which they are worked off."
     yield " *"
     yield from arena_map(unit.plan)
@@ -283,21 +300,18 @@ def source(unit: Unit) -> Iterator[str]:
     yield ""
     yield from _TYPES.splitlines()
     yield ""
-    for kernel in sorted(frame.kernels):
-        yield f"void {kernel}(const void *step);"
-    copies = {f"csdf_copy_{port.tensor.itemsize}" for port in frame.ports}
-    for kernel in sorted(copies - frame.kernels):
+    for kernel in (*sorted(tables.kernels), *sorted(tables.copies - tables.kernels)):
         yield f"void {kernel}(const void *step);"
     yield ""
-    yield from frame.tables.source()
-    yield f"static const task tasks[{len(frame.tasks)}] = {{"
-    yield from wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in frame.tasks)
+    yield from tables.pools.source()
+    yield f"static const task tasks[{len(tables.tasks)}] = {{"
+    yield from wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks)
     yield "};"
     yield ""
-    small = "uint16_t" if len(frame.tasks) < 1 << 16 else "uint32_t"
-    yield f"enum {{ ORDER = {len(frame.order)} }};"
+    small = "uint16_t" if len(tables.tasks) < 1 << 16 else "uint32_t"
+    yield f"enum {{ ORDER = {len(tables.order)} }};"
     yield f"static const {small} order[ORDER] = {{"
-    yield from wrapped(map(str, frame.order))
+    yield from wrapped(map(str, tables.order))
     yield "};"
     yield ""
     if unit.timed:
@@ -305,31 +319,33 @@ def source(unit: Unit) -> Iterator[str]:
         yield "/* Whose firing a task of the order ends. */"
         yield "enum { NOBODY = 0xffff };"
         yield "static const uint16_t ends[ORDER] = {"
-        yield from wrapped(numbers.get(actor, "NOBODY") for actor in frame.ends)
+        yield from wrapped(numbers.get(actor, "NOBODY") for actor in tables.ends)
         yield "};"
         yield ""
-    if frame.ports:
+    if tables.arguments:
         yield "/* Arrays of the caller, images one by one: inputs, then outputs; bytes along each axis. */"
-        yield from _ports("arrays", frame.ports, lambda port: port.strides)
+        yield from _ports("arrays", ((one, one.strides) for one in tables.arguments))
         yield ""
         yield from _MOVE.splitlines()
         yield ""
     yield from _run(unit)
-    if not frame.streamed and not unit.timed:
+    if not tables.streamed and not unit.timed:
         yield from _stream(unit)
 
 
-def _ports(name: str, ports: Sequence[Port], strides: object) -> Iterator[str]:
-    assert callable(strides)
-    yield f"static const csdf_port {name}[{len(ports)}] = {{"
-    for port in ports:
-        steps = ", ".join(map(str, strides(port)))
-        yield f"    {{NULL, csdf_copy_{port.tensor.itemsize}, {{{steps}}}}},"
+def _ports(name: str, strides: Iterable[tuple[Argument, tuple[int, ...]]]) -> Iterator[str]:
+    """A table of the arguments with the strides of their arrays."""
+    rows = [
+        f"    {{NULL, csdf_copy_{one.tensor.itemsize}, {{{', '.join(map(str, steps))}}}}},"
+        for one, steps in strides
+    ]
+    yield f"static const csdf_port {name}[{len(rows)}] = {{"
+    yield from rows
     yield "};"
 
 
 def arena_map(plan: Plan) -> Iterator[str]:
-    """Where buffers lie, as lines of a comment."""
+    """The places of buffers in the arena, as lines of a comment."""
     yield f" * Arena of {plan.planned_bytes:,} bytes. Blocks of rows of buffers that are there at different times share"
     yield " * bytes; a buffer's lie from the lowest to the highest byte named here, most: what its rows take at a time."
     yield " *"
@@ -346,39 +362,39 @@ def arena_map(plan: Plan) -> Iterator[str]:
 
 
 def _run(unit: Unit) -> Iterator[str]:
-    frame = unit.frame
-    count = len(frame.ports) * frame.images
+    tables = unit.tables
+    count = len(tables.arguments) * tables.images
     yield unit.called()
     yield "{"
-    if frame.ports:
+    if tables.arguments:
         yield f"    char *at[{count}];"
-    rounds = unit.network.batch // frame.images
+    rounds = unit.network.batch // tables.images
     pad = "    "
     if rounds > 1:
-        yield f"    for (int32_t image = 0; image < {unit.network.batch}; image += {frame.images}) {{"
+        yield f"    for (int32_t image = 0; image < {unit.network.batch}; image += {tables.images}) {{"
         pad *= 2
-    for port in frame.ports:
-        for image in range(frame.images):
+    for one in tables.arguments:
+        for image in range(tables.images):
             first = f"image + {image}" if image else "image"
             place = first if rounds > 1 else str(image)
-            shift = f" + (ptrdiff_t)({place}) * {port.tensor.nbytes}"
+            shift = f" + (ptrdiff_t)({place}) * {one.tensor.nbytes}"
             shift = "" if unit.network.batch == 1 else shift
-            value = f"(char *){port.word}{shift}"
-            if port.output and shift:
-                value = f"{port.word} ? {value} : NULL"
-            yield f"{pad}at[{port.number * frame.images + image}] = {value};"
+            value = f"(char *){one.word}{shift}"
+            if one.output and shift:
+                value = f"{one.word} ? {value} : NULL"
+            yield f"{pad}at[{one.number * tables.images + image}] = {value};"
     if unit.timed:
         yield f"{pad}uint64_t last = ticks ? times_now() : 0;"
     yield f"{pad}for (int32_t k = 0; k < ORDER; k++) {{"
     yield f"{pad}    const task *now = tasks + order[k];"
-    if frame.kernels:
+    if tables.kernels:
         yield f"{pad}    if (now->side < 0)"
         yield f"{pad}        csdf_run(records + now->first, now->count);"
-    if frame.ports:
+    if tables.arguments:
         yield f"{pad}    for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {{"
         yield f"{pad}        const side *rows = sides + now->side;"
         form = (
-            f"arrays + rows->port / {frame.images}" if frame.images > 1 else "arrays + rows->port"
+            f"arrays + rows->port / {tables.images}" if tables.images > 1 else "arrays + rows->port"
         )
         yield f"{pad}        const csdf_port *form = {form};"
         yield f"{pad}        const int32_t number = now->first + row;"
@@ -394,7 +410,7 @@ def _run(unit: Unit) -> Iterator[str]:
     yield f"{pad}}}"
     if rounds > 1:
         yield "    }"
-    for name, (array, offset) in frame.constants.items():
+    for name, (array, offset) in tables.constants.items():
         if array.size:
             word = unit.constants[name]
             yield f"    if ({word})"
@@ -434,7 +450,7 @@ static int take(int32_t input, const void *row)
         (void)go_on();
         now = tasks + order[stream.at];
     }}
-    if (sides[now->side].port != input)
+    if (input < 0 || sides[now->side].port != input)
         return 0;
     move(sides + now->side, single + input, (char *)row, now->first + stream.done);
     if (++stream.done < now->count)
@@ -455,27 +471,27 @@ void {name}_begin(const {name}_sink *sink)
 
 
 def _stream(unit: Unit) -> Iterator[str]:
-    frame, name = unit.frame, unit.name
+    tables, name = unit.tables, unit.name
     yield ""
     yield "/* --- rows one by one ---------------------------------------------------------------------- */"
     yield ""
     yield "/* A row of every port. */"
-    yield from _ports("single", frame.ports, lambda port: port.row_strides)
+    yield from _ports("single", ((one, one.row_strides) for one in tables.arguments))
     yield ""
     yield "static void hand_on(const side *rows, int32_t row);"
     text = _STREAM.format(
         name=name,
         inputs=len(unit.inputs),
         records="        if (now->side < 0)\n            csdf_run(records + now->first, now->count);\n"
-        if frame.kernels
+        if tables.kernels
         else "",
     )
     yield from text.splitlines()
-    for port in unit.inputs:
+    for one in unit.inputs:
         yield ""
-        yield unit.push(port)
+        yield unit.push(one)
         yield "{"
-        yield f"    return take({port.number}, row);"
+        yield f"    return take({one.number}, row);"
         yield "}"
     if len(unit.inputs) > 1:
         yield ""
@@ -488,12 +504,12 @@ def _stream(unit: Unit) -> Iterator[str]:
     yield "static void hand_on(const side *rows, int32_t row)"
     yield "{"
     yield "    switch (rows->port) {"
-    for port in unit.outputs:
-        yield f"    case {port.number}:"
-        yield f"        if (stream.sink.{port.word}) {{"
-        yield f"            static {TYPES[port.tensor.dtype]} values[{max(1, port.tensor.row_elements)}];"
-        yield f"            move(rows, single + {port.number}, (char *)values, row);"
-        yield f"            (stream.sink.{port.word})(stream.sink.user, row, values);"
+    for one in unit.outputs:
+        yield f"    case {one.number}:"
+        yield f"        if (stream.sink.{one.word}) {{"
+        yield f"            static {TYPES[one.tensor.dtype]} values[{max(1, one.tensor.row_elements)}];"
+        yield f"            move(rows, single + {one.number}, (char *)values, row);"
+        yield f"            (stream.sink.{one.word})(stream.sink.user, row, values);"
         yield "        }"
         yield "        break;"
     yield "    default:"
@@ -506,8 +522,8 @@ def _stream(unit: Unit) -> Iterator[str]:
 
 
 def weights(unit: Unit) -> Iterator[str]:
-    """The constants as source."""
-    data = b"".join(bytes(part) for part in unit.frame.blob.parts())
+    """NAME_weights.c: the constants as source."""
+    data = b"".join(bytes(part) for part in unit.tables.blob.parts())
     words = (f"0x{int.from_bytes(data[at : at + 4], 'little'):x}u" for at in range(0, len(data), 4))
     macro, name = unit.macro, unit.name
     yield f"/* Constants of {comment(unit.title)}: packed weights, biases, numbers, as words of 32 bits, the lowest"

@@ -1,12 +1,11 @@
-"""How do instructions become initialisers? Field by field, each reference by the pool that it is in.
+"""How do instructions become initialisers of C? Field by field; a reference is written by the pool that it points into.
 
-The source says `A(offset)`, `W(offset)` and `table + index`, so that it compiles for machines with other
-sizes. Tables of one type are one array; what is there already, also as part of another table, is not stored again.
-`macros` makes their source short.
+The source has `A(offset)` for the arena, `W(offset)` for weights, and `table + index`, and so does not depend on the size of
+a pointer. All tables of a type are one array, in which equal tables, and parts of other tables, are stored once. `macros`
+makes the source short.
 
-Arrays of the pool of weights are in one blob: packed weights, biases, numbers. Of every array the part is taken that
-something refers to. Parts that overlap are one piece, equal pieces are stored once; a piece of 64 bytes and more starts at
-a multiple of 64, others at one of 8.
+The blob contains packed weights, biases and scalars: of every array the part that something refers to. Overlapping parts are
+one piece, and equal pieces are stored once. Pieces of at least 64 bytes start at multiples of 64, others at multiples of 8.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, r
 __all__ = ["Blob", "Pool", "Tables"]
 
 _WORD = 8
-"""Bytes of a row's number, and of what short pieces of the blob start at a multiple of."""
+"""Bytes of a row's number; alignment of short pieces of the blob."""
 
 
 @cache
@@ -53,7 +52,7 @@ def _text(found: Structure) -> str:
 
 
 def _number(value: float, kind: str) -> str:
-    """A value of a field as C has it."""
+    """The value of a field as a literal of C."""
     if kind not in ("float", "double"):
         return str(int(value))
     if value != value:
@@ -68,7 +67,7 @@ def _number(value: float, kind: str) -> str:
 # The blob of arrays -------------------------------------------------------------------------------
 
 _LINE = 64
-"""Bytes of a line of cache."""
+"""Bytes of a cache line."""
 
 
 class Blob:
@@ -82,7 +81,7 @@ class Blob:
         self._stored: list[tuple[int, int, int]] = []
         known: dict[tuple[int, bytes], int] = {}
         end = 0
-        # in the order in which they were asked for
+        # the blob keeps the order in which ranges were first used
         for number in dict.fromkeys(bisect_right(self._lows, low) - 1 for low, _ in constants.used):
             low, high = self._pieces[number]
             key = high - low, hashlib.sha256(self._bytes(low, high)).digest()
@@ -95,12 +94,12 @@ class Blob:
         self.size = max(_LINE, -(-end // _LINE) * _LINE)
 
     def find(self, offset: int) -> int:
-        """Where a place of the pool of weights is in the blob."""
+        """The offset in the blob for an offset in the pool of weights."""
         number = bisect_right(self._lows, offset) - 1
         return self._offsets[number] + offset - self._lows[number]
 
     def parts(self) -> Iterator[bytes | memoryview]:
-        """The bytes of the blob, from the first to the last."""
+        """The bytes of the blob, piece by piece."""
         end = 0
         for offset, low, high in self._stored:
             yield bytes(offset - end)
@@ -115,7 +114,7 @@ class Blob:
 
 
 def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """Ranges that overlap as one.
+    """Ranges, with overlapping ones merged.
 
     >>> list(_merged([(8, 12), (0, 4), (10, 20), (4, 6)]))
     [(0, 4), (4, 6), (8, 20)]
@@ -137,8 +136,8 @@ def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 
 @dataclass
 class Pool:
-    """All tables of a type, one after the other. name, type: of the array in C. text: of an element,
-    with a %s for each token. marks: where the rows of a firing end.
+    """All tables of a type in one array. name, type: of the array in C. text: of an element, with a %s for each token.
+    marks: numbers of rows at which the rows of a firing end.
     """
 
     name: str
@@ -152,7 +151,7 @@ class Pool:
     _first: dict[int, int] = field(default_factory=dict)
 
     def add(self, rows: Sequence[tuple[Token, ...]]) -> int:
-        """The index of a table in the pool."""
+        """Add a table, and return its index in the pool."""
         ids = tuple(self._ids.setdefault(row, len(self._ids)) for row in rows)
         found = self._known.get(ids)
         if found is None:
@@ -160,8 +159,8 @@ class Pool:
         return found
 
     def _placed(self, ids: tuple[int, ...], rows: Sequence[tuple[Token, ...]]) -> int:
-        """Where a table is found among those that are there, or put behind them; its beginning may
-        be their end.
+        """The index at which the pool already contains a table, or at which it is appended; the start of an appended table
+        may overlap the end of the pool.
         """
         wanted, there = array("q", ids).tobytes(), self._order
         at = -1 if ids[0] not in self._first else there.find(wanted, _WORD * self._first[ids[0]])
@@ -183,7 +182,7 @@ class Pool:
         return {kind for row in self.rows for kind, _ in row}
 
     def source(self, prefix: str) -> Iterator[str]:
-        """Its definition, with the macros that it needs, whose names begin so."""
+        """The definition of the array, after the macros that it uses. prefix: of their names."""
         if len(self.rows[0]) > 1:
             macros, texts = shortened(self.rows, self.text, self.marks, prefix)
         else:
@@ -198,7 +197,7 @@ class Pool:
 
 
 class Tables:
-    """The tables of a program, made of its instructions. blob: with the constants of all that will come."""
+    """The tables of a program, made from its instructions. blob: contains all constants that instructions refer to."""
 
     def __init__(self, constants: Constants, blob: Blob) -> None:
         self._constants, self._blob = constants, blob
@@ -207,7 +206,7 @@ class Tables:
 
     @property
     def pools(self) -> list[Pool]:
-        """Each behind those that it refers to."""
+        """All pools, each after those that it refers to."""
         found: list[Pool] = []
         names = {pool.name: pool for pool in self._pools.values()}
 
@@ -223,7 +222,7 @@ class Tables:
         return found
 
     def source(self) -> Iterator[str]:
-        """The definitions of all that have rows."""
+        """The definitions of all pools that have rows."""
         taken = {ARENA, WEIGHTS}
         for pool in self.pools:
             if not pool.rows:
@@ -235,7 +234,7 @@ class Tables:
             yield ""
 
     def pool(self, kind: str, text: str = "%s", name: str = "") -> Pool:
-        """The pool of elements of a type of C."""
+        """The pool for elements of a type of C. text, name: used if the pool is new."""
         found = self._pools.get(kind)
         if found is None:
             taken = {pool.name for pool in self._pools.values()}
@@ -249,17 +248,17 @@ class Tables:
         return found
 
     def mark(self) -> None:
-        """A firing ends."""
+        """Mark the end of a firing in all pools."""
         for pool in self._pools.values():
             pool.marks.add(len(pool.rows))
 
     def add(self, made: Instruction) -> tuple[Token, ...]:
-        """The kernel and the step of an instruction as a record has them."""
+        """The fields of a record for an instruction: its kernel and its step."""
         step = self._records(kernel_structure(made.kernel), [slots_of(made)])
         return (LITERAL, f"csdf_{made.kernel}"), step
 
     def _records(self, kind: Structure, rows: Sequence[Sequence[Any]]) -> Token:
-        """Where structures of one kind are. rows: the values of their slots."""
+        """Add structures of one kind, and return their place. rows: the values of their slots."""
         pool = self.pool(kind.name, _text(kind))
         return pool.name, pool.add(
             [
@@ -274,7 +273,7 @@ class Tables:
         )
 
     def _place(self, ref: Ref | None, pointee: str) -> Token:
-        """A reference as source. pointee: the type of what is there."""
+        """A reference as a token. pointee: the type that it points to."""
         if ref is None:
             return LITERAL, "NULL"
         if ref.pool == buffers.ARENA:
@@ -287,7 +286,7 @@ class Tables:
         return known
 
     def _table(self, ref: Ref, pointee: str) -> Token:
-        """A table of constants."""
+        """Add a table of constants, and return its place."""
         table, rows = self._constants.rows_of(ref), row_pool(ref)
         if not table:
             return LITERAL, "NULL"

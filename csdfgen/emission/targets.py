@@ -1,4 +1,4 @@
-"""What is emitted for which machine? Compiler, flags, and the vectors that its kernels use."""
+"""The machines that C is emitted for: compiler, flags, and sizes of vectors."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ __all__ = ["TARGETS", "Board", "Target", "target_of"]
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """A machine without an operating system. machine: what qemu calls it. memory: (name, first address,
-    bytes) of code, constants where they have a memory of their own, RAM. stack: bytes, unless the linker
-    is told otherwise. clock: cycles a second.
+    """A machine without an operating system. machine: its name in qemu. memory: (name, first address, bytes) of the memory
+    for code, of that for constants if it is another one, and of RAM. stack: bytes, a default of the linker script. clock:
+    cycles a second.
     """
 
     title: str
@@ -27,8 +27,8 @@ class Board:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """compiler, archiver: names of programs. flags: of this machine. lanes: of vectors that it may have,
-    None: any. board: where no operating system starts programs.
+    """A machine that C is emitted for. compiler, archiver: names of programs. flags: of the compiler. lanes: possible numbers
+    of lanes of a vector, None: any. board: of a machine without an operating system.
     """
 
     compiler: str
@@ -36,11 +36,6 @@ class Target:
     flags: tuple[str, ...]
     lanes: tuple[int, ...] | None
     board: Board | None = None
-
-    @property
-    def hosted(self) -> bool:
-        """Whether programs are started by an operating system."""
-        return self.board is None
 
 
 _THUMB = ("-mthumb", "-mfloat-abi=hard", "-DCSDF_SCALAR")
@@ -77,7 +72,7 @@ TARGETS: Mapping[str, Target] = MappingProxyType(
 
 
 def target_of(name: str) -> Target:
-    """A target by name. Raises InputError."""
+    """The target of this name. Raises InputError for an unknown one."""
     if name not in TARGETS:
         raise InputError(f"{option('target', name)} is not one of {', '.join(TARGETS)}")
     return TARGETS[name]

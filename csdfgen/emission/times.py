@@ -1,8 +1,7 @@
-"""What is timed on a board that has no Python? Plans of one network at several heights, every actor's
-firings by themselves.
+"""C that times plans on a board without Python: plans of one network with different slab heights, actor by actor.
 
-The plans share their constants, one arena and one array of every input and output. `c/times.c` runs
-them and writes the result; here is what it is told of the network, in C.
+The plans share their constants, an arena, and an array for each input and output. `c/times.c` executes them and writes the
+result; this module writes the tables that describe the network to it.
 """
 
 from __future__ import annotations
@@ -16,28 +15,28 @@ from typing import Any
 import numpy as np
 
 from csdfgen.emission.board import FOLDER
-from csdfgen.emission.names import TYPES, comment
+from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.model.network import Tensor
 
 __all__ = ["FILES", "SAMPLES", "Timed", "expected_of", "header", "inputs_of", "source"]
 
 FILES = (FOLDER / "times.c", FOLDER / "times.h")
-"""Copied as they are."""
+"""Files that are copied unchanged."""
 
 SAMPLES = 32
 """Values of an output that are compared."""
 
 _PIECE = 400
-"""Characters of a string of C; a compiler must take 4095."""
+"""Characters of a string literal; a compiler of C must accept 4095."""
 
 _STEP = 2654435761
-"""Inputs are multiples of it, of which the upper half of 32 bits counts: values far from one another."""
+"""Inputs are the upper 16 bits of its multiples modulo 2^32, so that neighbours differ much."""
 
 
 @dataclass(frozen=True, eq=False)
 class Timed:
-    """A plan that is timed. about: what the result says of it, beside its actors: one value for each, in
+    """A plan that is timed. about: values that are copied to the result, among them a list with one entry for each actor, in
     the order of `unit.actors`.
     """
 
@@ -46,7 +45,7 @@ class Timed:
 
 
 def inputs_of(tensor: Tensor) -> np.ndarray:
-    """The values of an input: between -1 and 1 where it has floats, else zeros."""
+    """The values of an input: between -1 and 1 for floats, else zeros."""
     count = prod(tensor.shape)
     if tensor.dtype not in ("float32", "float64"):
         return np.zeros(tensor.shape, tensor.dtype)
@@ -58,11 +57,11 @@ def inputs_of(tensor: Tensor) -> np.ndarray:
 def expected_of(
     unit: Unit, outputs: Mapping[str, np.ndarray]
 ) -> dict[str, tuple[int, list[float]]]:
-    """Of every output of floats by its word in C: from one value to the next that is compared, and these."""
+    """Output of floats, by its name in C -> (stride of the values that are compared, these values)."""
     found = {}
-    for word, kind, port in unit.results():
-        if kind in ("float", "double") and not isinstance(port, str):
-            flat = outputs[port.name].ravel()
+    for word, kind, name in unit.results():
+        if kind in ("float", "double") and name not in unit.constants:
+            flat = outputs[name].ravel()
             step = max(1, -(-flat.size // SAMPLES))
             values = [float(value) for value in flat[::step]]
             if np.isfinite(values).all():
@@ -71,7 +70,7 @@ def expected_of(
 
 
 def header(unit: Unit, plans: Sequence[Timed]) -> Iterator[str]:
-    """NAME_times.h: what the plans of a network share."""
+    """NAME_times.h: the declarations that the plans of a network share."""
     most = max(one.unit.plan.planned_bytes for one in plans)
     yield "#ifndef NAME_TIMES_H".replace("NAME", unit.macro)
     yield "#define NAME_TIMES_H".replace("NAME", unit.macro)
@@ -101,8 +100,8 @@ def source(
     about: Mapping[str, Any],
     expected: Mapping[str, tuple[int, list[float]]],
 ) -> Iterator[str]:
-    """NAME_times.c: arrays, plans, what is said of them, and outputs as they should be."""
-    name, macro = unit.name, unit.macro
+    """NAME_times.c: arrays, plans with their descriptions, and the expected outputs."""
+    name = unit.name
     yield f"/* What is timed of {comment(unit.title)}. */"
     yield f'#include "{name}_times.h"'
     yield ""
@@ -113,27 +112,22 @@ def source(
     yield "#endif"
     yield f"times_arena {name}_times_arena;"
     yield ""
-    words = [(port.word, TYPES[port.tensor.dtype]) for port in unit.inputs]
-    words += [(word, kind) for word, kind, _ in unit.results()]
     yield "static struct {"
-    for word, kind in words:
-        size = f"{macro}_{word.upper()}_SIZE"
-        yield f"    {kind} {word}[{size} + !{size}];"
+    yield from unit.members()
     yield "} data;"
     yield ""
     yield "void times_inputs(void)"
     yield "{"
-    for port in unit.inputs:
-        kind = TYPES[port.tensor.dtype]
+    for word, kind in unit.arrays()[: len(unit.inputs)]:
         value = "0"
         if kind in ("float", "double"):
             value = f"({kind})((float)((uint32_t)k * {_STEP}u >> 16) / 32768.0f - 1.0f)"
-        yield f"    for (size_t k = 0; k < {macro}_{port.word.upper()}_SIZE; k++)"
-        yield f"        data.{port.word}[k] = {value};"
+        yield f"    for (size_t k = 0; k < {unit.size(word)}; k++)"
+        yield f"        data.{word}[k] = {value};"
     yield "}"
     yield ""
-    yield from _compared(expected, dict(words))
-    arguments = [f"data.{word}" for word, _ in words]
+    yield from _compared(expected, dict(unit.arrays()))
+    arguments = [unit.passed()] if unit.arrays() else []
     for number, one in enumerate(plans):
         yield f"static void frame_{number}(uint64_t *ticks)"
         yield "{"
@@ -154,7 +148,7 @@ def source(
 
 
 def _strings(name: str, declaration: str, about: Mapping[str, Any]) -> Iterator[str]:
-    """Members of an object of JSON, in pieces that a compiler takes."""
+    """The members of a JSON object, cut into string literals."""
     text = json.dumps(about, ensure_ascii=True)[1:-1]
     yield f"{declaration} = {{"
     for at in range(0, len(text), _PIECE):
@@ -168,7 +162,7 @@ def _strings(name: str, declaration: str, about: Mapping[str, Any]) -> Iterator[
 def _compared(
     expected: Mapping[str, tuple[int, list[float]]], kinds: Mapping[str, str]
 ) -> Iterator[str]:
-    """times_difference: the largest distance from what is expected."""
+    """times_difference: the largest difference from the expected outputs."""
     yield "static double distance(double a, double b)"
     yield "{"
     yield "    return a < b ? b - a : a - b;"

@@ -1,5 +1,4 @@
-"""What is a plan to be good for? Slab heights by a goal, plans under a budget, and all that are not
-dominated.
+"""Which plan meets a goal? Slab heights for a goal, plans within budgets, and the Pareto front of memory and time.
 
-Above `planning`, which plans for given heights, and `devices`, which know what time these take.
+This package is above `planning`, which makes plans at given heights, and `devices`, which predicts their times.
 """

@@ -1,18 +1,18 @@
-"""From a goal and budgets to one plan, or to all that are worth having; what cannot be is refused in a
-line.
+"""Which plan meets a goal and budgets, and which plans form the Pareto front of memory and time? A budget that no
+plan meets is refused in one line.
 
     plan = csdfgen.plan(net, memory="512KiB")             # the fastest that fits
     plan = csdfgen.plan(net, latency="20ms", device="host")   # the smallest that is in time
     for point in csdfgen.pareto(net): print(point.bytes, point.seconds)
 
-`balanced` is one plan at the heights of `auto`. Everything else tries several (`goals.search`).
+The goal `balanced` makes one plan, at the heights of `auto`. Every other goal compares several plans (`goals.search`).
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -22,22 +22,22 @@ from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
-from csdfgen.goals.batching.choice import of_requests, plan_for_request
-from csdfgen.goals.batching.tables import tabled
+from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.heights import Predicted, few_phases, predicting, raised
-from csdfgen.goals.search import Planner, Point, Progress, Search
+from csdfgen.goals.peaks import lower
+from csdfgen.goals.search import Planner, Progress, Search
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import shown_size, shown_time, size_of
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import PlanTable
+from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import Prepared, prepare, recomputing
 from csdfgen.planning.replacing import in_memories
 from csdfgen.program.steps import Backend
-from csdfgen.tuning.use import tuned
+from csdfgen.tuning.file import tuned
 
 __all__ = [
     "check_together",
@@ -46,8 +46,10 @@ __all__ = [
     "front",
     "pareto",
     "plan",
+    "plan_options",
     "plan_table",
     "profile_for",
+    "run_options",
     "table_of",
     "usual",
     "with_result",
@@ -56,12 +58,12 @@ __all__ = [
 _LOG = logging.getLogger(__name__)
 
 _LARGE = 1 / 64
-"""Part of what whole layers take from which on outputs are large: plans take a tenth of whole layers
-or less, of which that is a sixth.
+"""Outputs of at least this part of the memory of whole layers are large: plans take a tenth of whole layers or less,
+of which that is a sixth.
 """
 
 _INTERRUPTED = "interrupted"
-"""How a note of a search that was broken off begins."""
+"""First word of the note of a plan whose search was interrupted."""
 
 
 @keywords()
@@ -75,13 +77,13 @@ def plan(
 ) -> Plan:
     """The plan of a network: firings, buffers and memory figures.
 
-    Rows that are given are kept, whatever the goal; frames divide the network's batch. Ctrl-C ends a search,
-    with the best plan so far if there is one. Budgets of a request (`requests`) are those of all its images.
+    Given rows are used whatever the goal; frames divide the network's batch. Ctrl-C ends a search with the best plan
+    so far, if there is one. The budgets of a request (`requests`) cover all its images.
 
-    cost: that no plan of a request may exceed, of what adds up over phases (`devices.costs`). kernels: whose
-    workspace is planned, in place of those of `backend`. progress: called as progress("what", done, total).
-    Raises InputError for options that do not exist or contradict each other, and for what is no network;
-    PlanError for a budget that no plan keeps, with what does.
+    cost: a limit on a cost of a request that adds up over phases (`devices.costs`). kernels: the backend whose
+    workspace is planned, instead of `backend`. progress: called as progress("what", done, total).
+    Raises InputError for options that do not exist or contradict each other, and for a value that is no network;
+    PlanError for a budget that no plan meets; its message names a budget that a plan meets.
     """
     tiles, recompute = given.get("tiles"), given.get("recompute", DEFAULTS.recompute)
     if tiles and recompute != DEFAULTS.recompute:
@@ -117,11 +119,11 @@ def plan_table(
     progress: Progress | None = None,
     **given: Any,
 ) -> PlanTable:
-    """Plans for several numbers of images in several budgets, of which a program chooses by what is free
+    """Plans for several numbers of images in several budgets; a program chooses among them by the memory that is free
     (`runtime.compile_table`): `csdfgen schedule --requests 1,4,16 --budgets 1MiB,2MiB`.
 
-    requests: numbers of images; one for 1 image is always there. memory: bytes, or "512KB" or "512KiB";
-    none for any memory. Raises as `plan`.
+    requests: numbers of images; the table always has a plan for 1 image. memory: budgets in bytes, or as "512KB" or
+    "512KiB"; none for no limit. Raises as `plan`.
     """
     options = _options({"batching": "joint", "result": DEFAULTS.result, **given})
     return table_of(network, options, requests, [size_of(one) for one in memory] or [0], progress)
@@ -134,18 +136,39 @@ def table_of(
     budgets: Sequence[int],
     progress: Progress | None = None,
 ) -> PlanTable:
-    """Plans for several numbers of images in several budgets (bytes, 0 for any). Raises as `plan_table`."""
+    """The same as `plan_table` by options; budgets in bytes, 0 for no limit. Raises as `plan_table`."""
     one_image = partial(finished, progress=progress)
     return tabled(_prepared(network, options), requests, budgets, one_image, progress)
 
 
 def usual() -> PlanOptions:
-    """The options of `plan` where nothing is asked for."""
+    """The options of `plan` without any keyword."""
     return _options({})
 
 
+def plan_options(given: Mapping[str, Any]) -> PlanOptions:
+    """The options given by name, and the defaults. By default several images are executed one after the other in one
+    overlapping order, or on demand where the options set batches. Raises InputError.
+    """
+    return PlanOptions.asked(_with_policy(given))
+
+
+def run_options(given: Mapping[str, Any], *, movable: bool = False) -> PlanOptions:
+    """The options of a plan that is to be executed, by default by the fastest backend that is available. movable:
+    another packer places the rows, so that outputs are in the arena only on request. Raises InputError.
+    """
+    return _options({**({"result": DEFAULTS.result} if movable else {}), **_with_policy(given)})
+
+
+def _with_policy(given: Mapping[str, Any]) -> dict[str, Any]:
+    policy = given.get("policy", DEFAULTS.policy)
+    if policy == DEFAULTS.policy and given.get("frames", 1) > 1:
+        policy = "demand" if "batches" in given else "overlap"
+    return {**given, "policy": policy}
+
+
 def _options(given: Mapping[str, Any]) -> PlanOptions:
-    """The options given by name; where outputs go, and whose kernels compute, is chosen where nothing is said."""
+    """The options given by name; without a request, where outputs are stored and which backend computes are chosen."""
     backend = settled(given.get("backend", AUTO))
     return PlanOptions.asked({"result": "auto", **given, "backend": backend})
 
@@ -161,10 +184,10 @@ def pareto(
     progress: Progress | None = None,
     **given: Any,
 ) -> tuple[Point, ...]:
-    """Plans of a network that nothing dominates, from the smallest to the fastest: each a `plan`, its
+    """The Pareto front of memory and time of a network's plans, from the smallest to the fastest: each a `plan`, its
     `bytes`, and the `seconds` that a frame is predicted to take on `device`.
 
-    Every plan is checked, and runs. Raises InputError.
+    Every plan has passed the checker and can be executed. Raises InputError.
     """
     return front(network, _options(given), planned, progress, kernels)
 
@@ -177,8 +200,8 @@ def chosen(
     kernels: Backend | None = None,
     cost: Cost | None = None,
 ) -> Plan:
-    """The plan that the options ask for. planner: makes a plan of given heights; kernels: the backend, that of the
-    options by default; cost: of a request. Raises as `plan`.
+    """The plan that the options request. planner: makes a plan at given heights; kernels: the backend, by default that
+    of the options; cost: limit for a request. Raises as `plan`.
     """
     check_together(options)
     prepared = _prepared(network, options, kernels)
@@ -193,7 +216,7 @@ def chosen(
 
 
 def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = None) -> Prepared:
-    """The network, for all plans that are tried."""
+    """The network, prepared once for all plans that are compared."""
     options = with_result(network, options)
     prepared = recomputing(prepare(network, options, kernels or kernels_for(options)))
     if not options.tuning:
@@ -205,7 +228,7 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
 def finished(
     prepared: Prepared, planner: Planner = planned, progress: Progress | None = None
 ) -> Plan:
-    """The plan of one image among others that are still to be made: Ctrl-C ends them all. Raises
+    """The plan of one image, as one of several plans of a search: Ctrl-C ends the whole search. Raises
     KeyboardInterrupt, and as `plan`.
     """
     made = _of_one_order(prepared, planner, progress)
@@ -218,40 +241,38 @@ def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | Non
     options = prepared.options
     if not options.fast:
         return _chosen(prepared, planner, progress)
-    # memories hold what an order keeps alive: the choice among plans is the same without them
+    # the bytes that an order keeps alive do not depend on the memories, so the choice among plans does not either
     one = replace(prepared, options=replace(options, fast=0, slow=0))
     made = in_memories(_chosen(one, planner, progress), options.fast, options.slow)
-    # shared out to two memories, a plan may take more than it was chosen for
-    return _as_asked(made, options) if options.memory else made
+    # distributed over two memories, a plan may take more bytes than the plan that was chosen
+    return _within_budgets(made, options) if options.memory else made
 
 
 def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
-    """The same, in one memory."""
+    """The plan in one memory."""
     options, kernels = prepared.options, prepared.kernels
-    target = _target_of(options, kernels)
     if options.rows != DEFAULTS.rows:
-        return _told(_as_asked(planner(prepared, prepared.phased()), options), 1)
+        return _noted(_within_budgets(planner(prepared, prepared.phased()), options), 1)
+    explore, take = _target_of(options, kernels)
     made = predicted = None
-    if target is None and kernels.tall_slabs and _cut_once(options):
-        predicted = _predicted(prepared)
-    if target is None:
+    if explore is explored.no_more_than_whole:
+        if kernels.tall_slabs and _cut_once(options):
+            predicted = _predicted(prepared)
         made = _balanced(prepared, planner, predicted)
         if made.interrupted or made.total_bytes <= made.figures["whole_layer_live"]:
-            return _told(made, 1)
-        target = _Target(explored.no_more_than_whole, explored.balanced)
-    predicted = predicted or _predicted(prepared)
-    searched = Search(predicted, planner, progress)
+            return _noted(made, 1)
+    searched = Search(predicted or _predicted(prepared), planner, progress)
     if made is not None:
         searched.add(made)
-    searched.run(target.explore)
-    taken = target.take(searched.found)
-    searched.polish(taken)
-    taken = target.take(searched.found)
+    searched.run(explore)
+    searched.polish(take(searched.found))
+    taken = take(searched.found)
     if taken is None:
         if searched.interrupted:
-            raise KeyboardInterrupt  # what is not finished has not failed
+            raise KeyboardInterrupt  # a search that is not finished has not failed
         raise _refused(searched, options)
-    return _noted(taken, searched)
+    made = replace(taken.plan, interrupted=searched.interrupted)
+    return _noted(made, len(searched.found))
 
 
 def front(
@@ -261,12 +282,9 @@ def front(
     progress: Progress | None = None,
     kernels: Backend | None = None,
 ) -> tuple[Point, ...]:
-    """All plans that are worth having, see `pareto`. Raises InputError for heights or budgets beside
-    it.
-    """
-    wishes = {"memory": options.memory, "latency": options.latency}
-    for name, value in wishes.items():
-        if value:
+    """The Pareto front, see `pareto`. Raises InputError for heights and budgets, which it varies itself."""
+    for name in ("memory", "latency"):
+        if getattr(options, name):
             raise InputError(f"pareto lists all plans; {option(name)} asks for one, leave it out")
     if options.fast:
         raise InputError(
@@ -285,61 +303,49 @@ def front(
 
 
 def profile_for(options: PlanOptions) -> DeviceProfile:
-    """Where times are predicted. Raises InputError for a device that is not known."""
+    """The profile that times are predicted by. Raises InputError for an unknown device."""
     return predicting(options, kernels_for(options))
 
 
 def with_result(network: Network, options: PlanOptions) -> PlanOptions:
-    """The options with what becomes of outputs settled, which is in the arena where that saves much.
+    """The options with `result` settled: outputs stay in the arena where that saves much memory.
 
-    Outputs that are in the arena need no array beside it, and until their rows come, others are stored there. The
-    caller may keep them: they then stay as they are, and the program goes on with another arena. For the few
-    scores of a classifier that is not worth it.
+    Outputs in the arena need no separate array, and other rows use their bytes until they are written. If the caller
+    holds them across frames, they are kept, and the program continues in another arena. For the few scores of a
+    classifier that is not worth it.
     """
     if options.result != "auto":
         return options
-    large = isinstance(network, Network) and _are_large(network)
-    fits = large and network.batch == options.frames == 1
+    large = (
+        isinstance(network, Network)
+        and network.output_bytes >= _LARGE * whole_layer_live(network)
+        and network.batch == options.frames == 1
+    )
     apart = options.fast or options.tiles or options.recompute > 1
-    return replace(options, result="arena" if fits and not apart else "stored")
+    return replace(options, result="arena" if large and not apart else "stored")
 
 
-def _are_large(network: Network) -> bool:
-    return network.output_bytes >= _LARGE * whole_layer_live(network)
+# What the options request ------------------------------------------------------------------------
+
+_Target = tuple[Callable[[Search], None], Callable[[list[Point]], Point | None]]
+"""How to look for a plan, and which of the plans found is taken; None if none is."""
 
 
-# What is asked ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class _Target:
-    """How to look for a plan, and which of those found is it; None if none is."""
-
-    explore: Callable[[Search], None]
-    take: Callable[[list[Point]], Point | None]
-
-
-def _target_of(options: PlanOptions, kernels: Backend) -> _Target | None:
-    """None where one plan at the heights of `auto` is what is asked for."""
+def _target_of(options: PlanOptions, kernels: Backend) -> _Target:
     fastest = partial(explored.fastest, kernels=kernels)
-    if options.latency:
-        fits = options.memory or None
-        return _Target(
-            explored.under_seconds(options.latency) if fits is None else explored.under_bytes(fits),
-            lambda found: (explored.smallest if fits is None else fastest)(
-                [one for one in found if _keeps(one, options)]
-            ),
-        )
-    if options.memory:
-        return _Target(
-            explored.under_bytes(options.memory),
-            lambda found: fastest([one for one in found if _keeps(one, options)]),
+    if options.memory or options.latency:
+        take = fastest if options.memory else explored.smallest
+        return (
+            explored.under_bytes(options.memory)
+            if options.memory
+            else explored.under_seconds(options.latency),
+            lambda found: take([one for one in found if _keeps(one, options)]),
         )
     if options.goal == "memory":
-        return _Target(explored.least, explored.smallest)
+        return explored.least, explored.smallest
     if options.goal == "speed":
-        return _Target(explored.quickest, fastest)
-    return None
+        return explored.quickest, fastest
+    return explored.no_more_than_whole, explored.balanced
 
 
 def _keeps(found: Point, options: PlanOptions) -> bool:
@@ -353,29 +359,31 @@ def _predicted(prepared: Prepared) -> Predicted:
 
 
 def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None) -> Plan:
-    """The plan at heights of `auto`; with some layers taller, or in few phases (`goals.balance`), where times are
-    predicted for that.
+    """The plan at heights of `auto`; with predicted times, some layers are taller or all are cut into few phases
+    (`goals.heights`).
     """
     if predicted is None:
         return planner(prepared, prepared.phased())
     made = planner(prepared, raised(predicted))
     if made.interrupted or prepared.options.seconds is not None:
         return made
-    few = few_phases(made, predicted)
-    if few is None:
-        return made
-    other = planner(prepared, few.phased)
-    return other if few.better(other, made) else made
+    for other_heights in (few_phases, lower):
+        heights = other_heights(made, predicted)
+        if heights is None:
+            continue
+        other = planner(prepared, heights.phased)
+        made = other if heights.better(other, made) else made
+    return made
 
 
 def _cut_once(options: PlanOptions) -> bool:
-    """Whether every layer computes each of its rows once, in the order that is found to be the best."""
+    """Whether every layer computes each of its rows once, in the best order that is found."""
     once = options.recompute == 1 and not options.tiles
     return once and options.policy == DEFAULTS.policy and options.frames == 1
 
 
 def check_together(options: PlanOptions) -> None:
-    """Raises InputError for wishes that contradict each other."""
+    """Raises InputError for requirements that contradict each other."""
     if options.latency and not (options.device or options.tuning):
         raise InputError(
             f"{option('latency')} is the time on a device; name it with {option('device')} "
@@ -401,8 +409,8 @@ def check_together(options: PlanOptions) -> None:
         )
 
 
-def _as_asked(made: Plan, options: PlanOptions) -> Plan:
-    """A plan at given heights, held against the budgets. Raises PlanError."""
+def _within_budgets(made: Plan, options: PlanOptions) -> Plan:
+    """The plan at given heights, compared with the budgets. Raises PlanError."""
     if options.memory and made.total_bytes > options.memory:
         raise PlanError(
             f"{option('memory')} of {options.memory:,} bytes is less than the {made.total_bytes:,} that "
@@ -422,37 +430,32 @@ def _as_asked(made: Plan, options: PlanOptions) -> Plan:
     return made
 
 
-# What is said -----------------------------------------------------------------------------------
+# Notes and refusals ------------------------------------------------------------------------------
 
 
-def _noted(taken: Point, searched: Search) -> Plan:
-    made = replace(taken.plan, interrupted=searched.interrupted)
-    return _told(made, len(searched.found))
-
-
-def _told(made: Plan, count: int) -> Plan:
-    """A plan that says so if the search for it was broken off; count: of plans it is the best of."""
+def _noted(made: Plan, count: int) -> Plan:
+    """A plan with a note if its search was interrupted; count: plans that were compared."""
     if not made.interrupted:
         return made
     best = "order" if count == 1 else f"of {count} plans"
-    said = f"{_INTERRUPTED}: the best {best} so far, not the end of the search"
-    return replace(made, notes=(*made.notes, said))
+    note = f"{_INTERRUPTED}: the best {best} so far, not the end of the search"
+    return replace(made, notes=(*made.notes, note))
 
 
 def _refused(searched: Search, options: PlanOptions) -> PlanError:
-    """No plan that was found keeps the budgets: both numbers, what causes it, the way out."""
+    """The error for budgets that no plan meets: both numbers, the cause, the way out."""
     profile = searched.predicted.profile
-    least = min(searched.found, key=lambda one: (one.bytes, one.seconds))
+    least = min(searched.found, key=explored.by_bytes)
     if options.memory and least.bytes > options.memory:
         bound = explored.bound_of(least.plan)
         proved = f"bound of {bound:,} bytes, proved for one row a phase"
         found = f"least that was found, {least.bytes:,} bytes"
         if bound > options.memory:
-            said = f"below the {proved} (least found {least.bytes:,})"
+            below = f"{proved} (least found {least.bytes:,})"
         else:
-            said = f"below the {found}" + (f" (bound {bound:,})" if bound else "")
+            below = found + (f" (bound {bound:,})" if bound else "")
         return PlanError(
-            f"{option('memory')} of {options.memory:,} bytes is {said}; at the peak "
+            f"{option('memory')} of {options.memory:,} bytes is below the {below}; at the peak "
             f"{holders_said(least.plan)}; ask for {option('memory', shown_size(least.bytes))} or more",
             least=least.bytes,
         )

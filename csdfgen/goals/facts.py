@@ -1,5 +1,5 @@
-"""What is to be said of a plan? Who holds the memory at its peak, what it gives up for speed, and its
-figures in one object.
+"""Which facts about a plan are reported? The layers that hold the memory at its peak, what the plan gives up for speed,
+and its figures as one JSON object.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.heights import seconds_of
+from csdfgen.goals.heights import beside, seconds_of
 from csdfgen.phases.conversion import convert
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.lifetimes import lifetimes_of
@@ -34,7 +34,7 @@ _SHOWN = 3
 
 
 def holders(plan: Plan) -> list[tuple[str, int]]:
-    """(layer, bytes) of what is alive when most is, largest first; scratch as "workspace of LAYER"."""
+    """(layer, bytes) of the rows alive at the peak, largest first; scratch as "workspace of LAYER"."""
     live = plan.live
     if not len(live):
         return []
@@ -53,17 +53,13 @@ def holders(plan: Plan) -> list[tuple[str, int]]:
 
 
 def holders_said(plan: Plan) -> str:
-    """The largest holders in words.
-
-    Who reads it wants to know which layers to change.
-    """
-    shown = holders(plan)[:_SHOWN]
-    parts = [f"'{name}' holds {size:,}" for name, size in shown]
+    """The largest holders as text: the layers to change for a lower peak."""
+    parts = [f"'{name}' holds {size:,}" for name, size in holders(plan)[:_SHOWN]]
     return ", ".join(parts) or "nothing is held"
 
 
 def heights_used(plan: Plan) -> dict[str, int]:
-    """Layer -> rows that its tallest phase writes, or reads where it accumulates."""
+    """Layer -> rows that its tallest phase writes, or reads if the layer accumulates."""
     found = {}
     for work in plan.conversion.actors:
         if work.kind == "layer":
@@ -74,7 +70,7 @@ def heights_used(plan: Plan) -> dict[str, int]:
 
 
 def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
-    """What `schedule --json` says of a plan; what is not known is None."""
+    """The JSON object of `schedule --json`; None for values that are not known."""
     figures: Mapping[str, int] = plan.figures
     bound = figures.get("lower_bound")
     return {
@@ -101,7 +97,7 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
 
 
 def placement_said(plan: Plan) -> str:
-    """How far an arena may be from the least that this order can be placed in; "" if not known."""
+    """How far an arena may be from the smallest placement of its order, as text; "" if not known."""
     arena, bound = plan.planned_bytes, plan.arena_bound
     if not bound:
         return ""
@@ -113,7 +109,7 @@ def placement_said(plan: Plan) -> str:
 
 
 def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
-    """Bytes of each memory of a plan, used, and moved in an image; nothing where there is one alone."""
+    """Size of each memory of a plan, bytes used, and bytes moved for an image; empty for a plan in one memory."""
     return {
         one.name: {"bytes": one.size, "used": one.used, "read": one.read, "written": one.written}
         for one in memories_of(plan)
@@ -121,8 +117,8 @@ def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
 
 
 def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
-    """Whether anything is gained, in a word and in a sentence; figures: bytes, as those of a plan, its
-    outputs those of the images that it covers.
+    """Whether a plan takes less memory than whole layers, as a word and as a sentence. figures: bytes, as those of a plan;
+    outputs are those of all its images.
 
     >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
     >>> against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
@@ -143,10 +139,10 @@ def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
 
 
 def given_up(plan: Plan, profile: DeviceProfile) -> str:
-    """What a plan gives up for speed, in a sentence: bytes that one row a phase would save, and the
-    time that it would take; "" where nothing is.
+    """What a plan gives up for speed, as a sentence: the bytes that one row a phase would save, and the time that it would
+    add; "" if it would save none.
 
-    One row a phase is ordered on demand, not placed: its bytes alive are what an arena could take.
+    The firings of one row a phase are ordered on demand and not placed: their bytes alive are what an arena could take.
     """
     if plan.options.goal != "balanced" or plan.options.rows == "1":
         return ""
@@ -157,7 +153,8 @@ def given_up(plan: Plan, profile: DeviceProfile) -> str:
     spared = plan.lifetimes.peak_live - live
     if spared <= 0:
         return ""
-    slower = seconds_of(conversion, silent, profile) - estimate(plan, profile).seconds
+    seconds = sum(seconds_of(work, silent, profile) for work in conversion.actors)
+    slower = beside(profile) + seconds - estimate(plan, profile).seconds
     return (
         f"one row a phase would have {spared:,} bytes of rows less alive, in {len(order):,} firings instead of "
         f"{len(plan.order):,}, predicted {1e3 * slower:.3g} ms longer on {profile.name}; "

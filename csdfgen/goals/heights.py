@@ -1,20 +1,20 @@
-"""Which heights are worth their memory? Of every layer the best of 1, 2, 4, ..., whole rows, for a
-price of memory.
+"""Which slab heights are worth their memory? For a price of memory, each layer takes the best of 1, 2, 4, ... and all
+rows.
 
-A slab of h rows takes time (launches, weights fetched again) and holds bytes (the rows that a phase
-reads and writes). At a price of p seconds a byte, every layer takes the height with the least time +
-p * bytes, each on its own. All prices from dear to cheap give a ladder of heights: from one row to
-whole layers, at each step some layer is taller. Plans are made of a few steps of it.
+A height costs time (launches, weights that are read again) and bytes (the rows that a phase reads and writes). At a
+price of p seconds a byte, each layer on its own takes the height with the least time + p * bytes. The prices from high
+to low give a ladder of heights from one row to whole layers; on each rung at least one layer is taller than on the rung
+before. A search makes plans of a few rungs.
 
-The default raises some layers above the heights of `auto` (`raised`), which gives every layer about 64 output
-pixels a phase. Large weights come into the caches again for every slab. A layer that is taller on a rung of the
-ladder than at `auto`, and faster, takes the height of the rung; all others keep theirs. Of some rungs the one with
-the least bytes * seconds^2 is taken, where bytes are lower bounds of peaks: they take a fraction of a plan's time,
-and plans reach them within a few percent.
+The default raises some layers above the heights of `auto` (`raised`), which gives every layer about 64 output pixels a
+phase, because large weights are read into the caches again for every slab. A layer that is taller and faster on a rung
+than at `auto` takes the height of the rung; all others keep theirs. Of some rungs the one with the least bytes *
+seconds^2 is taken. The bytes are lower bounds of peaks, which take a fraction of the time of a plan; plans are within a
+few percent of them.
 
-Where so much is alive that rows have left the near caches when they are read again, few phases are compared too
-(`few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four. That
-does not follow from any layer alone, so whole plans are compared.
+If so many bytes are alive that rows have left the near caches when they are read again, a plan with few phases is also
+compared (`few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four.
+This effect does not follow from any single layer, so that whole plans are compared.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import check_costs, input_key, layer_time
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.options import PlanOptions
+from csdfgen.model.rows import differences
 from csdfgen.phases.conversion import ActorWork, Conversion, Read
-from csdfgen.phases.heights import RowSpec, layer_height, slab_heights
+from csdfgen.phases.heights import RowSpec, layer_height, lowest, slab_heights
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.tuning.use import tuned_profile_of
+from csdfgen.tuning.file import tuned_profile_of
 
 __all__ = [
     "Choice",
@@ -40,6 +41,7 @@ __all__ = [
     "Heights",
     "Predicted",
     "Rung",
+    "beside",
     "few_phases",
     "heights_of",
     "predicting",
@@ -48,12 +50,12 @@ __all__ = [
 ]
 
 _PSEUDO_LAUNCH = 2e-6
-"""Seconds that a phase without modelled work is worth here: handing on rows of an input or of a view
-is not free, whatever a profile says.
+"""Seconds counted for a phase without modelled work when heights are chosen: handing on rows of an input or of a view
+is not free, even if a profile has no cost for it.
 """
 
 _LEVELS = 12
-"""Of time between the heights of `auto` and the fastest."""
+"""Levels of time between the heights of `auto` and the fastest."""
 
 _ROUNDED = 1e-9
 
@@ -62,8 +64,8 @@ _WHOLE, _AUTO = "whole", "auto"
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A height of an actor: rows as in a specification, predicted seconds a frame, what these are
-    for choosing, and bytes of the rows that a phase reads and writes at most.
+    """A height of an actor. rows: as in a specification; seconds: predicted for a frame; weighed: seconds that heights
+    are chosen by; bytes: of the rows that a phase reads and writes, at most.
     """
 
     rows: str
@@ -74,7 +76,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Rung:
-    """Heights for one price: the index of every actor's choice, and the seconds of a frame."""
+    """Heights for one price: index of every actor's choice, and seconds of a frame."""
 
     picks: tuple[int, ...]
     seconds: float
@@ -82,8 +84,8 @@ class Rung:
 
 @dataclass(frozen=True, eq=False)
 class Heights:
-    """All that heights can be: choices by actor, tallest last. usual: those of `auto`. beside: seconds
-    of a frame beside its layers.
+    """The heights that actors can have: choices by actor, tallest last. usual: the heights of `auto`. beside: seconds of
+    a frame outside its layers.
     """
 
     names: tuple[str, ...]
@@ -92,7 +94,7 @@ class Heights:
     beside: float
 
     def ladder(self) -> tuple[Rung, ...]:
-        """Steps from the dearest memory to the cheapest; each has a layer taller than the last."""
+        """The rungs from the highest price of memory to the lowest; each has a layer that is taller than before."""
         bends = sorted(
             (
                 (price, actor, at)
@@ -110,18 +112,18 @@ class Heights:
         return tuple(steps)
 
     def rung(self, picks: Sequence[int]) -> Rung:
-        """These choices, with what they take."""
+        """The rung of these choices, with its seconds."""
         chosen = (choices[pick] for choices, pick in zip(self.choices, picks, strict=True))
         return Rung(tuple(picks), self.beside + sum(choice.seconds for choice in chosen))
 
     def rows(self, rung: Rung) -> str:
-        """The heights of a rung, see `written`."""
+        """The heights of a rung as text, see `written`."""
         return self.written(
             [choices[pick] for choices, pick in zip(self.choices, rung.picks, strict=True)]
         )
 
     def raised(self, rung: Rung) -> tuple[Choice, ...]:
-        """The heights of `auto`, but for actors that are taller on a rung, and faster."""
+        """The heights of `auto`, except for actors that are taller and faster on a rung."""
         return tuple(
             choices[pick]
             if choices[pick].bytes > usual.bytes and choices[pick].weighed < usual.weighed
@@ -130,9 +132,7 @@ class Heights:
         )
 
     def levels(self) -> list[str]:
-        """Heights of `auto` with ever more layers raised, as text: up to `_LEVELS` that take ever less
-        time, from the dearest memory to the cheapest.
-        """
+        """Heights of `auto` with more and more layers raised, as text: up to `_LEVELS`, each faster than the one before."""
         steps = [self.raised(step) for step in self.ladder()]
         usual, *times = (sum(one.seconds for one in step) for step in (self.usual, *steps))
         spared, found, level = usual - min(times), [], 1
@@ -143,9 +143,7 @@ class Heights:
         return found
 
     def written(self, chosen: Sequence[Choice], general: str = "") -> str:
-        """Heights as `phases.heights` reads them: the commonest in general, if nothing else is, and
-        others by name.
-        """
+        """Heights as `phases.heights` reads them: a general one, by default the most frequent, and the others by name."""
         each = [choice.rows for choice in chosen]
         general = general or max(sorted(set(each)), key=each.count)
         others = {
@@ -156,11 +154,11 @@ class Heights:
         number = int(general) if general.isdigit() else general
         return str(RowSpec(number, MappingProxyType(others)))
 
-    def taller(self, rung: Rung, room: Mapping[str, int]) -> Rung:
-        """Every actor as tall as more bytes of its own, `room` by name, allow."""
+    def taller(self, rung: Rung, free: Mapping[str, int]) -> Rung:
+        """Every actor as tall as its free bytes, by name, allow."""
         picks = list(rung.picks)
         for actor, (name, choices) in enumerate(zip(self.names, self.choices, strict=True)):
-            limit = choices[picks[actor]].bytes + room.get(name, 0)
+            limit = choices[picks[actor]].bytes + free.get(name, 0)
             fitting = (
                 at
                 for at, choice in enumerate(choices)
@@ -175,8 +173,8 @@ class Heights:
 
 
 def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
-    """The profile by which a plan's times are predicted: of the device that is named, of the tuning
-    file, or of the backend. Raises InputError.
+    """The profile that times are predicted by: of the named device, of the tuning file, or of the backend. Raises
+    InputError.
     """
     if options.tuning and not options.device:
         return tuned_profile_of(options, device(kernels.profile))
@@ -184,7 +182,7 @@ def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
 
 
 class Predicted:
-    """Seconds of actors of a prepared network on a device: each is predicted once, in whatever plan it is."""
+    """Predicted seconds of a prepared network's actors on a device; actors that plans have in common are predicted once."""
 
     def __init__(self, prepared: Prepared, profile: DeviceProfile) -> None:
         self.prepared, self.profile = prepared, profile
@@ -193,32 +191,35 @@ class Predicted:
 
     @property
     def beside(self) -> float:
-        """Seconds of a frame beside its layers."""
+        """Seconds of a frame outside its layers."""
         return beside(self.profile)
 
     def of(self, work: ActorWork) -> float:
         """Seconds of all phases of an actor."""
         if work not in self._known:
-            self._known[work] = _seconds(work, self.silent, self.profile)
+            self._known[work] = seconds_of(work, self.silent, self.profile)
         return self._known[work]
 
     def frame(self, conversion: Conversion) -> float:
-        """Seconds of a frame of the network as it is cut, as `devices.model.estimate` has it."""
+        """Seconds of a frame of the network as it is cut into phases, as by `devices.model.estimate`."""
         return self.beside + sum(map(self.of, conversion.actors))
 
 
 def heights_of(predicted: Predicted) -> Heights:
-    """What every actor of a network takes at every height, cut otherwise as its options say. Raises InputError for
-    an operator that the profile has no cost for.
+    """Time and bytes of every actor of a network at every height. Raises InputError for an operator without a cost in
+    the profile.
     """
     check_costs(predicted.prepared.network, predicted.silent, predicted.profile)
     found: dict[str, list[Choice]] = {}
     names: dict[str, str] = {}
     last: dict[str, ActorWork] = {}
-    for rows in (*map(str, slab_heights(predicted.prepared.network)), _WHOLE):
-        for work in _cut(predicted, rows):
+    network = predicted.prepared.network
+    specs = [lowest(network, rows) for rows in slab_heights(network)]
+    for spec in (*specs, RowSpec(_WHOLE)):
+        for work in _cut(predicted, str(spec)):
             names[work.name] = work.asked_by
-            if last.get(work.name) is not work:  # one that is cut like the last one is the same
+            if last.get(work.name) is not work:  # the same phases as at the last height
+                rows = str(spec.layers.get(work.asked_by, spec.general))
                 _add(found.setdefault(work.name, []), _choice(work, rows, predicted))
             last[work.name] = work
     usual = {work.name: _choice(work, _AUTO, predicted) for work in _cut(predicted, _AUTO)}
@@ -232,26 +233,18 @@ def heights_of(predicted: Predicted) -> Heights:
 
 
 def _cut(predicted: Predicted, rows: str) -> Iterator[ActorWork]:
-    """The actors at these heights, those of outputs left out."""
+    """The actors at these heights, without those of outputs."""
     conversion = predicted.prepared.at(rows).conversion
     return (work for work in conversion.actors if work.kind != "output")
 
 
 def beside(profile: DeviceProfile) -> float:
-    """Seconds of a frame beside its layers."""
+    """Seconds of a frame outside its layers."""
     return 0.0 if profile.processor.frame is None else profile.processor.frame.value
 
 
-def seconds_of(conversion: Conversion, silent: frozenset[str], profile: DeviceProfile) -> float:
-    """Predicted seconds of a frame of a network as it is cut, as `devices.model.estimate` has it. silent: layers
-    that take no time.
-    """
-    each = (_seconds(work, silent, profile) for work in conversion.actors)
-    return beside(profile) + sum(each)
-
-
 def _add(choices: list[Choice], choice: Choice) -> None:
-    """The next taller height; one that is cut like the last one is the same."""
+    """Append a height unless it takes what the last one takes."""
     if not choices or (choice.bytes, choice.weighed) != (choices[-1].bytes, choices[-1].weighed):
         choices.append(choice)
 
@@ -259,18 +252,24 @@ def _add(choices: list[Choice], choice: Choice) -> None:
 def _choice(work: ActorWork, rows: str, predicted: Predicted) -> Choice:
     seconds = predicted.of(work)
     weighed = seconds + (0.0 if seconds else _PSEUDO_LAUNCH * len(work.phases))
-    held = 0
-    for phase in range(len(work.phases)):
-        read = sum(len(one.rows[phase]) * one.tensor.row_bytes for one in work.reads)
-        written = 0
-        for one in work.writes:
-            before = one.claimed[phase - 1] if phase else 0
-            written += (one.claimed[phase] - before) * one.tensor.row_bytes
-        held = max(held, read + written)
+    moved = [
+        *(
+            [len(rows) * size for rows in read.rows]
+            for read in work.reads
+            for size in [read.tensor.row_bytes]
+        ),
+        *(
+            [rows * size for rows in differences(write.claimed)]
+            for write in work.writes
+            for size in [write.tensor.row_bytes]
+        ),
+    ]
+    held = max(map(sum, zip(*moved, strict=True)))
     return Choice(rows, seconds, weighed, held)
 
 
-def _seconds(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
+def seconds_of(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
+    """Predicted seconds of all phases of an actor. silent: layers that take no time."""
     if work.kind == "output" or (work.kind == "input" and input_key(work) not in profile.layers):
         return 0.0
     return layer_time(work, profile, work.name in silent).seconds
@@ -281,9 +280,9 @@ def _cheapest(choices: Sequence[Choice]) -> int:
 
 
 def _bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
-    """(price, index): from which price of a byte on, falling, each choice is the best of its layer.
+    """(price, index): the highest price of a byte at which each choice is the best of its layer.
 
-    The lower convex hull of seconds over bytes, from the choice with the fewest bytes on.
+    These are the corners of the lower convex hull of seconds over bytes, after the choice with the fewest bytes.
     """
     at = _cheapest(choices)
     found: list[tuple[float, int]] = []
@@ -300,39 +299,41 @@ def _bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
         found.append((price, at))
 
 
-# What the default raises --------------------------------------------------------------------------
+# Heights of the default ----------------------------------------------------------------------------
 
 GROWTHS = (1.05, 1.2)
-"""Bytes, in those of `auto`: the last steps within the one and within the other are compared. What
-memory and time are worth jumps where a map becomes whole, and is best just before.
+"""Multiples of the bytes of `auto`: the last levels within each are compared. Bytes jump where a map becomes whole, so
+that the best level is just before.
 """
 
 TIME = 2.0
-"""How much more a percent of time counts than one of memory."""
+"""Weight of a percent of time against a percent of memory."""
 
 FAR = 8 * 2**20
-"""Bytes alive above which what is read again comes from far away."""
+"""Bytes alive above which rows that are read again come from outside the near caches."""
 
 FAR_BYTE = 0.06e-9
-"""Seconds to read one from there: about 17 GB/s."""
+"""Seconds to read a byte from there: about 17 GB/s."""
 
 SLAB = 4
-"""Rows that every phase then has at least."""
+"""Least rows of every phase in a plan with few phases."""
 
 GROWTH = 1.25
-"""Bytes that they may take, in those of the plan without."""
+"""Such a plan may take so many times the bytes of the plan without."""
 
 GAIN = 0.97
-"""Part of the time that few phases must leave to be worth a plan of their own."""
+"""Few phases are worth a plan if they are predicted to take at most this part of the time."""
 
 
 def raised(predicted: Predicted) -> Phased:
-    """The network cut at those heights. Its options have heights of `auto`."""
+    """The network cut into phases of the default's heights. Its options have heights of `auto`."""
     prepared = predicted.prepared
     usual = prepared.phased()
     seconds = predicted.frame(usual.conversion)
     levels = [prepared.options.rows, *heights_of(predicted).levels()]
-    found = {0: (1.0, 1.0, usual)}  # level -> bytes and seconds, in those of `auto`
+    found = {
+        0: (1.0, 1.0, usual)
+    }  # level -> bytes and seconds as multiples of those of `auto`, and phases
 
     def grown(level: int) -> float:
         if level not in found:
@@ -342,7 +343,7 @@ def raised(predicted: Predicted) -> Phased:
         return found[level][0]
 
     low = 0
-    for growth in GROWTHS:  # memory grows along the ladder, mostly
+    for growth in GROWTHS:  # bytes mostly grow along the ladder
         high = len(levels) - 1
         while low < high:
             middle = (low + high + 1) // 2
@@ -353,23 +354,21 @@ def raised(predicted: Predicted) -> Phased:
 
 @dataclass(frozen=True, slots=True)
 class FewPhases:
-    """The network cut with `SLAB` rows a phase at least wherever there are so many; time: of a frame of it, as a
-    part of what it was.
+    """The network cut with at least `SLAB` rows a phase in every map that has so many. time: of a frame, relative to the
+    usual heights.
     """
 
     phased: Phased
     time: float
 
     def better(self, taller: Plan, usual: Plan) -> bool:
-        """Whether bytes * seconds^2 fall, and bytes do not grow by more than is allowed."""
+        """Whether bytes * seconds^2 decrease and bytes grow by no more than `GROWTH`."""
         grown = taller.total_bytes / usual.total_bytes
         return grown <= GROWTH and grown * self.time**TIME < 1
 
 
 def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
-    """What few phases would bring a plan; None where rows that are read again are near, or little is
-    gained.
-    """
+    """Few phases for a plan; None if rows that are read again are in near caches, or the gain is small."""
     if plan.figures["peak_live"] < FAR:
         return None
     spec = plan.conversion.rows
@@ -389,7 +388,7 @@ def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
 
 
 def _with_rereads(conversion: Conversion, predicted: Predicted) -> float:
-    """Predicted seconds of a frame, with those for reading rows again."""
+    """Predicted seconds of a frame, with those to read rows again from far away."""
     again = sum(
         (sum(map(len, read.rows)) - _distinct(read)) * read.tensor.row_bytes
         for work in conversion.actors
@@ -400,7 +399,7 @@ def _with_rereads(conversion: Conversion, predicted: Predicted) -> float:
 
 
 def _distinct(read: Read) -> int:
-    """Rows that are read at all."""
+    """Number of different rows that are read."""
     held = [rows for rows in read.rows if rows]
     if not held:
         return 0

@@ -1,8 +1,7 @@
-"""Which plans are tried for a goal, and which of them is taken? Plans made so far, and nothing else,
-decide.
+"""Which plans are made for a goal, and which of them is taken? The decision depends only on the plans made so far.
 
-A search adds plans to a list until it is done, its time is over, or somebody presses Ctrl-C; what is
-taken is picked from the list as it is then. So a search that is broken off gives the best so far.
+A search adds plans to a list until it is done, its time is up, or the user presses Ctrl-C. One of the plans in the list
+is then taken, so that an interrupted search gives the best plan so far.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import chain, pairwise
 from math import inf, log
 from types import MappingProxyType
@@ -21,19 +20,21 @@ import numpy as np
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung, heights_of
 from csdfgen.phases.conversion import Conversion
+from csdfgen.phases.heights import lowest
 from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import outputs_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
 
 __all__ = [
     "Planner",
-    "Point",
     "Progress",
     "Search",
     "bound_of",
+    "by_bytes",
     "expected",
     "not_dominated",
 ]
@@ -52,54 +53,41 @@ _MOST_TRIALS = 10_000
 _OF_TRIALS = "low"
 
 _SAMPLED = 8
-"""Rungs of the ladder that are compared whatever the limit is."""
+"""Rungs of the ladder that are compared for every limit."""
 
 _NEIGHBOURS = 2
-"""Rungs before and after the one at a limit that are compared too."""
+"""Rungs before and after the rung at a limit that are also compared."""
 
 _SPREAD = 6
 """Faster rungs that are compared for a limit of time."""
 
 _EQUAL = 1 - 1e-8
-"""Part of a time from which on another one is equal: sums differ by the order of their terms."""
+"""Times within this factor are equal: sums differ in their last digits by the order of their terms."""
 
 _QUICK = 3
-"""Plans towards the least memory at the lowest effort: one row a phase is mostly it."""
+"""Plans made for the least memory at the lowest effort: one row a phase mostly takes the least."""
 
 _FEW = 5
-"""Steps of the ladder that are tried where only something better than the heights of `auto` is needed."""
+"""Rungs that are tried where any plan better than that at the heights of `auto` is enough."""
 
 _NEAR = 1.01
-"""Plans within one percent of the least time are equally fast: no model is better than that."""
+"""Plans within one percent of the least time count as equally fast: no model predicts more exactly."""
 
 _APART = 1.08
-"""Times longer than predicted that a backend which rereads weights takes where rows of a firing are not contiguous:
-of numpy in the median of 10 plans of three networks (1.04 to 1.29; 0.95 to 1.04 where they are).
+"""Measured over predicted time of a backend that rereads weights where the rows of a firing are not contiguous: the
+median of numpy over 10 plans of three networks (1.04 to 1.29; 0.95 to 1.04 with contiguous rows).
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Estimated:
-    """Heights with what is known of their plan before it is made: bytes that it does not fall below, and the seconds
-    that a frame is predicted to take.
+    """Heights with estimates of their plan before it is made: a lower bound of its bytes, and the seconds that a frame is
+    predicted to take.
     """
 
     rows: str
     bytes: int
     seconds: float
-
-
-@dataclass(frozen=True, eq=False)
-class Point:
-    """A plan with the seconds that a frame of it is predicted to take."""
-
-    plan: Plan
-    seconds: float
-
-    @property
-    def bytes(self) -> int:
-        """Of the arena, and of outputs beside it."""
-        return self.plan.total_bytes
 
 
 _Item = TypeVar("_Item")
@@ -111,10 +99,7 @@ class OutOfTimeError(Exception):
 
 
 class Search:
-    """The plans of a prepared network that were made so far, with its options but for the heights.
-
-    planner: makes them.
-    """
+    """The plans of a prepared network that were made so far, at different heights. planner: makes them."""
 
     def __init__(
         self, predicted: Predicted, planner: Planner, progress: Progress | None = None
@@ -123,7 +108,7 @@ class Search:
         self.options = options = self.prepared.options
         self.found: list[Point] = []
         self.interrupted = False
-        self._planner, self._progress = planner, progress or _nothing
+        self._planner, self._progress = planner, progress or (lambda *what: None)
         self._known: dict[tuple[str, bool], Point] = {}
         self._estimated: dict[str, Estimated] = {}
         seconds = options.seconds
@@ -138,17 +123,22 @@ class Search:
         return heights_of(self.predicted)
 
     @cached_property
+    def lowest(self) -> str:
+        """One row a phase, or the fewest that are tried."""
+        return str(lowest(self.prepared.network))
+
+    @cached_property
     def ladder(self) -> tuple[Rung, ...]:
-        """Heights from the dearest memory to the cheapest."""
+        """The rungs from the highest price of memory to the lowest."""
         return self.heights.ladder()
 
     @cached_property
     def raised(self) -> list[str]:
-        """Heights of `auto` with ever more layers taller (`Heights.levels`), where the backend gains by that."""
+        """Heights of `auto` with more and more layers taller (`Heights.levels`), for a backend that gains by that."""
         return self.heights.levels() if self.prepared.kernels.tall_slabs else []
 
     def estimated(self, rows: str) -> Estimated:
-        """What is known of the plan at these heights without making it: a small part of the time."""
+        """Estimates of the plan at these heights, in a small part of the time that making it takes."""
         known = self._estimated.get(rows)
         if known is None:
             phased = self.prepared.at(rows, memory=0)
@@ -160,15 +150,15 @@ class Search:
         return known
 
     def at_rung(self, index: int) -> Estimated:
-        """The same, by the index of the rung."""
+        """Estimates by the index of a rung."""
         return self.on_rung(self.ladder[index])
 
     def on_rung(self, rung: Rung) -> Estimated:
-        """The same on a rung of the ladder."""
+        """Estimates of a rung of the ladder."""
         return self.estimated(self.heights.rows(rung))
 
     def freed(self, rung: Rung) -> Estimated:
-        """A rung with taller slabs where memory is free while a layer works, in the order on demand."""
+        """Estimates of a rung with taller slabs wherever memory is free while a layer works, in the order on demand."""
         phased = self.prepared.at(self.heights.rows(rung))
         live = live_of(
             lifetimes_of(phased.on_demand, phased.buffers), phased.scratch, phased.on_demand
@@ -178,23 +168,23 @@ class Search:
         return tall if tall.seconds < low.seconds * _EQUAL else low
 
     def around(self, index: int) -> tuple[list[Estimated], list[Estimated]]:
-        """A rung of the ladder and its neighbours, and these with taller slabs where memory is free."""
+        """Estimates of a rung and its neighbours, and of the same rungs with taller slabs where memory is free."""
         near = self.ladder[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
         return [*map(self.on_rung, near)], [*map(self.freed, near)]
 
     def compared(
         self, fits: Callable[[Estimated], bool], *near: Iterable[Estimated]
     ) -> set[Estimated]:
-        """Heights that fit a limit: those compared for every limit, and the best of each group near it. The plan of
-        one group may be farther above its bound than that of another.
+        """Heights that fit a limit: those that every search compares, and the best of each group near the limit. Groups
+        are kept apart because plans of one may be farther above their bounds than plans of another.
         """
         best = (not_dominated(filter(fits, group)) for group in near)
         return {*filter(fits, self.candidates), *chain.from_iterable(best)}
 
     @cached_property
     def candidates(self) -> tuple[Estimated, ...]:
-        """Heights that are compared for every limit: the usual ones, and rungs of the ladder where the bounds of two
-        neighbours are far apart. All searches compare them, so that none misses what another finds.
+        """Heights that every search compares, so that none misses a plan that another one finds: the usual ones, and
+        rungs of the ladder where the estimates of neighbours are far apart.
         """
         sampled = {0, len(self.ladder) - 1}
         while len(sampled) < _SAMPLED:
@@ -207,22 +197,22 @@ class Search:
                 break
             _, low, high = max(gaps)
             sampled.add((low + high) // 2)
-        usual = ("auto", "1", "whole", *self.raised[::2])
+        usual = ("auto", self.lowest, "whole", *self.raised[::2])
         found = [*map(self.estimated, usual), *map(self.at_rung, sorted(sampled))]
         best = not_dominated(found)
         for low, high in pairwise((*sorted(sampled), len(self.ladder))):
             if self.at_rung(low) in best:
-                same_bytes = partial(self._within, self.at_rung(low).bytes)
-                rung = self.ladder[low + _last(self.ladder[low:high], same_bytes)]
-                found += [self.on_rung(rung), self.freed(rung)]
+                last = self.last_within(self.at_rung(low).bytes, low, high)
+                found += [self.at_rung(last), self.freed(self.ladder[last])]
         return not_dominated(found)
 
-    def _within(self, most: int, rung: Rung) -> bool:
-        return self.on_rung(rung).bytes <= most
+    def last_within(self, most: int, low: int = 0, high: int | None = None) -> int:
+        """Index of the last rung in [low, high) whose bound is at most so many bytes."""
+        return low + _last(self.ladder[low:high], lambda rung: self.on_rung(rung).bytes <= most)
 
     def rows(self, rows: str, *, usual: bool = False) -> Point:
-        """The plan at these heights. usual: kernels get as much scratch as without a given memory, and rows are laid
-        out alike. Raises OutOfTimeError where no more may be made.
+        """The plan at these heights. usual: scratch and the layout of rows are those of a plan without a memory budget.
+        Raises OutOfTimeError if the search may make no more plans.
         """
         known = self._known.get((rows, usual))
         if known is not None:
@@ -231,8 +221,9 @@ class Search:
         tried = {before for before, _ in self._known} - {rows}
         if self.found and (over or len(tried) >= self.trials):
             raise OutOfTimeError
-        self._progress("planning", len(self.found), self._shown_total())
-        # heights are compared in little time each; only those that are taken are worth the whole effort
+        total = self.trials if self.trials < _MOST_TRIALS else None
+        self._progress("planning", len(self.found), total)
+        # heights are compared with little effort each; the full effort is for those that are taken (`polish`)
         return self._made(rows, _OF_TRIALS, usual)
 
     def _made(self, rows: str, effort: str | float, usual: bool = False) -> Point:
@@ -245,14 +236,14 @@ class Search:
         return found
 
     def add(self, plan: Plan, usual: bool = False) -> Point:
-        """A plan of these options, made here or before."""
+        """Add a plan of these options, made by this search or before it."""
         found = Point(plan, estimate(plan, self.predicted.profile).seconds)
         self.found.append(found)
         self._known[plan.options.rows, usual] = found
         return found
 
     def polish(self, taken: Point | None) -> None:
-        """Search longer at the heights that are taken, where the planner has more to find there."""
+        """Search with the full effort at the heights that are taken, unless their plan is proved the smallest."""
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
             return
         if not 0 < bound_of(taken.plan) < taken.bytes:
@@ -264,20 +255,18 @@ class Search:
                 return
         self._progress("searching", 0, None)
         rows = taken.plan.options.rows
-        self.run(lambda search: _ignored(search._made(rows, effort)))
+        self.run(lambda search: search._made(rows, effort))
 
     def rung(self, rung: Rung) -> Point:
-        """The plan on a rung of the ladder."""
+        """The plan of a rung of the ladder."""
         return self.rows(self.heights.rows(rung))
 
     def at(self, index: int) -> Point:
-        """The same, by its index."""
+        """The plan of a rung, by its index."""
         return self.rung(self.ladder[index])
 
-    def run(self, explore: Callable[[Search], None]) -> None:
-        """Explore until done, out of time, or interrupted with at least one plan made. Raises
-        KeyboardInterrupt where there is none.
-        """
+    def run(self, explore: Callable[[Search], object]) -> None:
+        """Explore until done, out of time, or interrupted. Raises KeyboardInterrupt if that comes before the first plan."""
         try:
             explore(self)
         except OutOfTimeError:
@@ -287,24 +276,13 @@ class Search:
                 raise
             self.interrupted = True
 
-    def _shown_total(self) -> int | None:
-        return self.trials if self.trials < _MOST_TRIALS else None
 
-
-def _nothing(what: str, done: int = 0, total: int | None = None) -> None:
-    pass
-
-
-def _ignored(found: Point) -> None:
-    """It is in the list of what was found."""
-
-
-# What is explored -------------------------------------------------------------------------------
+# Which plans are made ----------------------------------------------------------------------------
 
 
 def least(search: Search) -> None:
-    """Towards the least memory: one row a phase, then taller wherever that costs nothing."""
-    best = search.rows("1")
+    """For the least memory: one row a phase, then taller slabs wherever they take no more memory."""
+    best = search.rows(search.lowest)
     if search.at(0).bytes < best.bytes:
         best = search.at(0)
     low, high = 0, len(search.ladder) - 1
@@ -314,12 +292,12 @@ def least(search: Search) -> None:
         middle = low + max(1, (high - low) // 4)
         found = search.at(middle)
         low, high = (middle, high) if found.bytes <= best.bytes else (low, middle)
-    _free_rows(search, min(search.found, key=lambda one: (one.bytes, one.seconds)))
+    _free_rows(search, min(search.found, key=by_bytes))
 
 
 def _free_rows(search: Search, found: Point) -> None:
-    """Taller slabs where memory is free while a layer works: all such layers at once, and where that
-    costs something (they share what is free, and their workspace grows), halves of them.
+    """Taller slabs where memory is free while a layer works: all such layers at once, and if that takes more memory
+    (they share the free bytes, and their workspace grows), halves of them.
     """
     rung = _rung_of(search, found)
     if rung is None:
@@ -341,15 +319,15 @@ def _free_rows(search: Search, found: Point) -> None:
 
 
 def _rung_of(search: Search, found: Point) -> Rung | None:
-    """The choices that a plan was made with."""
+    """The rung whose heights a plan was made at."""
     rows = found.plan.options.rows
-    if rows == "1":
+    if rows == search.lowest:
         return search.heights.rung([0] * len(search.heights.names))
     return next((rung for rung in search.ladder if search.heights.rows(rung) == rows), None)
 
 
 def free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[str, int]:
-    """Actor -> bytes that are free, below the peak, all the time that it is at work. live: bytes during each firing."""
+    """Actor -> bytes below the peak that are free during all of its firings. live: bytes alive during each firing."""
     peak, times = int(live.max(initial=0)), times_of(order)
     return {
         work.asked_by: peak - int(live[times[work.name][0] : times[work.name][-1] + 1].max())
@@ -359,7 +337,7 @@ def free_bytes(conversion: Conversion, order: Order, live: np.ndarray) -> dict[s
 
 
 def quickest(search: Search) -> None:
-    """Towards the least time: the tallest slabs that pay, then dearer memory at the same time."""
+    """For the least time: the tallest slabs that are faster, then rungs with less memory and the same time."""
     end = len(search.ladder) - 1
     limit = _NEAR * min(rung.seconds for rung in search.ladder)
     near = next(at for at, rung in enumerate(search.ladder) if rung.seconds <= limit)
@@ -370,12 +348,12 @@ def quickest(search: Search) -> None:
 
 
 def under_bytes(budget: int) -> Callable[[Search], None]:
-    """Towards the fastest plan of at most so many bytes: of heights with bounds within them the fastest first, until
-    none is left that is faster than a plan that fits.
+    """For the fastest plan of at most so many bytes: of the heights whose bounds are within the budget the fastest first,
+    until no other heights are predicted to be faster than a plan that fits.
     """
 
     def explore(search: Search) -> None:
-        tallest = _last(search.ladder, partial(search._within, budget))
+        tallest = search.last_within(budget)
         raised = _last(search.raised, lambda rows: search.estimated(rows).bytes <= budget)
         near = map(search.estimated, search.raised[max(0, raised - 1) : raised + 1])
         limit = inf
@@ -397,8 +375,8 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
 
 
 def under_seconds(limit: float) -> Callable[[Search], None]:
-    """Towards the smallest plan that takes at most so many seconds: of heights in time those with the lowest bounds
-    first, until no bound is left below a plan that was made.
+    """For the smallest plan that takes at most so many seconds: of the heights in time those with the lowest bounds first,
+    until no other bound is below the bytes of a plan.
     """
 
     def explore(search: Search) -> None:
@@ -411,7 +389,7 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
             lambda one: one.seconds * _EQUAL <= limit, faster, *search.around(in_time[0])
         )
         best = inf
-        for one in sorted(quick, key=_by_bytes):
+        for one in sorted(quick, key=by_bytes):
             if one.bytes >= best:
                 return
             best = min(best, search.rows(one.rows).bytes)
@@ -420,7 +398,7 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
 
 
 def _last(items: Sequence[_Item], holds: Callable[[_Item], bool]) -> int:
-    """Index of the last item for which something holds that holds for all before it; 0 where it holds for none."""
+    """Index of the last item of a first part for which `holds` is true, false for all others; 0 if it is for none."""
     low, high = 0, len(items)
     while high - low > 1:
         middle = (low + high) // 2
@@ -429,23 +407,23 @@ def _last(items: Sequence[_Item], holds: Callable[[_Item], bool]) -> int:
 
 
 def no_more_than_whole(search: Search) -> None:
-    """Heights that take no more than whole layers, where those of `auto` do: a few of all there are."""
-    for rows in ("auto", "1"):
+    """A few rungs, to find heights that take no more memory than whole layers where those of `auto` take more."""
+    for rows in ("auto", search.lowest):
         search.rows(rows)
     for index in _spread(range(len(search.ladder)))[:_FEW]:
         search.at(index)
 
 
 def front(search: Search) -> None:
-    """Towards all plans that nothing dominates: at the heights that no limit can do without, ends first."""
+    """For the Pareto front: at the heights that every search compares, the two ends first."""
     search.at(0)
-    plans = search.trials - 2  # the bounds of the candidates take the time of a plan
+    plans = search.trials - 2  # the estimates of the candidates take as long as a plan
     for one in _spread(search.candidates)[:plans]:
         search.rows(one.rows)
 
 
 def _spread(items: Iterable[_Item]) -> list[_Item]:
-    """Items in an order that is spread over them ever more densely.
+    """Items in an order that covers their range more and more densely.
 
     >>> _spread("abcde")
     ['a', 'e', 'c', 'b', 'd']
@@ -463,23 +441,21 @@ def _spread(items: Iterable[_Item]) -> list[_Item]:
 
 
 def bound_of(plan: Plan) -> int:
-    """Bytes that are proved to be needed at a plan's heights, outputs beside the arena with them; 0
-    where nothing is.
-    """
+    """A proven lower bound of the bytes at a plan's heights, with outputs outside the arena; 0 if none is known."""
     bound = plan.figures.get("lower_bound", 0)
     return bound and bound + plan.figures.get("outputs", 0)
 
 
-# What is taken ----------------------------------------------------------------------------------
+# Which plan is taken -----------------------------------------------------------------------------
 
 
 def smallest(found: Sequence[Point]) -> Point | None:
-    """Least bytes, among these least time."""
-    return min(found, key=lambda one: (one.bytes, one.seconds), default=None)
+    """The plan of the least bytes; of several the fastest."""
+    return min(found, key=by_bytes, default=None)
 
 
 def fastest(found: Sequence[Point], kernels: Backend) -> Point | None:
-    """Least time but for what no model can tell, among these least bytes."""
+    """The smallest of the plans whose time is the least within the accuracy of models."""
     if not found:
         return None
     limit = _NEAR * min(expected(one.plan, one.seconds, kernels) for one in found)
@@ -487,20 +463,20 @@ def fastest(found: Sequence[Point], kernels: Backend) -> Point | None:
 
 
 def expected(plan: Plan, seconds: float, kernels: Backend) -> float:
-    """Seconds to choose by: those predicted, and what no profile knows of rows that are not contiguous."""
+    """The seconds that plans are chosen by: predicted, and corrected for rows that are not contiguous."""
     return seconds * (_APART if plan.fine and kernels.rereads_weights else 1.0)
 
 
 def balanced(found: Sequence[Point]) -> Point | None:
-    """Among those that take no more than whole layers the least memory times time; if there is none,
-    the smallest.
+    """Of the plans that take no more memory than whole layers the one with the least memory times time; if there is
+    none, the smallest plan.
     """
     within = [one for one in found if one.bytes <= one.plan.figures["whole_layer_live"]]
     return min(within, key=lambda one: one.bytes * one.seconds, default=None) or smallest(found)
 
 
 def _apart(one: Estimated, other: Estimated) -> float:
-    """How far apart two rungs are, in bytes and in time."""
+    """Distance of two rungs in bytes and in time, both as logarithms."""
     return abs(log(other.bytes / one.bytes)) + abs(log(other.seconds / one.seconds))
 
 
@@ -508,14 +484,15 @@ def _by_seconds(one: Estimated) -> tuple[float, int]:
     return one.seconds, one.bytes
 
 
-def _by_bytes(one: Point | Estimated) -> tuple[int, float]:
+def by_bytes(one: Point | Estimated) -> tuple[int, float]:
+    """A key for sorting: from the smallest to the largest, of equal size the fastest first."""
     return one.bytes, one.seconds
 
 
 def not_dominated(found: Iterable[_Compared]) -> tuple[_Compared, ...]:
-    """Those that no other one beats in bytes and in time, from the smallest to the fastest."""
+    """The Pareto front of bytes and seconds, from the smallest to the fastest."""
     front: list[_Compared] = []
-    for one in sorted(found, key=_by_bytes):
+    for one in sorted(found, key=by_bytes):
         if not front or one.seconds < front[-1].seconds * _EQUAL:
             front.append(one)
     return tuple(front)

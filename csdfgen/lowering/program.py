@@ -67,7 +67,7 @@ class Program:
 
     pools: bytes by name. firings: for every firing of the plan its step, its feed, or None where
     there is nothing to do (outputs, and layers that are views). deliveries: for every firing what is
-    handed on when it has ended. frames: images that one run takes. results: outputs that are in the
+    handed on when it has ended. images: those that one run takes. results: outputs that are in the
     arena when a run has ended, all rows of all its images. ports: inputs, then outputs, of each image.
     constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
     instructions; stores: the numbers of those that store the rows of outputs that it completes.
@@ -76,7 +76,7 @@ class Program:
     pools: Mapping[str, int]
     firings: tuple[Step | Feed | None, ...]
     deliveries: tuple[tuple[Delivery, ...], ...]
-    frames: int
+    images: int
     results: Mapping[str, View]
     ports: tuple[Port, ...]
     instructions: tuple[Instruction, ...]

@@ -1,6 +1,6 @@
 """How is a program kept in a file? Its instructions and tables as JSON, its arrays as they are, in one archive.
 
-What is written is all that a backend needs to run frames: another process reads it and has neither the model nor the
+What is written is all that a backend needs to execute frames: another process reads it and has neither the model nor the
 plan. A program is code: whoever runs one trusts who wrote it, as with any executable. What is read is checked only so far
 that a damaged file is refused with a sentence.
 """
@@ -21,7 +21,7 @@ from csdfgen.lowering.program import Program
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, aligned_bytes
 from csdfgen.program.steps import Port
 
-__all__ = ["Frame", "read_program", "write_program"]
+__all__ = ["StoredProgram", "read_program", "write_program"]
 
 _HEADER, _FORMAT = "program.json", 1
 _KINDS: dict[str, Any] = {"ref": Ref, "array": Array}
@@ -29,7 +29,7 @@ _KINDS: dict[str, Any] = {"ref": Ref, "array": Array}
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class StoredProgram:
     """A program without its plan, see `Code`. order: numbers of the instructions of a frame whose outputs are stored."""
 
     pools: Mapping[str, int]
@@ -39,7 +39,7 @@ class Frame:
     order: Sequence[int]
 
     @classmethod
-    def of(cls, program: Program) -> Frame:
+    def of(cls, program: Program) -> StoredProgram:
         """That of a program."""
         order = [
             k for some in zip(program.code, program.stores, strict=True) for k in sum(some, ())
@@ -48,15 +48,15 @@ class Frame:
         return cls(program.pools, made, program.constants, program.ports, order)
 
 
-def write_program(file: str | Path | IO[bytes], frame: Frame) -> None:
+def write_program(file: str | Path | IO[bytes], program: StoredProgram) -> None:
     """Write a program as an archive."""
-    constants = frame.constants
+    constants = program.constants
     header = {
         "format": _FORMAT,
-        "pools": dict(frame.pools),
-        "ports": [_plain(astuple(port)) for port in frame.ports],
-        "instructions": [_plain(tuple(one)) for one in frame.instructions],
-        "order": list(frame.order),
+        "pools": dict(program.pools),
+        "ports": [_plain(astuple(port)) for port in program.ports],
+        "instructions": [_plain(tuple(one)) for one in program.instructions],
+        "order": list(program.order),
         "tables": {name: [_plain(row) for row in rows] for name, rows in constants.tables.items()},
         "blocks": [block.start for block in constants.blocks],
     }
@@ -66,7 +66,7 @@ def write_program(file: str | Path | IO[bytes], frame: Frame) -> None:
             archive.writestr(str(number), block.values.tobytes())
 
 
-def read_program(file: str | Path | IO[bytes]) -> Frame:
+def read_program(file: str | Path | IO[bytes]) -> StoredProgram:
     """Read what `write_program` wrote. Raises InputError for anything else."""
     where = str(file) if isinstance(file, (str, Path)) else ""
     try:
@@ -81,7 +81,7 @@ def read_program(file: str | Path | IO[bytes]) -> Frame:
                 (start, _aligned(archive.read(str(number))))
                 for number, start in enumerate(header["blocks"])
             ]
-        return Frame(
+        return StoredProgram(
             header["pools"],
             tuple(Instruction(*_value(one)) for one in header["instructions"]),
             Constants.complete(

@@ -1,5 +1,5 @@
-"""How are numbers for layers typed? A number or a word for all, others for layers by name: as a text such as
-"1,conv1=4,image=24+8", or as a mapping.
+"""Options with a value for each layer: a number or a word for all layers, and other values for layers by name, as a text
+such as "1,conv1=4,image=24+8" or as a mapping.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ ALL_LAYERS = "*"
 """The name that stands for all other layers in a mapping."""
 
 Asked = int | str | tuple[int, ...]
-"""What is asked for a layer: a number, a word, or numbers in turn, of which the last is repeated."""
+"""The value for a layer: a number, a word, or a sequence of numbers, the last of which is repeated."""
 
 ByLayer = int | str | Mapping[str, int | str | Sequence[int]]
-"""What `Wording.read` reads."""
+"""The types that `Wording.read` takes."""
 
 Layers = Mapping[str, Asked]
 
 _ITEMS = re.compile(r"(?:^|,)((?:\\[\\,]|[^,])*)")
-"""What stands between commas; a comma behind a backslash is part of a name."""
+"""Items between commas; a comma after a backslash is part of a name."""
 
 _ESCAPE = re.compile(r"\\(?:u([0-9a-f]{4})|([\\,]))")
 
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """An option with numbers for layers. unit: of what they are numbers. words: that may stand instead of
-    one. general: what holds for layers that nothing is said of.
+    """An option with a value for each layer. unit: of the numbers. words: the values that are no numbers. general: the value
+    for layers without their own.
     """
 
     option: str
@@ -47,8 +47,8 @@ class Wording:
     general: int | str
 
     def read(self, given: ByLayer | Spec) -> tuple[int | str, Layers]:
-        """(what holds for all, what is said of layers). Raises InputError."""
-        if isinstance(given, Spec):  # made by hand, it may hold anything
+        """(value for all layers, values by layer). Raises InputError."""
+        if isinstance(given, Spec):  # its values have not been checked
             return self.asked(given.general, given.general), self.of_mapping(given.layers)[1]
         if isinstance(given, Mapping):
             return self.of_mapping(given)
@@ -57,12 +57,12 @@ class Wording:
         return self.asked(given, given), MappingProxyType({})
 
     def written(self, general: int | str, layers: Layers) -> str:
-        """The text that `read` reads as these."""
+        """The text from which `read` returns these values."""
         each = (f"{_escaped(name)}={_written(value)}" for name, value in sorted(layers.items()))
         return ",".join([str(general), *each])
 
     def text(self, given: ByLayer | Spec) -> str:
-        """What is given, as one text. Raises InputError.
+        """The given values as a text. Raises InputError.
 
         >>> ROWS.text({"conv1": 4, "*": 2})
         '2,conv1=4'
@@ -70,7 +70,7 @@ class Wording:
         return self.written(*self.read(given))
 
     def check_names(self, layers: Iterable[str], known: Sequence[str]) -> None:
-        """Refuse names that are none of those known, at least one. Raises InputError."""
+        """Raises InputError for a name that is not among the known ones, of which there is at least one."""
         unknown = sorted(set(layers) - set(known))
         if unknown:
             near = get_close_matches(unknown[0], known, 3) or known[:3]
@@ -80,7 +80,7 @@ class Wording:
             )
 
     def asked(self, value: Any, whole: object) -> int | str:
-        """A number or a word that a program gives."""
+        """A number or word given by a program. Raises InputError, which shows `whole`."""
         try:
             if isinstance(value, bool):
                 raise TypeError("no number, though Python counts with it")
@@ -95,10 +95,10 @@ class Wording:
     def of_mapping(
         self, given: Mapping[str, int | str | Sequence[int]]
     ) -> tuple[int | str, Layers]:
-        """As `read`, of what a mapping has."""
+        """As `read`, for a mapping."""
         layers: dict[str, Asked] = {}
         for name, value in given.items():
-            whole = {name: value}  # a mapping may be long; the entry says what is wrong
+            whole = {name: value}  # an error shows the entry only, because a mapping may be long
             if isinstance(value, str):
                 layers[name] = self._of_layer(value.strip(), whole)
             elif isinstance(value, Sequence) and value:
@@ -127,7 +127,7 @@ class Wording:
         return int(text)
 
     def _of_layer(self, text: str, whole: object) -> Asked:
-        """What stands behind "LAYER=": as in general, or numbers of each phase such as 24+8."""
+        """The value after "LAYER=": as for all layers, or a number for each phase such as 24+8."""
         if "+" not in text:
             return self._number(text, whole)
         parts = [self._number(part.strip(), whole) for part in text.split("+")]
@@ -161,8 +161,8 @@ class Wording:
 
 @dataclass(frozen=True)
 class Spec(Pickled):
-    """Numbers for layers as asked for: `general` is a number or a word, `layers` overrides it by the name of a
-    layer, also with a number for its first phase, its second, ...; the last one is repeated.
+    """Requested values for layers: `general` is a number or a word; `layers` overrides it by the name of a layer, also with a
+    number for its first phase, its second, ..., the last of which is repeated.
     """
 
     wording: ClassVar[Wording]
@@ -178,7 +178,7 @@ BATCHES = Wording("batches", "images", ("all",), 1)
 
 
 def _escaped(name: str) -> str:
-    """A layer's name as it stands in a text: no bare comma, no blank at an end."""
+    """A layer's name with commas, and blanks at its ends, escaped."""
     text = re.sub(r"[\\,]", r"\\\g<0>", name)
     return re.sub(
         r"^\s+|\s+\Z", lambda blanks: "".join(f"\\u{ord(blank):04x}" for blank in blanks[0]), text

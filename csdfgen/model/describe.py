@@ -1,7 +1,6 @@
-"""How does a value look in a prompt and in a notebook? One short line, one small table.
+"""Values in a prompt and in a notebook: one short line, and one small table.
 
-Names come from files of strangers: they stay on the line, are cut where they are endless, and say
-nothing to HTML.
+Names come from untrusted files: they are kept on one line, cut if they are long, and escaped in HTML.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ _SHOWN_ENTRIES = 3
 
 
 CHARTS: dict[str, tuple[str, str]] = {}
-"""Name of a type -> (module, function) that draws its values for a notebook; `csdfgen` fills it in."""
+"""Name of a type -> (module, function) that draws a chart of its values for a notebook; `csdfgen` adds the entries."""
 
 
 def chart_of(value: object) -> str:
-    """The chart of a value for `_repr_html_`; "" where none is known. Its module is loaded with the first one."""
+    """The chart of a value for `_repr_html_`, "" if its type has none. The module is loaded with the first chart."""
     known = CHARTS.get(type(value).__name__)
     return "" if known is None else str(getattr(import_module(known[0]), known[1])(value))
 
@@ -45,7 +44,7 @@ def mebibytes(size: int) -> str:
 
 
 def sizes(shape: Sequence[int]) -> str:
-    """A shape as the command line writes it.
+    """A shape in the notation of the command line.
 
     >>> sizes((1, 3, 224, 224)), sizes(())
     ('1x3x224x224', 'scalar')
@@ -54,18 +53,18 @@ def sizes(shape: Sequence[int]) -> str:
 
 
 def plain(text: str, limit: int = _LONGEST_NAME) -> str:
-    r"""A name on one line, its end cut off where it is long.
+    r"""A name on one line, cut at the end if it is long.
 
     >>> plain("conv\n1"), plain("x" * 99, 6)
     ('conv\ufffd1', 'xxxxx…')
     """
-    # cut first: a name may have megabytes
+    # cut first, because a name may have megabytes
     shown = text if len(text) <= limit else text[: limit - 1] + "…"
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in shown)
 
 
 def by_count(entries: Sequence[str]) -> str:
-    """The first few of several entries, and how many more there are.
+    """The first entries, and the number of the others.
 
     >>> by_count(["a", "b"]), by_count(list("abcde"))
     ('a, b', 'a, b, c and 2 more')
@@ -76,17 +75,17 @@ def by_count(entries: Sequence[str]) -> str:
 
 
 def one_line(kind: str, name: str, **facts: object) -> str:
-    """What a value is, for `__repr__`: its type, its name, and facts by word; None is left out.
+    """A value for `__repr__`: its type, its name, and facts by word; facts that are None are omitted.
 
     >>> one_line("Network", "lenet5", inputs="x 1x1x28x28", layers=1200, batch=None)
     "<Network 'lenet5': inputs x 1x1x28x28, layers 1,200>"
     """
-    said = ", ".join(f"{word} {_shown(fact)}" for word, fact in _known(facts.items()))
-    return f"<{kind} '{plain(name)}'{': ' if said else ''}{said}>"
+    listed = ", ".join(f"{word} {_shown(fact)}" for word, fact in _known(facts.items()))
+    return f"<{kind} '{plain(name)}'{': ' if listed else ''}{listed}>"
 
 
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
-    """A small table for `_repr_html_`: a title over rows of (word, fact); None is left out.
+    """A small table for `_repr_html_`: a title and rows of (word, fact); facts that are None are omitted.
 
     >>> html_table("Network <x>", [("layers", 1200)])
     '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td>1,200</td></tr></table>'

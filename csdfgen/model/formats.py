@@ -1,9 +1,8 @@
-"""How are the values of a tensor stored, and in what are sums of them formed?
+"""How are the values of a tensor stored, and in which type are they summed?
 
-A tensor has a `Format`: its element type and, where it is quantized, how its integers become
-values. A layer computes with an `Arithmetic`: products and sums are formed in the accumulator's
-type and rounded once to the result's. Layers on integers settle both themselves, out of their
-weights (`csdfgen.ops.integers`).
+A tensor has a `Format`: its element type and, if it is quantized, the scale and zero point of its integers. A layer computes
+with an `Arithmetic`: products and sums are formed in the accumulator's type and rounded once to the result's. Layers on
+integers derive both from their weights (`csdfgen.ops.integers`).
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """The stored form of a tensor's elements: numpy's name of their type.
+    """The stored form of a tensor's elements. dtype: numpy's name of their type.
 
-    scale, zero_point: of quantized values, `(stored - zero_point) * scale`, one for the tensor or one
-    for each index along `axis`; None where the stored numbers are the values.
+    scale, zero_point: of quantized values, `(stored - zero_point) * scale`, one for the tensor or one for each index along
+    `axis`; None if the stored numbers are the values.
 
     >>> Format("float16").itemsize, str(Format("int8", scale=(0.5,), zero_point=(3,)))
     (2, 'int8*0.5+3')
@@ -59,11 +58,11 @@ FLOAT32 = Format()
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What a layer whose operator computes on values reads and writes as integers.
+    """The integers that a layer reads and writes if its operator computes on real values.
 
-    inputs, outputs: by ONNX position the format of the integers, None where values are stored as they
-        are; positions behind the last are None. Of constants there may be one scale an index of an axis.
-    applied: how many layers of the epilogue, from the first on, work on values, before they are stored.
+    inputs, outputs: by ONNX position the format of the integers, None for values that are not quantized; positions after the
+        last entry are None. Constants may have a scale for each index of an axis.
+    applied: number of layers of the epilogue, from the first on, that work on values before they are quantized.
     """
 
     inputs: tuple[Format | None, ...] = ()
@@ -81,7 +80,7 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic:
-    """Types, by numpy's names, that sums are formed in and that results are rounded to."""
+    """Types, by numpy's names, in which sums are formed and to which results are rounded."""
 
     accumulator: str
     result: str
@@ -90,9 +89,8 @@ class Arithmetic:
 ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
     {"float16": Arithmetic("float32", "float16")}
 )
-"""Stored type -> arithmetic, where sums are formed in another type than they are stored in: sums of
-float16 would lose what the weights say, and numpy's own float16 is slow. All other types are their
-own accumulators; integers wrap around, so that the order of their sums does not matter.
+"""Stored type -> arithmetic, for types with sums in another type: sums in float16 would lose precision, and numpy's float16 is
+slow. All other types are their own accumulators; integers wrap around, so that the order of their sums does not matter.
 """
 
 

@@ -1,7 +1,7 @@
-"""How does a frozen value with read-only mappings go to another process, or into a cache?
+"""Frozen dataclasses with read-only mappings that can be pickled and copied.
 
-`types.MappingProxyType` refuses to be pickled and copied. A dataclass that has such fields takes
-`Pickled` as its base: the mappings travel as dicts, and are read-only again where they arrive.
+`types.MappingProxyType` can be neither pickled nor copied. A dataclass with such fields has `Pickled` as its base, which
+pickles the mappings as dicts and makes them read-only again when it is loaded.
 """
 
 from __future__ import annotations
@@ -11,27 +11,20 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-__all__ = ["NOT_PICKLED", "Pickled"]
-
-NOT_PICKLED = MappingProxyType({"pickled": False})
-"""Metadata of a field that is not part of the value, such as a cache: it arrives as its default."""
+__all__ = ["Pickled"]
 
 
 class Pickled:
-    """Base of frozen dataclasses, with slots or without, that `pickle` and `copy` take as they are.
+    """Base of frozen dataclasses, with or without slots, that can be pickled and copied.
 
-    Only fields travel; what a `cached_property` holds is computed again.
+    Only fields are pickled; a `cached_property` is computed again.
     """
 
     __slots__ = ()
     __dataclass_fields__: ClassVar[dict[str, Any]]
 
     def __reduce__(self) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        values = {
-            field.name: getattr(self, field.name)
-            for field in fields(self)
-            if field.metadata.get("pickled", True)
-        }
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
         frozen = tuple(n for n, value in values.items() if isinstance(value, MappingProxyType))
         return _made_again, (type(self), {**values, **{n: dict(values[n]) for n in frozen}}, frozen)
 
@@ -39,5 +32,5 @@ class Pickled:
 def _made_again(
     kind: Callable[..., Any], values: Mapping[str, Any], frozen: tuple[str, ...]
 ) -> Any:
-    """The value, through its constructor."""
+    """The value, made by its constructor."""
     return kind(**{**values, **{name: MappingProxyType(values[name]) for name in frozen}})

@@ -1,5 +1,5 @@
-"""Which values does an option of planning take? Kinds of values: how each is read, kept, and counted in
-tables; `model.options` declares an option as of one of them.
+"""Kinds of values that options of planning take: how each is read, stored, and shown in tables. `model.options` declares an
+option with one of them.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ __all__ = [
 ]
 
 EFFORTS = ("low", "normal", "high")
-"""How long a search may take, in words; or a number of seconds."""
+"""Words for the duration of a search; a number of seconds is accepted too."""
 
 MOST_IMAGES = 1_000_000
 
 MOST_SECONDS = 30 * 86_400
-"""Of a search."""
+"""Longest duration of a search."""
 
 _MOST_RECOMPUTED = 1000.0
 
@@ -49,10 +49,10 @@ _MOST_RECOMPUTED = 1000.0
 class Kind:
     """The values that an option takes.
 
-    type: of a value as it is kept, and stored in JSON. read: (value as people type it or a program gives
-    it, name of the option) -> value as it is kept; raises InputError. metavar: what help shows for the
-    value. words: the only values that people give, if there are few. column, factor: what a sweep adds to the name of its
-    column, and the units in that column per unit that is kept. unit: of a number that is kept, as typed.
+    type: of a stored value, also in JSON. read: (value from the command line or a program, name of the option) -> stored
+    value; raises InputError. metavar: placeholder for the value in help. words: the accepted words, if the option takes only
+    words. column, factor: suffix of the option's column in a sweep, and units of that column per stored unit. unit: of a
+    stored number.
     """
 
     type: type
@@ -65,21 +65,21 @@ class Kind:
 
     @property
     def typed_as(self) -> Any:
-        """The type of what is typed behind its flag."""
+        """The type of the value on the command line."""
         if self.words:
             return Literal[self.words]
         return self.type if self in (FLAG, IMAGES) else str
 
     @property
     def asked(self) -> str:
-        """The types that a program may give."""
+        """The types that Python programs may give, as an annotation."""
         if self in (HEIGHTS, BATCHED):
             return "int | str | Mapping[str, int | str | Sequence[int]]"
         plain = self.words or self in (TEXT, FLAG, IMAGES)
         return self.type.__name__ if plain else f"str | {_NUMBERS[self.type]}"
 
     def of_text(self, text: str) -> Any:
-        """What `read` takes, of a text without a type.
+        """The value that `read` takes, from an untyped text.
 
         >>> IMAGES.of_text("3"), FLAG.of_text("true"), TIME.of_text("20ms")
         (3, True, '20ms')
@@ -89,7 +89,7 @@ class Kind:
         return int(text) if self is IMAGES and text.isascii() and text.isdigit() else text
 
     def typed(self, value: Any) -> list[str]:
-        """What stands behind the flag of a value that is kept: nothing where the flag says it all.
+        """The words after the flag for a stored value; none for a flag without a value.
 
         >>> TIME.typed(0.02), SIZE.typed(4096), FLAG.typed(True)
         (['0.02s'], ['4096'], [])
@@ -122,7 +122,7 @@ def _images(value: Any, name: str) -> int:
 
 
 def word(*words: str, hidden: tuple[str, ...] = ()) -> Kind:
-    """One of some words; hidden: others that programs give."""
+    """The kind of these words; hidden: words that programs may give too."""
     known = (*hidden, *words) if "auto" in hidden else (*words, *hidden)
 
     def read(value: Any, name: str) -> str:
@@ -134,7 +134,7 @@ def word(*words: str, hidden: tuple[str, ...] = ()) -> Kind:
 
 
 def effort_of(value: object, name: str = "effort") -> str:
-    """How long a search may take, in one form.
+    """The duration of a search in its stored form. Raises InputError.
 
     >>> effort_of("low"), effort_of(30), effort_of("2.5s"), effort_of("500ms")
     ('low', '30s', '2.5s', '0.5s')
@@ -152,7 +152,7 @@ def effort_of(value: object, name: str = "effort") -> str:
 
 
 def factor_of(value: object, name: str = "recompute") -> float:
-    """How many times the multiply-accumulates may be done: a number from 1 on, or its text.
+    """The factor by which multiply-accumulates may increase: a number from 1 on, or its text. Raises InputError.
 
     >>> factor_of(1), factor_of("1.25")
     (1.0, 1.25)

@@ -1,9 +1,8 @@
-"""What is a network, once it has been read? Tensors, layers, and who feeds whom.
+"""A network in memory: tensors, layers, and the connections between them.
 
-Tensors keep their ONNX shape. In memory they are stored *rows first*: the row axis,
-then the axes behind it, then the axes before it. For NCHW with row axis 2 that is
-[H, W, N, C]: one row is contiguous and channels are last (docs/model.md). A tensor
-without a row axis is one row in natural (ONNX) order.
+Tensors keep their ONNX shape. They are stored *rows first*: the row axis, then the axes after it, then the axes before it.
+For NCHW with row axis 2 that is [H, W, N, C]: a row is contiguous and channels are last (docs/model.md). A tensor without a
+row axis is one row in ONNX order.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ class Tensor:
         return self.elements * self.itemsize
 
     def to_storage(self, array: np.ndarray) -> np.ndarray:
-        """View of an array in ONNX axis order as storage: shape (rows, *row_shape)."""
+        """View of an array in ONNX axis order in storage order, shape (rows, *row_shape)."""
         if self.row_axis is None:
             return array[None]
         return array.transpose(self.order)
@@ -100,23 +99,23 @@ class Tensor:
     def to_onnx(self, stored: np.ndarray) -> np.ndarray:
         """View of a stored array (any number of rows) with its axes in ONNX order."""
         if self.row_axis is None:
-            return stored[0, ...]  # of a scalar too: stored[0] would be a copy
+            return stored[0, ...]  # stored[0] would be a copy if the tensor is a scalar
         k, n = self.row_axis, len(self.shape)
         return stored.transpose(tuple((i - k) % n for i in range(n)))
 
 
 def _sized(tensor: Tensor, batch: int = 1) -> str:
-    """A tensor by name and shape, that of all images."""
+    """Name and shape of a tensor, with all images of the batch."""
     shape = tensor.shape if batch == 1 else (batch, *tensor.shape[1:])
     return f"{plain(tensor.name)} {sizes(shape)}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Node(Pickled):
-    """One ONNX node with everything known about its inputs, before its operator has seen it.
+    """An ONNX node with everything that is known about its inputs, before its operator has processed it.
 
     inputs: by ONNX position a Tensor (an activation), an array (a constant), or None (absent).
-    outputs: names by ONNX position, "" where nobody wants the output.
+    outputs: names by ONNX position, "" for an output that is not used.
     """
 
     name: str
@@ -127,21 +126,21 @@ class Node(Pickled):
     outputs: tuple[str, ...]
 
     def operand(self, position: int) -> Tensor | np.ndarray | None:
-        """Input at an ONNX position, None where the node has fewer."""
+        """The input at an ONNX position, None if the node has fewer."""
         return self.inputs[position] if position < len(self.inputs) else None
 
 
 @dataclass(frozen=True, eq=False)
 class Layer(Pickled):
-    """One operation of the network, shapes settled and attributes normalised by its operator.
+    """An operation of the network, with known shapes and with attributes normalised by its operator.
 
-    inputs: by ONNX position, None where the operand is a constant (then in `constants`) or absent; of
-        an operator on integers where its float twin has them, scales and zero points apart.
-    input_axes: the row axis along which the operator reads each input; where that is not the
-        tensor's own row axis the input is read whole and presented in the wanted order.
+    inputs: by ONNX position, None for an operand that is a constant (then in `constants`) or absent. An operator on integers
+        has its inputs in the positions of its float counterpart, without scales and zero points.
+    input_axes: the row axis along which the operator reads each input; if that is not the tensor's own row axis, the input
+        is read whole and transposed.
     epilogue: elementwise layers applied in place to every slab that this layer writes.
-    stored: of an operator on values, which of its operands and results are integers in memory: it
-        computes on slabs of float32, of which only those of the phase at work exist (`ops.widened`).
+    stored: for an operator on values, which of its operands and results are integers in memory. It computes on float32 slabs
+        that exist for the current phase only (`ops.widened`).
     onnx_nodes: names of the ONNX nodes that were merged into this layer.
     """
 
@@ -168,12 +167,12 @@ class Layer(Pickled):
 
     @cached_property
     def known(self) -> dict[object, Any]:
-        """What others have found out about the layer, by a key of their own (see `remembered`)."""
+        """Results of functions of the layer, by a key of the function (see `remembered`)."""
         return {}
 
     @property
     def following(self) -> tuple[Layer, ...]:
-        """Layers of the epilogue that work on what the layer has stored."""
+        """Layers of the epilogue that work on the stored result of the layer."""
         return self.epilogue[self.stored.applied if self.stored else 0 :]
 
     @property
@@ -189,11 +188,11 @@ class Layer(Pickled):
 
 
 def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:
-    """The function of a layer, asked once a layer: what follows from its settings never changes.
+    """A function of a layer with its result cached in the layer, because the settings of a layer never change.
 
-    The layer itself holds what was found. The function is given its twin: what is found often refers
-    to the layer that it was asked for, and a layer that refers to itself would be kept, with its
-    weights, until garbage is collected; in a mapping with weak keys, for ever.
+    The function is called with a copy of the layer. Results often refer to the layer that they were computed for, and a layer
+    that refers to itself would stay in memory with its weights until garbage is collected, or for ever in a mapping with
+    weak keys.
     """
     key = object()
 
@@ -210,7 +209,7 @@ def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A network output: its ONNX name, and the tensor (or constant) that holds it."""
+    """A network output: its ONNX name, and its tensor or constant."""
 
     name: str
     tensor: Tensor | None
@@ -221,11 +220,14 @@ class Output:
 class Network(Pickled):
     """A whole network for one image; `batch` images run one after another.
 
-    layers are in an order in which every tensor is written before it is read.
-    lifted: constants of the model's file fix one image (a Reshape to 1x9216), so that the file
-        itself takes no batch: images are given to a reference one by one.
-    original: the network as it was before regions of it were cut into tiles of columns. parts: which
-        columns [start, stop) of a tensor of that network a tensor is: name -> (name there, start, stop).
+    layers: in an order in which every tensor is written before it is read.
+    lifted: constants in the model's file fix the batch to one image (a Reshape to 1x9216), so that a reference runs the
+        images one by one.
+    fixed: inputs of the file that were made constants, with their values.
+    original: the network before regions of it were cut into tiles of columns. parts: name of a tensor -> (name of a tensor of
+        the original network, start, stop): it consists of the columns [start, stop) of that one.
+    bounded: name of a tensor -> the axis along which it has as many positions as are found at run time, and others behind
+        them.
     """
 
     name: str
@@ -235,8 +237,10 @@ class Network(Pickled):
     batch: int = 1
     source: str = ""
     lifted: bool = False
+    fixed: Mapping[str, np.ndarray] = field(default_factory=lambda: MappingProxyType({}))
     original: Network | None = None
     parts: Mapping[str, tuple[str, int, int]] = field(default_factory=lambda: MappingProxyType({}))
+    bounded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     def _facts(self) -> dict[str, object]:
         return {
@@ -301,20 +305,30 @@ class Network(Pickled):
         return frozenset(o.tensor.name for o in self.outputs if o.tensor is not None)
 
     @property
+    def found_outputs(self) -> Mapping[str, str]:
+        """Output -> what to know of one that has as many positions as are found at run time."""
+        return {
+            o.name: f"{o.tensor.shape[self.bounded[o.tensor.name]]} positions along axis {self.bounded[o.tensor.name]} at "
+            f"most; behind those that a frame has, all elements are {-1 if o.tensor.dtype[0] in 'fi' else 0}"
+            for o in self.outputs
+            if o.tensor is not None and o.tensor.name in self.bounded
+        }
+
+    @property
     def output_bytes(self) -> int:
-        """Bytes of the arrays that hold all outputs, those of every image of the batch."""
+        """Bytes of the arrays of all outputs, with all images of the batch."""
         computed = sum(o.tensor.nbytes for o in self.outputs if o.tensor is not None)
         constant = sum(int(o.constant.nbytes) for o in self.outputs if o.constant is not None)
         return computed * self.batch + constant
 
     @property
     def parameter_bytes(self) -> int:
-        """Bytes of weights and biases; an array that several layers share counts once."""
+        """Bytes of weights and biases; an array that several layers share is counted once."""
         return sum(self.parameter_formats.values())
 
     @property
     def parameter_formats(self) -> dict[str, int]:
-        """Bytes of weights and biases by their type, largest first; shared arrays count once."""
+        """Bytes of weights and biases by their type, largest first; shared arrays are counted once."""
         seen: dict[int, np.ndarray] = {}
         stack = list(self.layers)
         while stack:

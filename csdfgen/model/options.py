@@ -1,9 +1,9 @@
-"""How is a plan wanted? Every option of planning is declared once here, as a field of `PlanOptions`.
+"""The options of planning. Each option is declared once, as a field of `PlanOptions`.
 
-From a declaration follow the flag and its help (`csdfgen.cli.options`), the keyword of `csdfgen.plan` and its
-documentation (`keywords`), the JSON of plan and graph files with its digest, the axis of a sweep with its column
-(`csdfgen.sweeps.axes`), and the setting behind a model (`MODEL+rows=1`). A file is refused for a network
-that its options cut otherwise (`phases.provenance`).
+The declaration determines the flag and its help (`csdfgen.cli.options`), the keyword of `csdfgen.plan` and its documentation
+(`keywords`), the JSON of plan and graph files with its digest, the axis of a sweep with its column (`csdfgen.sweeps.axes`),
+and the setting after a model (`MODEL+rows=1`). `phases.graphs` refuses a file for a network that its options divide into
+other phases.
 """
 
 from __future__ import annotations
@@ -35,28 +35,29 @@ __all__ = [
     "Option",
     "PlanOptions",
     "declare",
+    "height_of",
     "keywords",
+    "ways_text",
 ]
 
 CONVERSION = ("rows", "fuse", "image")
-"""Options that say how a network is cut into phases; the others choose among plans of that."""
+"""Options that determine how a network is divided into phases; the others select a plan for these phases."""
 
 EVERYBODY = frozenset({"flag", "keyword", "axis"})
-"""Who uses an option: the command line, Python programs, and sweeps."""
+"""The users of an option: the command line, Python programs, and sweeps."""
 
 GOALS, MEMORIES = "Goals and budgets", "Memories and frames"
-"""Headings in the help."""
+"""Headings in help."""
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is declared of an option besides its name.
+    """The declaration of an option, without its name.
 
-    help: for `--help` and for Python's `help`; other options in it are written `--NAME`. metavar, panel:
-    what help shows for the value, and the heading that it stands under. low, high: the range of a number.
-    names: flags, where they are not `--NAME`. shown: the default as help has it, "" where it shows none.
-    kind: its values. users: who may use it (`EVERYBODY`). stored: files have it even where it is the
-    default. asked: what people's plans have where they say nothing, if that is not the default.
+    help: for `--help` and for Python's `help`; it mentions other options as `--NAME`. metavar, panel: placeholder for the
+    value, and heading in help. low, high: the range of a number. names: flags, if they are not `--NAME`. shown: the default
+    in help, "" if it shows none. kind: its values. users: see `EVERYBODY`. stored: whether files contain it even if it is the
+    default. asked: the default of the command line and of `csdfgen.plan`, if it is another one.
     """
 
     help: str
@@ -81,9 +82,7 @@ class Option:
         return "true or false" if self.kind.type is bool else "a string"
 
     def accepts(self, value: object) -> bool:
-        """Whether a value from a file has the type, and is in the range. What `kind` reads from a text with a
-        unit is not looked into.
-        """
+        """Whether a value from a file has the right type and is in the range. Texts with a unit are not checked."""
         if self.kind.words:
             return value in self.kind.words
         if self.low is not None and self.high is not None:
@@ -94,7 +93,7 @@ class Option:
 def declare(
     help: str, default: Any, metavar: str = "", panel: str | None = None, **more: Any
 ) -> Any:
-    """A field of a class of options, with its `Option`; required where the default is an ellipsis."""
+    """A field of a class of options, with its `Option`; a default of `...` makes it required."""
     metavar = metavar or more.get("kind", kinds.TEXT).metavar
     metadata = {"option": Option(help, metavar, panel, **more)}
     return field(metadata=metadata) if default is ... else field(default=default, metadata=metadata)
@@ -102,15 +101,14 @@ def declare(
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The options of planning; what each of them means is in its declaration below.
+    """The options of planning; the declarations below explain them.
 
-    Sizes, times and energies are kept in bytes, seconds and joules, 0 where no limit is given. device and
-    tuning are "" without one. result is "auto" until it is settled where outputs go (`goals.results`).
-    backend names the kernels whose workspace is planned: who runs the plan by others may find that they need
-    more. ways: the variants of kernels that were taken from `tuning` (`native.ways`), as text, "" for those
-    that are estimated. batching says how `batches` were chosen, "" where they were given.
+    Sizes, times and energies are stored in bytes, seconds and joules; 0 is no limit. device and tuning are "" if none is
+    given. result is "auto" until `goals.results` has decided where outputs are stored. backend determines the workspace that
+    is planned; another backend may need more to execute the plan. ways: the variants of kernels that were taken from `tuning`
+    (`ways_text`), "" for estimated ones. batching: the algorithm that chose `batches`, "" if they were given.
 
-    Raises InputError for values that do not exist.
+    Raises InputError for invalid values.
 
     >>> str(PlanOptions(rows="1").digest)
     'e62adaf4'
@@ -140,12 +138,12 @@ class PlanOptions:
         shown="best, the order of least memory that is found", stored=True,
     )  # fmt: skip
     goal: str = declare(
-        "What slab heights are chosen for, where --rows does not give them. balanced: about 64 output pixels a "
-        "phase, never more memory than whole layers; memory: the least memory; speed: the least time.",
+        "The goal for slab heights that --rows does not give. balanced: about 64 output pixels a phase, and never more "
+        "memory than whole layers; memory: the least memory; speed: the least time.",
         "balanced", kind=word("balanced", "memory", "speed"), panel=GOALS, shown="balanced",
     )  # fmt: skip
     memory: int = declare(
-        "The fastest plan that takes no more: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
+        "The fastest plan within this memory: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
         0, kind=kinds.SIZE, panel=GOALS,
     )  # fmt: skip
     latency: float = declare(
@@ -158,16 +156,16 @@ class PlanOptions:
         0.0, kind=kinds.ENERGY, panel=GOALS,
     )  # fmt: skip
     device: str = declare(
-        "Where times are predicted, see csdfgen devices.",
+        "The device that times are predicted for, see csdfgen devices.",
         "", "NAME|FILE.toml", kind=kinds.TEXT, panel=GOALS,
         shown="a core of a server, in round numbers",
     )  # fmt: skip
     effort: str = declare(
-        "How long to search; Ctrl-C ends it with the best plan so far.",
+        "The duration of the search; Ctrl-C ends it with the best plan so far.",
         "low", kind=kinds.EFFORT, panel=GOALS, shown="low",
     )  # fmt: skip
     recompute: float = declare(
-        "Rows may be computed again instead of kept, up to F times the multiply-accumulates.",
+        "Rows may be computed again instead of stored, with up to F times the multiply-accumulates.",
         1.0, kind=kinds.FACTOR, panel=GOALS, shown="1",
     )  # fmt: skip
     pack: str = declare(
@@ -185,8 +183,8 @@ class PlanOptions:
         "", kind=kinds.TEXT, users=frozenset({"keyword"}),
     )  # fmt: skip
     backend: str = declare(
-        "Whose kernels compute, and so whose scratch is planned: numpy; native: C, which is built once on this "
-        "machine, faster and with less scratch; auto: native where there is a C compiler.",
+        "The backend that executes the plan; its scratch is planned. numpy; native: C, which is built once on this "
+        "machine, faster and with less scratch; auto: native if there is a C compiler.",
         ALWAYS, kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
     )  # fmt: skip
@@ -195,7 +193,7 @@ class PlanOptions:
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
     fallback: bool = declare(
-        "What native code lacks is computed by numpy; without it such a layer is refused by name.",
+        "Layers without native code are computed by numpy; without this option such a layer is refused by name.",
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
     tuning: str = declare(
@@ -232,7 +230,7 @@ class PlanOptions:
         for name, default, read in _READ:
             value = getattr(self, name)
             if value != default or isinstance(value, bool):
-                # what is given as people type it is kept in one form: equal requests are equal options
+                # values are stored in one form, so that equal requests are equal options
                 object.__setattr__(self, name, read(value, name))
         if self.backend == "auto":
             raise InputError(f"{option('backend', 'auto')}: name {' or '.join(FOLDERS)}")
@@ -240,7 +238,7 @@ class PlanOptions:
             self._check_memories()
 
     def _check_memories(self) -> None:
-        """Raises InputError for one memory of two, and for a fast one that is the larger."""
+        """Raises InputError if only one memory is given, or if the fast one is larger."""
         if not (self.fast and self.slow):
             there, other = ("fast", "slow") if self.fast else ("slow", "fast")
             raise InputError(
@@ -254,22 +252,22 @@ class PlanOptions:
 
     @classmethod
     def asked(cls, given: Mapping[str, Any]) -> PlanOptions:
-        """The options that are given by name, as people type them or as values. Raises InputError."""
+        """The options with the given values, typed or stored, by name. Raises InputError."""
         return cls(**{name: OPTIONS[name].kind.read(value, name) for name, value in given.items()})
 
     @property
     def seconds(self) -> float | None:
-        """Seconds that a search may take, None where the effort is a word."""
+        """Seconds that a search may take, None if the effort is a word."""
         return None if self.effort in kinds.EFFORTS else float(self.effort.removesuffix("s"))
 
     @property
     def search_effort(self) -> str | float:
-        """The effort as searches take it: a word, or seconds."""
+        """The effort for a search: a word, or seconds."""
         return self.effort if self.seconds is None else self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        """The options as JSON values: those that are stored always, and others that are not the default, so
-        that files and graphs made without them stay as they are.
+        """The options as JSON values. Some are always stored, the others only if they differ from their default, so that
+        existing files stay valid when an option is added.
         """
         return {
             one.name: value
@@ -279,7 +277,7 @@ class PlanOptions:
 
     @classmethod
     def from_fields(cls, found: Fields) -> PlanOptions:
-        """The options in a JSON object. Raises the error of `found`, or InputError."""
+        """Read the options from a JSON object. Raises the error of `found`, or InputError."""
         return cls(**{one.name: _from_json(found, one.name, one.default) for one in fields(cls)})
 
     @property
@@ -298,7 +296,7 @@ REQUESTS = Option(
     high=kinds.MOST_IMAGES,
     kind=kinds.IMAGES,
 )
-"""In place of --frames."""
+"""Declared in addition to the fields of `PlanOptions`; an alternative to --frames."""
 
 OPTIONS: Mapping[str, Option] = MappingProxyType(
     {
@@ -310,15 +308,39 @@ OPTIONS: Mapping[str, Option] = MappingProxyType(
         )
     }
 )
-"""Every option by its name, in the order of the help."""
+"""Every option by its name, in the order of help."""
 
 _READ = tuple(
     (one.name, one.default, one.metadata["option"].kind.read)
     for one in fields(PlanOptions)
-    if one.name not in ("rows", "batches")  # which searches make, of many layers
+    if one.name not in ("rows", "batches")  # long texts made by searches
 )
 
 DEFAULTS = PlanOptions()
+
+_MOST_ROWS = 1 << 30
+
+
+def ways_text(variants: Mapping[str, Mapping[int, object]]) -> str:
+    """Variants of kernels (`Backend.variants_of`) by layer and slab height, as the text of `PlanOptions.ways`; "" for
+    none. Each variant holds from its height up to the next one that is given.
+
+    >>> ways_text({"conv1": {4: "tiles4", 1: "conv"}})
+    '{"conv1":{"1":"conv","4":"tiles4"}}'
+    """
+    found = {
+        layer: {str(rows): str(heights[rows]) for rows in sorted(heights)}
+        for layer, heights in sorted(variants.items())
+        if heights
+    }
+    return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def height_of(key: str, place: Fields) -> int:
+    """The slab height that a key of a JSON object gives. Raises the error of its place."""
+    if not (key.isascii() and key.isdigit() and 0 < int(key[:11]) < _MOST_ROWS):
+        raise place.fault(f"'{key[:20]}' is no slab height; whole rows above 0 are needed")
+    return int(key)
 
 
 def _from_json(found: Fields, name: str, default: Any) -> Any:
@@ -342,8 +364,8 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def keywords(*names: str) -> Callable[[_Function], _Function]:
-    """A function that takes these options of planning, all without names, as **given; they stand in its
-    signature, and their help in its documentation. None stands for a limit that is not given.
+    """Decorator of a function that takes these options of planning (by default all) as **given. It adds them to the function's
+    signature, and their help to its documentation. None means that no limit is given.
     """
     taken = {
         name: one
@@ -385,9 +407,9 @@ def keywords(*names: str) -> Callable[[_Function], _Function]:
             parameters=[*own[:at], *of_options, *own[at:]]
         )
         called.__signature__ = spelled  # type: ignore[attr-defined]
-        told = [_documented(name, one) for name, one in taken.items()]
+        described = [_documented(name, one) for name, one in taken.items()]
         called.__doc__ = "\n".join(
-            [inspect.cleandoc(function.__doc__ or ""), "", "Options:", *told]
+            [inspect.cleandoc(function.__doc__ or ""), "", "Options:", *described]
         )
         return called  # type: ignore[return-value]
 
@@ -395,10 +417,10 @@ def keywords(*names: str) -> Callable[[_Function], _Function]:
 
 
 def _documented(name: str, declared: Option) -> str:
-    """An option as Python's `help` shows it."""
-    said = re.sub(r"--([a-z-]+)", lambda flag: f"`{flag[1].replace('-', '_')}`", declared.help)
+    """An option in the form of Python's `help`."""
+    text = re.sub(r"--([a-z-]+)", lambda flag: f"`{flag[1].replace('-', '_')}`", declared.help)
     words = f" ({', '.join(declared.kind.words)})" if declared.kind.words else ""
     default = f" [default: {declared.shown}]" if declared.shown else ""
     return textwrap.fill(
-        f"{name}{words}: {said}{default}", 100, initial_indent="    ", subsequent_indent="        "
+        f"{name}{words}: {text}{default}", 100, initial_indent="    ", subsequent_indent="        "
     )

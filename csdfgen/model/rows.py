@@ -1,4 +1,4 @@
-"""Which rows? Half-open row ranges and the arithmetic of sliding windows.
+"""Half-open row ranges, and the arithmetic of sliding windows.
 
 Everything in csdfgen follows from one rule per operator: output rows [a, b) need
 input rows `input_rows([a, b))` (docs/model.md; paper 002, section V-B).
@@ -37,7 +37,7 @@ class Rows:
         return Rows(min(self.start, height), min(self.stop, height))
 
     def union(self, other: Rows) -> Rows:
-        """The smallest range that holds both; an empty range adds nothing."""
+        """The smallest range that contains both; an empty range adds nothing."""
         if not self:
             return other
         if not other:
@@ -47,10 +47,10 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Slab:
-    """Rows of one image, or all rows of several: `images` of them from `image` on.
+    """Rows of one image, or all rows of several images, which start with `image`.
 
-    Images count as more rows: row r of image i of a tensor of H rows is its row i * H + r, so that
-    what is needed, released, held and placed is counted in one number.
+    Rows are numbered through all images: row r of image i of a tensor of H rows is row i * H + r, so that rows that are
+    needed, released, held and placed are all counted alike.
     """
 
     rows: Rows
@@ -58,7 +58,7 @@ class Slab:
     images: int = 1
 
     def span(self, height: int) -> Rows:
-        """The slab's rows of a tensor of `height` rows an image, counted through all images.
+        """The slab's rows of a tensor of `height` rows per image, numbered through all images.
 
         >>> Slab(Rows(2, 5), image=1).span(8), Slab(Rows(0, 8), image=2, images=2).span(8)
         (Rows(start=10, stop=13), Rows(start=16, stop=32))
@@ -102,10 +102,9 @@ class Window:
 
 
 def slabs(height: int, rows: int | Sequence[int]) -> tuple[Rows, ...]:
-    """`height` rows cut into slabs of `rows`, the last one shorter if need be.
+    """`height` rows cut into slabs of `rows`; the last slab may be shorter.
 
-    rows: of every slab, or of the first, the second, ...; the last number holds for all that
-        follow.
+    rows: of every slab, or of the first, the second, ...; the last number applies to all that follow.
 
     >>> slabs(5, 2)
     (Rows(start=0, stop=2), Rows(start=2, stop=4), Rows(start=4, stop=5))
@@ -129,8 +128,8 @@ def slabs(height: int, rows: int | Sequence[int]) -> tuple[Rows, ...]:
 def needs(reads: Sequence[Rows], height: int) -> tuple[int, ...]:
     """need(i): input rows that must have arrived before phase i.
 
-    Never decreases; the last phase needs all `height` rows, which keeps the graph
-    consistent when the window leaves rows behind (docs/model.md).
+    Never decreases. The last phase needs all `height` rows, which keeps the graph consistent if no window reads the last rows
+    (docs/model.md).
 
     >>> needs([Rows(1, 6), Rows(4, 9), Rows(7, 12), Rows(10, 15)], 16)
     (6, 9, 12, 16)

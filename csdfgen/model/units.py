@@ -1,7 +1,7 @@
-"""How many bytes are "512KiB", how many seconds "20ms"? Sizes and times as people type them.
+"""Sizes, times and energies with units, such as "512KiB" or "20ms".
 
-`512KB` is 512,000 bytes and `512KiB` 524,288; a plain number is bytes, or seconds. Units are written
-as they are defined: `Mb` could be a megabit, `M` a metre, and both are refused.
+`512KB` is 512,000 bytes and `512KiB` 524,288; a number without a unit is bytes, or seconds. Units are case-sensitive: `Mb`
+could be a megabit and `M` a metre, and both are refused.
 
 >>> size_of("512KB"), size_of("512KiB"), size_of(4096)
 (512000, 524288, 4096)
@@ -45,7 +45,7 @@ SIZES: Mapping[str, float] = MappingProxyType(
         "GiB": 2**30,
     }
 )
-"""Unit of a size -> bytes. KB and kB are the same: the first is typed, the second is the standard's."""
+"""Unit of a size -> bytes. KB is common usage for the standard's kB."""
 
 TIMES: Mapping[str, float] = MappingProxyType({"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9})
 """Unit of a time -> seconds."""
@@ -61,22 +61,20 @@ _MOST_JOULES = 1e12
 
 
 def size_of(value: object, name: str = "memory") -> int:
-    """Bytes of a size: a whole number, or a text with a unit; parts of a byte are dropped.
+    """Bytes of a size: a whole number, or a text with a unit; fractions of a byte are dropped.
 
-    name: the option that it is of. Raises InputError for what is no size above 0.
+    name: the option that has this value. Raises InputError for anything else than a size above 0.
     """
     return int(_amount(value, name, SIZES, "B", "bytes", 1, _MOST_BYTES))
 
 
 def time_of(value: object, name: str = "latency") -> float:
-    """Seconds of a time: a number, or a text with a unit. Raises InputError for what is no time
-    above 0.
-    """
+    """Seconds of a time: a number, or a text with a unit. Raises InputError for anything else than a time above 0."""
     return _amount(value, name, TIMES, "s", "seconds", 0, _MOST_SECONDS)
 
 
 def energy_of(value: object, name: str = "energy") -> float:
-    """Joules of an energy: a number, or a text with a unit. Raises InputError for what is none above 0.
+    """Joules of an energy: a number, or a text with a unit. Raises InputError for anything else than an energy above 0.
 
     >>> energy_of("250mJ")
     0.25
@@ -85,7 +83,7 @@ def energy_of(value: object, name: str = "energy") -> float:
 
 
 def memories_of(fast: object, slow: object) -> tuple[int, int]:
-    """Bytes of a fast and of a slow memory, the fast one no larger. Raises InputError.
+    """Bytes of a fast and a slow memory. Raises InputError if the fast one is larger.
 
     >>> memories_of("256KiB", "8MiB")
     (262144, 8388608)
@@ -102,33 +100,33 @@ def memories_of(fast: object, slow: object) -> tuple[int, int]:
 def _amount(
     value: object, name: str, units: Mapping[str, float], plain: str, of: str, low: int, high: float
 ) -> float:
-    """A number of base units, more than 0 and at least `low`."""
+    """A number of base units, above 0, at least `low` and at most `high`. Raises InputError."""
     accepted = f"a number above 0 with one of {', '.join(units)}, alone a number of {of}, is needed"
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"{option(name)} is not a finite number; {accepted}")
-    said = option(name, _cut(value))
+    shown = option(name, _cut(value))
     if isinstance(value, str):
         match = _NUMBER.fullmatch(value.strip()) if len(value) <= _LONGEST else None
         if match is None:
-            raise InputError(f"{said} is not understood; {accepted}")
+            raise InputError(f"{shown} is not understood; {accepted}")
         digits, power, unit = match.groups()
         factor = units.get(unit or plain)
         if factor is None:
-            raise InputError(f"{said}: '{unit}' is no unit that is known; {accepted}")
+            raise InputError(f"{shown}: '{unit}' is no unit that is known; {accepted}")
         amount = float(f"{digits}e{power or 0}") * factor
     elif isinstance(value, (int, float)) and not isinstance(value, bool):
         amount = float(value) if abs(value) <= high else math.inf
     else:
-        raise InputError(f"{said} is not understood; {accepted}")
+        raise InputError(f"{shown} is not understood; {accepted}")
     if not math.isfinite(amount) or amount <= 0 or amount < low:
-        raise InputError(f"{said}: {accepted}")
+        raise InputError(f"{shown}: {accepted}")
     if amount > high:
-        raise InputError(f"{said} is more than {high:.3g} {of}; {accepted}")
+        raise InputError(f"{shown} is more than {high:.3g} {of}; {accepted}")
     return amount
 
 
 def _cut(value: object) -> object:
-    """A value as an error may show it, cut where it is long."""
+    """A value as errors show it, cut if it is long."""
     if isinstance(value, str):
         return value if len(value) <= _LONGEST else f"{value[:_LONGEST]}..."
     return value if isinstance(value, float) else quoted(value)
@@ -144,7 +142,7 @@ def counted(count: int, what: str, plural: str = "") -> str:
 
 
 def shown_size(size: int) -> str:
-    """A size that `size_of` reads, no smaller: whole KiB, rounded up.
+    """A size in KiB, rounded up, as `size_of` reads it.
 
     >>> shown_size(524_288), shown_size(524_289), shown_size(100)
     ('512KiB', '513KiB', '1KiB')
@@ -153,7 +151,7 @@ def shown_size(size: int) -> str:
 
 
 def shown_time(seconds: float) -> str:
-    """A time that `time_of` reads, no shorter: three digits, rounded up.
+    """A time in ms, rounded up to three digits, as `time_of` reads it.
 
     >>> shown_time(0.0123456), shown_time(2e-6), shown_time(2.5)
     ('12.4ms', '0.00200ms', '2500ms')
@@ -162,7 +160,7 @@ def shown_time(seconds: float) -> str:
 
 
 def shown_energy(joules: float) -> str:
-    """An energy that `energy_of` reads, no smaller: three digits, rounded up.
+    """An energy in mJ, rounded up to three digits, as `energy_of` reads it.
 
     >>> shown_energy(0.0123456)
     '12.4mJ'
@@ -171,7 +169,7 @@ def shown_energy(joules: float) -> str:
 
 
 def _raised(number: float) -> str:
-    """Three digits, rounded up."""
+    """A number rounded up to three digits."""
     digits = max(0, 2 - math.floor(math.log10(number))) if number > 0 else 0
     rounded = math.ceil(number * 10**digits - 1e-6) / 10**digits
     return f"{rounded:.{digits}f}"

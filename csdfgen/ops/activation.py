@@ -36,7 +36,7 @@ from csdfgen.ops.elementwise import (
     view_of_first,
 )
 from csdfgen.ops.primitives import maximum, minimum, negative
-from csdfgen.ops.reducing import FLOATS
+from csdfgen.ops.reducing import FLOATS, INTEGERS
 
 __all__ = ["ERF_COEFFICIENTS", "OPERATORS"]
 
@@ -311,6 +311,33 @@ def _copy(task: Task) -> list[Call]:
     return [(np.copyto, (task.out, task.x))]
 
 
+# What is not a number, or infinite ---------------------------------------------------------------
+
+
+def _is_nan(task: Task) -> list[Call]:
+    return [(np.not_equal, (task.x, task.x, task.out))]
+
+
+def _is_infinite(task: Task) -> list[Call]:
+    """Equal to one of the infinities that are to be found."""
+    x, out = task.x, task.out
+    infinity = x.dtype.type(np.inf)
+    wanted = [
+        sign * infinity
+        for sign, name in ((1, "detect_positive"), (-1, "detect_negative"))
+        if task.attribute(name)
+    ]
+    if not wanted:
+        return [(np.copyto, (out, np.False_))]
+    if len(wanted) == 2:
+        other = task.temporary()
+        calls: list[Call] = [
+            (np.equal, (x, value, to)) for value, to in zip(wanted, (other, out), strict=True)
+        ]
+        return [*calls, (np.logical_or, (out, other, out))]
+    return [(np.equal, (x, wanted[0], out))]
+
+
 # Settings ----------------------------------------------------------------------------------------
 
 
@@ -403,6 +430,7 @@ def _prelu_types(node: Node, dtypes: Sequence[str]) -> str:
 
 _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Abs", np.absolute, NUMERIC, 7),
+    ("BitwiseNot", np.invert, INTEGERS, 18),
     ("Acos", np.arccos, FLOATS, 7),
     ("Acosh", np.arccosh, FLOATS, 9),
     ("Asin", np.arcsin, FLOATS, 7),
@@ -473,6 +501,14 @@ OPERATORS: tuple[Operator, ...] = (
     ),
     _wide("HardSigmoid", _hard_sigmoid, attributes={"alpha": 0.2, "beta": 0.5}),
     _wide("HardSwish", _hard_swish, since=14),
+    elementwise(
+        "IsInf",
+        _is_infinite,
+        same(FLOATS, "bool"),
+        since=10,
+        attributes={"detect_negative": 1, "detect_positive": 1},
+    ),
+    elementwise("IsNaN", _is_nan, same(FLOATS, "bool"), since=9),
     elementwise("Identity", _copy, same(EVERY), aliases=view_of_first, notes="a view"),
     _wide("LeakyRelu", _leaky_relu, attributes={"alpha": 0.01}),
     _wide("Mish", _mish, since=18),

@@ -14,6 +14,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node
+from csdfgen.ops._operands import one_of
 from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
 from csdfgen.ops.elementwise import (
     BOOL,
@@ -119,6 +120,20 @@ def _folded(function: Callable[..., Any], mean: bool = False) -> Callable[[Task]
     return recipe
 
 
+# Bits --------------------------------------------------------------------------------------------
+
+
+def _shift(task: Task) -> list[Call]:
+    """Bits that leave the type are lost; the sign comes after those that are shifted to the right."""
+    function = np.left_shift if task.attribute("direction") == "LEFT" else np.right_shift
+    return [(function, (*task.operands, task.out))]
+
+
+def _shift_kind(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
+    one_of(attributes["direction"], "direction", ("LEFT", "RIGHT"))
+    return attributes
+
+
 # Choice ------------------------------------------------------------------------------------------
 
 
@@ -191,6 +206,9 @@ def _no_attributes(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, An
 _ONE_CALL: tuple[tuple[str, Callable[..., Any], tuple[str, ...], int], ...] = (
     ("Add", np.add, NUMERIC, 7),
     ("And", np.logical_and, BOOL, 7),
+    ("BitwiseAnd", np.bitwise_and, INTEGERS, 18),
+    ("BitwiseOr", np.bitwise_or, INTEGERS, 18),
+    ("BitwiseXor", np.bitwise_xor, INTEGERS, 18),
     ("Mul", np.multiply, NUMERIC, 7),
     ("Or", np.logical_or, BOOL, 7),
     ("Sub", np.subtract, NUMERIC, 7),
@@ -219,6 +237,15 @@ OPERATORS: tuple[Operator, ...] = (
     *(
         elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since)
         for name, f, types, since in _COMPARISONS
+    ),
+    elementwise(
+        "BitShift",
+        _shift,
+        same(INTEGERS),
+        operands=2,
+        since=11,
+        attributes={"direction": REQUIRED},
+        normalise=_shift_kind,
     ),
     elementwise(
         "Cast",

@@ -65,6 +65,7 @@ __all__ = [
     "require_tensor",
     "run_slab",
     "stored_rows",
+    "written_in",
 ]
 
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
@@ -336,6 +337,9 @@ class Operator:
     cost: (layer, output rows) -> work in multiply-accumulates, or elements where there are none.
     mode: how the layer divides into phases. accumulate_over: input position whose rows it
         accumulates.
+    held: outputs of a row-phased layer that are no rows but states: the first phase claims them whole, each
+        phase updates them, and they are complete with the last.
+    parts: the layers that a node becomes where these may be several; then `build` is not asked.
     state: format in which an accumulating layer holds its outputs until the last phase. The kernel
         gets results of that type in every phase; where it is not the output's, the state is a buffer
         of its own, and the output is claimed by the last phase alone.
@@ -343,7 +347,9 @@ class Operator:
     rowwise: output row i depends on input row i alone, for every row-phased input of equal height.
     pointwise: each element of the output is a function of those that the operands have at its place.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
-        calls can be reused for equal addresses.
+        calls can be reused for equal addresses; of some layers only, where it is a function.
+    period: layer -> number of rows by which phases can differ and still make equal calls for equal addresses,
+        where they read equally many rows; 0 where that does not follow from a number.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
     joins: (layer, images) -> whether the kernel takes phases of so many whole images.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
@@ -361,12 +367,15 @@ class Operator:
     since: int = 7
     mode: Callable[[Layer], Mode] = lambda layer: Mode.ROWS
     accumulate_over: int = 0
+    held: Callable[[Layer], frozenset[int]] = lambda layer: frozenset()
+    parts: Callable[[Node], tuple[Layer, ...]] | None = None
     state: Callable[[Layer], Format] = output_format
     aliases: Callable[[Layer], tuple[Alias, ...]] = lambda layer: ()
     window: Callable[[Layer], Window | None] = lambda layer: None
     rowwise: bool = False
     pointwise: bool = False
-    shift_invariant: bool = False
+    shift_invariant: bool | Callable[[Layer], bool] = False
+    period: Callable[[Layer], int] = lambda layer: 0
     takes: Callable[[Layer, int], Takes] = lambda layer, position: Takes.EVEN
     joins: Callable[[Layer, int], bool] = one_by_one
     constant_inputs: frozenset[int] = frozenset()
@@ -379,17 +388,25 @@ class Operator:
     @property
     def url(self) -> str:
         """The operator's page in the documentation of its domain."""
-        return (
-            f"{_CONTRIBUTED}#{self.domain}.{self.op_type}"
-            if self.domain
-            else onnx_page(self.op_type)
-        )
+        name = self.op_type.removeprefix(f"{self.domain}.")
+        return f"{_CONTRIBUTED}#{self.domain}.{name}" if self.domain else onnx_page(name)
+
+    def layers(self, node: Node) -> tuple[Layer, ...]:
+        """The layers that a node becomes. Raises ModelError."""
+        return (self.build(node),) if self.parts is None else self.parts(node)
 
     def repeats(self, layer: Layer) -> bool:
         """Whether interior phases of this layer differ by a shift alone, so that equal addresses
         mean equal calls.
         """
-        return self.shift_invariant or (self.rowwise and _rows_alike(layer))
+        shifted = self.shift_invariant
+        alike = shifted(layer) if callable(shifted) else shifted
+        return alike or (self.rowwise and _rows_alike(layer))
+
+    def written(self, layer: Layer, out: Rows) -> tuple[Rows, ...]:
+        """By output the rows that a phase writes, those of a state whole. out: see `Phase`."""
+        held = self.held(layer)
+        return tuple(Rows(0, t.rows) if k in held else out for k, t in enumerate(layer.outputs))
 
     def attribute(self, node: Node, name: str) -> Any:
         """Value of an accepted attribute, or its default."""
@@ -446,8 +463,11 @@ def aligned_axis(tensor: Tensor, output: Tensor) -> int | None:
 
 def _rows_alike(layer: Layer) -> bool:
     """Whether no operand of a row-by-row layer has values of its own for each row, but those read
-    row by row.
+    row by row, of which there is one at least.
     """
+    pairs = zip(layer.inputs, layer.input_axes, strict=True)
+    if layer.output.rows not in [height_along(t, axis) for t, axis in pairs if t is not None]:
+        return False
     for constant in layer.constants.values():
         axis = aligned_axis(Tensor("", constant.shape), layer.output)
         if axis is not None and constant.shape[axis] > 1:
@@ -572,6 +592,14 @@ def held_in(operator: Operator, layer: Layer, outputs: Sequence[np.ndarray]) -> 
         return list(outputs)
     dtype = np.dtype(operator.state(layer).dtype)
     return [o if o.dtype == dtype else np.empty(o.shape, dtype) for o in outputs]
+
+
+def written_in(
+    operator: Operator, layer: Layer, phase: Phase, targets: Sequence[np.ndarray]
+) -> list[np.ndarray]:
+    """Of whole outputs the rows that a phase writes."""
+    rows = operator.written(layer, phase.out)
+    return [target[r.start : r.stop] for target, r in zip(targets, rows, strict=True)]
 
 
 def run_slab(

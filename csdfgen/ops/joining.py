@@ -466,7 +466,6 @@ GATHER = Operator(
     constant_inputs=frozenset({1}),
     attributes=MappingProxyType({"axis": 0}),
     structure="row-phased; whole when rows are gathered out of order",
-    notes="Indices must be constants.",
 )
 
 # GatherND ----------------------------------------------------------------------------------------
@@ -534,4 +533,4 @@ GATHER_ND = replace(
     structure="row-phased; whole when rows are gathered out of order, or by several coordinates",
 )
 
-OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, GATHER, GATHER_ND)
+OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE)

@@ -44,9 +44,11 @@ __all__ = [
     "MATMUL",
     "OPERATORS",
     "flattened_gemm",
+    "is_matrix",
     "joins_vectors",
     "product_kernel",
     "product_layer",
+    "ready",
 ]
 
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
@@ -214,6 +216,12 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return tuple(found)
 
 
+def _repeats(layer: Layer) -> bool:
+    """Whether no constant has values of its own for each row of the output."""
+    axes = _axes(layer)
+    return all(_sliced(layer, axes, position) is None for position in layer.constants)
+
+
 def _mode(layer: Layer) -> Mode:
     if _is_flattened(layer):
         return Mode.ACCUMULATE
@@ -235,7 +243,7 @@ def _cost(layer: Layer, out: Rows) -> int:
 # --- the kernel ---------------------------------------------------------------------------------
 
 
-def _is_matrix(array: np.ndarray) -> bool:
+def is_matrix(array: np.ndarray) -> bool:
     """Whether BLAS takes the last two axes in place, in either order; anything else is very slow."""
     (m, n), (step_m, step_n) = array.shape[-2:], array.strides[-2:]
     item = array.itemsize
@@ -244,13 +252,13 @@ def _is_matrix(array: np.ndarray) -> bool:
     return along or across
 
 
-def _ready(
+def ready(
     array: np.ndarray, dtype: np.dtype[Any], scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
     """The array as an operand of a matrix product: as it is, or copied in the right order and
     dtype.
     """
-    if array.dtype == dtype and (dtype.kind != "f" or _is_matrix(array)):
+    if array.dtype == dtype and (dtype.kind != "f" or is_matrix(array)):
         return array
     copy = scratch.take(array.shape, dtype)
     calls.append((np.copyto, (copy, array)))
@@ -299,23 +307,37 @@ def product_kernel(
         )
 
     def emit(work: Work) -> list[Call]:
-        calls: list[Call] = []
         a, b, out = (
             operand(0, work.phase, work.slabs),
             operand(1, work.phase, work.slabs),
             layer.output.to_onnx(work.result),
         )
         a, b = (a.T if trans_a else a), (b.T if trans_b else b)
+        batch = out.shape[:-2]
+        alone = not (adds or zeros or into) and a.ndim > 1 < b.ndim and alpha == 1
+        if alone and prod(batch) > 1 and not all(map(is_matrix, (a, b, out))):
+            # one after the other, as operands are copied: there is room for one copy, seldom for all
+            a, b = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (a, b))
+            found: list[Call] = []
+            mark = work.scratch.mark
+            for index in np.ndindex(batch):
+                found += multiplied(a[index], b[index], out[index], work)
+                work.scratch.rewind(mark)
+            return found
+        return multiplied(a, b, out, work)
+
+    def multiplied(a: np.ndarray, b: np.ndarray, out: np.ndarray, work: Work) -> list[Call]:
+        calls: list[Call] = []
         if b.ndim == 1:
             b, out = b[:, None], out[..., None]
         if a.ndim == 1:
             a, out = a[None], out[..., None, :]
-        a, b = (_ready(array, dtype, work.scratch, calls) for array in (a, b))
+        a, b = (ready(array, dtype, work.scratch, calls) for array in (a, b))
         for position, array in ((0, a), (1, b)):
             calls += _centred(array, zeros.get(position, 0), work.slabs, work.scratch)
         total = (
             out
-            if out.dtype == dtype and (dtype.kind != "f" or _is_matrix(out))
+            if out.dtype == dtype and (dtype.kind != "f" or is_matrix(out))
             else work.scratch.take(out.shape, dtype)
         )
         calls.append((np.matmul, (a, b, total)))
@@ -437,7 +459,7 @@ def _flattened_kernel(layer: Layer) -> Emit:
         length = flat.size if flat.dtype == dtype else _BLOCK
         wide = None if flat.dtype == dtype else work.scratch.take((min(length, flat.size),), dtype)
         state = layer.output.to_onnx(work.result)
-        direct = work.phase.first and _is_matrix(state)
+        direct = work.phase.first and is_matrix(state)
         adds = not direct or length < flat.size
         part = work.scratch.take(state.shape, dtype) if adds else state
         for start in range(0, flat.size, length):
@@ -522,6 +544,7 @@ GEMM = Operator(
     joins=_joins,
     cost=_cost,
     mode=_mode,
+    shift_invariant=_repeats,
     state=in_the_accumulator,
     attributes=MappingProxyType({"alpha": 1.0, "beta": 1.0, "transA": 0, "transB": 0}),
     structure="row-phased; whole when no axis of rows survives the product; accumulating after Flatten (with --fuse full)",

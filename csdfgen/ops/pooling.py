@@ -362,7 +362,10 @@ GLOBAL_AVERAGE_POOL = _operator("GlobalAveragePool", _AVERAGE, {}, "")
 
 OPERATORS: tuple[Operator, ...] = (
     _operator(
-        "MaxPool", _MAX, {"storage_order": 0}, f"The output Indices is refused. {_AS_ONNXRUNTIME}"
+        "MaxPool",
+        _MAX,
+        {"storage_order": 0},
+        f"The output Indices is computed by layers of its own. {_AS_ONNXRUNTIME}",
     ),
     AVERAGE_POOL,
     _operator("LpPool", _LP, {"p": 2}, _AS_ONNXRUNTIME),

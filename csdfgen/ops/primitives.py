@@ -1,16 +1,30 @@
 """Functions of prepared calls that numpy does not offer with positional arguments alone.
 
 A prepared call is a function and its arguments. Beside these, kernels name numpy's own: `copyto`,
-ufuncs with their `reduce` and `accumulate`, `matmul`, `take`, `argmax`, `argmin`, `ndarray.clip` and
-`ndarray.fill`. A backend that translates prepared calls instead of calling them (`csdfgen.backends.native`) knows all of
-these.
+ufuncs with their `reduce`, `accumulate` and `at`, `matmul`, `take`, `argmax`, `argmin`, `ndarray.clip` and
+`ndarray.fill`. A backend that translates prepared calls instead of calling them
+(`csdfgen.backends.native`) knows all of these.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["einsum", "looked_up", "maximum", "minimum", "negative"]
+__all__ = [
+    "einsum",
+    "looked_up",
+    "maximum",
+    "minimum",
+    "negative",
+    "nonzero",
+    "picked",
+    "ranked",
+    "scattered",
+    "suppressed",
+]
+
+BLOCK = 4096
+"""Elements that are looked at together where what is found is of unknown size."""
 
 
 def maximum(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> None:
@@ -40,3 +54,99 @@ def looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
     shape.
     """
     np.take(table, index, None, out, "clip")  # any other mode goes through memory of numpy's own
+
+
+def picked(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> None:
+    """out[i] = table[index[i]]. table, out: contiguous, of two dimensions; index: intp, contiguous, each
+    within the table.
+    """
+    np.take(table, index, 0, out, "clip")
+
+
+def scattered(index: np.ndarray, values: np.ndarray, out: np.ndarray) -> None:
+    """out[index[i]] = values[i], in order. All contiguous, of one dimension; index: intp, each within `out`."""
+    out[index] = values
+
+
+def ranked(
+    x: np.ndarray, largest: bool, keys: np.ndarray, numbers: np.ndarray, places: np.ndarray
+) -> None:
+    """Positions of the largest (or smallest) elements of each line, the best one first, of equal ones the
+    first one first; what is not a number is the worst.
+
+    x: (lines, n). places: int64 (lines, k). keys: complex128, more than k or n of them, overwritten. numbers:
+    0, 1, 2 ... as many. Integers beyond 2^53 are compared as float64.
+    """
+    wanted = places.shape[1]
+    for line, found in zip(x, places, strict=True):
+        kept = at = 0
+        while at < len(line):
+            taken = min(len(keys) - kept, len(line) - at)
+            part = keys[kept : kept + taken]
+            np.copyto(part.real, line[at : at + taken])
+            if largest:
+                np.negative(part.real, part.real)
+            np.add(numbers[:taken], at, part.imag)
+            keys[: kept + taken].sort()  # by the value, then by the position
+            at += taken
+            kept = min(wanted, kept + taken)
+        np.copyto(found, keys[:wanted].imag, "unsafe")
+
+
+def nonzero(flags: np.ndarray, out: np.ndarray) -> None:
+    """The coordinates of elements that are set, in their order; -1 in all rows of `out` behind them.
+
+    flags: bool, contiguous. out: int64 (elements, dimensions), contiguous.
+    """
+    flat, filled = flags.reshape(-1), 0
+    steps = [s // flags.itemsize for s in flags.strides]
+    for start in range(0, flat.size, BLOCK):
+        found = np.flatnonzero(flat[start : start + BLOCK]) + start
+        rows = out[filled : filled + len(found)]
+        for k, (step, size) in enumerate(zip(steps, flags.shape, strict=True)):
+            rows[:, k] = found // step % size
+        filled += len(found)
+    out[filled:] = -1
+
+
+def suppressed(
+    scores: np.ndarray,
+    boxes: np.ndarray,
+    limit: int,
+    overlap: float,
+    least: float | None,
+    centre: bool,
+    order: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """(image, class, box) of the boxes that remain, by image and class, the best first: a box goes where one that remains
+    overlaps it in more than `overlap` of their union. -1 in all rows of `out` behind them.
+
+    scores: float32 (images, classes, n). boxes: float32 (images, n, 4), two corners (y, x), or (centre) x, y of the centre,
+    width and height. limit: boxes of a class. least: scores must be above it. order: int64 (n,), overwritten. out: int64
+    (images * classes * limit, 3). All are contiguous.
+    """
+    filled = 0
+    for image, lines in enumerate(scores):
+        first, last = boxes[image, :, :2], boxes[image, :, 2:]
+        if centre:
+            half = last / np.float32(2)
+            first, last = first - half, first + half
+        low, high = np.minimum(first, last), np.maximum(first, last)
+        area = (high - low).prod(1)
+        for number, line in enumerate(lines):
+            order[:] = np.argsort(-line, kind="stable")
+            found = order if least is None else order[line[order] > np.float32(least)]
+            for row in out[filled : filled + limit]:
+                if not len(found):
+                    break
+                best, found = found[0], found[1:]
+                row[:] = image, number, best
+                filled += 1
+                sides = np.minimum(high[best], high[found]) - np.maximum(low[best], low[found])
+                common = sides.prod(1)
+                union = area[best] + area[found] - common
+                meet = (sides > 0).all(1) & (common > 0) & (area[found] > 0) & (union > 0)
+                share = np.divide(common, union, where=meet, out=np.zeros_like(common))
+                found = found[(share <= np.float32(overlap)) | (area[best] <= 0)]
+    out[filled:] = -1

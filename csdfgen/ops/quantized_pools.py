@@ -49,7 +49,7 @@ from csdfgen.ops.pooling import (
     pool_over_all,
     pool_sliding,
 )
-from csdfgen.ops.reducing import constant, slab_dims, sum_over
+from csdfgen.ops.reducing import constant, sum_over
 from csdfgen.ops.windows import taps, windows_of
 
 __all__ = ["OPERATORS", "averaged"]
@@ -87,8 +87,8 @@ def averaged(layer: Layer) -> tuple[Rescaled, int]:
 def _whole_map_kernel(layer: Layer) -> Emit:
     """Sums are exact; round((sum - pixels * x0) * (xs / (ys * pixels))) + y0."""
     dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
-    source = source_of(layer)
-    dims = slab_dims(source, range(2, len(source.shape)))
+    # rows are read along the first axis of the map, whatever axis they are stored by
+    dims = tuple(range(len(source_of(layer).shape) - 2))
 
     def emit(work: Work) -> list[Call]:
         slab, state = work.slab, work.result

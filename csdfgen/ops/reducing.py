@@ -179,7 +179,10 @@ def in_blocks(
         if dim is not None:
             half = whole.shape[dim] // 2
             found: list[Call] = []
-            for part in (slice(None, half), slice(half, None)):
+            parts = [slice(None, half), slice(half, None)]
+            if scratch.declares and 2 * half == whole.shape[dim]:
+                del parts[0]  # both take the same, and nothing is computed
+            for part in parts:
                 index = (slice(None),) * dim + (part,)
                 own = [a if a.shape[dim] == 1 else a[index] for a in arrays]
                 found += in_blocks(make, own, dims, scratch)

@@ -3,7 +3,9 @@ Tile, DepthToSpace, SpaceToDepth.
 
 Source: https://onnx.ai/onnx/operators/ (a page for each operator). A Reshape or
 Transpose that keeps the row axis apart keeps the rows (docs/model.md): ShuffleNet's channel
-shuffle, Reshape [1,C,H,W] -> [1,g,C/g,H,W], Transpose and Reshape back, stays row-phased. A
+shuffle, Reshape [1,C,H,W] -> [1,g,C/g,H,W], Transpose and Reshape back, stays row-phased. One that
+merges the row axis with axes behind it, or splits it, keeps the order of the stored elements, so that
+output rows are parts of input rows or several of them: pixels become tokens, tokens windows. A
 Reshape that mixes rows with channels writes natural order, one slab of its input at a time.
 """
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from math import prod
+from math import gcd, prod
 from types import MappingProxyType
 
 import numpy as np
@@ -69,14 +71,20 @@ def _is_natural(tensor: Tensor) -> bool:
 
 def _kept_row_axis(source: Tensor, shape: Shape) -> int | None:
     """The axis of `shape` along which every row is a row of `source` with its elements in the same
-    order.
+    order; else the one along which all rows together are the same elements in the same order, which
+    has the same axes before it.
     """
     if source.row_axis is None:
         return None
+    if len(shape) in (4, 5) and source.elements == source.rows == shape[1]:
+        return 2  # a vector becomes the channels of one pixel
     before = prod(source.shape[: source.row_axis])
-    fits = [m for m, size in enumerate(shape) if size == source.rows and prod(shape[:m]) == before]
+    starts = [m for m in range(len(shape)) if prod(shape[:m]) == before]
+    fits = [m for m in starts if shape[m] == source.rows]
     if source.rows > 1:
-        return fits[0] if fits else None
+        # rows of a single element would cost more than they save
+        other = [m for m in starts if 1 < shape[m] < source.elements]
+        return next(iter(fits or other), None)
     # One row: any unit axis between the two halves will do; convolutions want axis 2, others
     # natural order.
     if len(shape) in (4, 5) and 2 in fits:
@@ -154,18 +162,77 @@ def _build_unsqueeze(node: Node) -> Layer:
     return _reshaped(node, tuple(1 if axis in axes else next(sizes) for axis in range(rank)))
 
 
+def _keeps_rows(layer: Layer) -> bool:
+    """Whether row i of the output is row i of the input."""
+    return not _loses_rows(layer) and layer.output.rows == source_of(layer).rows
+
+
+def _parts(layer: Layer) -> tuple[int, int]:
+    """How many of the largest parts that both are made of an input row and an output row have."""
+    rows = source_of(layer).rows, layer.output.rows
+    common = gcd(*rows)
+    return rows[1] // common, rows[0] // common
+
+
 def _reshape_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, Rows(0, source_of(layer).rows) if _loses_rows(layer) else out)
+    if _loses_rows(layer):
+        return first_only(layer, Rows(0, source_of(layer).rows))
+    held, made = _parts(layer)
+    return first_only(layer, Rows(out.start * made // held, -(-out.stop * made // held)))
 
 
 def _reshape(layer: Layer, work: Work) -> list[Call]:
     source, slab, rows = source_of(layer), work.slab, work.held
-    if not _loses_rows(layer):
+    if _keeps_rows(layer):
         return reshaped_copy(work.result, slab, work.scratch)
+    if not _loses_rows(layer):
+        return _cut_otherwise(layer, work)
     view = reshaped_view(work.result[0, ...], source.shape)
     if view is None:
         return _scattered(source, rows, slab, work.result[0])
     return [(np.copyto, (source.to_storage(view)[rows.start : rows.stop], slab))]
+
+
+def _cut_otherwise(layer: Layer, work: Work) -> list[Call]:
+    """The elements of input rows in the same order in rows of another size."""
+    source, held = source_of(layer), work.held
+    each, made = _parts(layer)
+    form = source.row_elements // each // prod(source.shape[: source.row_axis])
+    calls: list[Call] = []
+
+    def in_parts(array: np.ndarray, count: int) -> np.ndarray | None:
+        """Rows as parts of shape (elements, axes before the row axis)."""
+        return reshaped_view(array, (len(array), count, form, source.row_elements // each // form))
+
+    given, target = in_parts(work.slab, each), in_parts(work.result, made)
+    if given is None:
+        copy = work.scratch.take(work.slab.shape, work.slab.dtype)
+        calls.append((np.copyto, (copy, work.slab)))
+        given = in_parts(copy, each)
+    result = work.result
+    if target is None:
+        result = work.scratch.take(result.shape, result.dtype)
+        target = in_parts(result, made)
+    assert given is not None and target is not None
+    at, stop = work.phase.out.start * made, work.phase.out.stop * made
+    first = at
+    while at < stop:
+        (i, low), (j, high) = divmod(at - held.start * each, each), divmod(at - first, made)
+        if made == 1:  # whole input rows, or a part of one
+            rows = (stop - at) // each if low == 0 else 0
+            count = rows * each or min(each - low, stop - at)
+            part = given[i : i + rows] if rows else given[i, low : low + count]
+            there = target[j : j + count, 0].reshape(part.shape)
+        elif each == 1:  # an output row is whole input rows
+            count = stop - at
+            there = target
+            part = given[i : i + count, 0].reshape(there.shape)
+        else:
+            count = min(each - low, made - high)
+            part, there = given[i, low : low + count], target[j, high : high + count]
+        calls.append((np.copyto, (there, part)))
+        at += count
+    return calls if result is work.result else [*calls, (np.copyto, (work.result, result))]
 
 
 def _scattered(source: Tensor, rows: Rows, slab: np.ndarray, target: np.ndarray) -> list[Call]:
@@ -199,12 +266,14 @@ def _reshape_operator(
         each_phase(_reshape),
         output_elements,
         mode=lambda layer: Mode.ACCUMULATE if _loses_rows(layer) else Mode.ROWS,
-        aliases=lambda layer: () if _loses_rows(layer) else _WHOLE_ROW,
+        aliases=lambda layer: _WHOLE_ROW if _keeps_rows(layer) else (),
         rowwise=True,
+        period=lambda layer: 0 if _keeps_rows(layer) else _parts(layer)[0],
         constant_inputs=frozenset() if op_type == "Flatten" else frozenset({1}),
         attributes=MappingProxyType(attributes),
-        structure="row-phased; accumulating when rows are mixed with other axes",
-        notes="A view wherever the row axis stays apart; else each slab is scattered into an output in natural order.",
+        structure="row-phased; accumulating when rows are mixed with the axes before them",
+        notes="A view wherever the row axis stays apart, a copy by rows where it is merged with axes behind it or split; "
+        "else each slab is scattered into an output in natural order.",
     )
 
 
@@ -461,6 +530,7 @@ DEPTH_TO_SPACE = Operator(
     _depth_to_space_rows,
     each_phase(_depth_to_space),
     output_elements,
+    period=lambda layer: int(layer.attributes["blocksize"]),
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
 )
 SPACE_TO_DEPTH = Operator(

@@ -201,9 +201,10 @@ def _widened(operator: Operator, table: Mapping[str, Operator]) -> Operator:
     return replace(
         _answered(
             operator,
-            ("input_rows", "cost", "mode", "state", "window"),
+            ("input_rows", "cost", "state", "window"),
             lambda layer: (operator, _outlined(layer)),
         ),
+        mode=partial(_mode, operator),
         aliases=aliases,
         takes=takes,
         joins=one_by_one,
@@ -211,11 +212,19 @@ def _widened(operator: Operator, table: Mapping[str, Operator]) -> Operator:
     )
 
 
+def _mode(operator: Operator, layer: Layer) -> Mode:
+    """Only one output has a state in which it grows as values; several are rounded at once."""
+    assert layer.stored is not None
+    mode, several = operator.mode(_outlined(layer)), len(layer.outputs) > 1
+    rounds = several and any(layer.stored.written(k) for k in range(len(layer.outputs)))
+    return Mode.WHOLE if mode is Mode.ACCUMULATE and rounds else mode
+
+
 def _kernel(operator: Operator, table: Mapping[str, Operator], layer: Layer) -> Emit:
     """The kernel of the twin between widening and narrowing."""
     stored, twin = layer.stored, float_twin(layer)
     assert stored is not None
-    accumulates = operator.mode(twin) is Mode.ACCUMULATE
+    accumulates = _mode(operator, layer) is Mode.ACCUMULATE
     inner = operator.kernel(twin)
     after = [(one, table[one.op_type], table[one.op_type].kernel(one)) for one in twin.epilogue]
 

@@ -56,7 +56,7 @@ def soft(text: str) -> Markup:
 
 
 def join(parts: Iterable[object]) -> Markup:
-    """Parts one behind the other."""
+    """Parts joined without a separator."""
     return Markup("".join(map(_markup, parts)))
 
 

@@ -24,10 +24,10 @@ __all__ = ["Measured", "interleaved", "measured_frame"]
 class Measured:
     """A frame of a plan, and of onnxruntime on the same input, one thread each.
 
-    touched: bytes written in the arena; call: bytes allocated outside it in the whole call. ours,
-    theirs: seconds, medians of `repeat` frames in turn. their_bytes: growth of a process in
-    a frame of onnxruntime; None where the system does not report it. refused: why onnxruntime has no
-    figures, or "". outputs, reference: of csdfgen and of onnxruntime.
+    touched: bytes written in the arena; firing, call: bytes allocated outside it while firing and in the whole call. ours,
+    theirs: seconds, medians of `repeat` alternating frames. their_bytes: growth of a process in a frame of onnxruntime; None
+    if the system does not report it. refused: why onnxruntime has no figures, or "". outputs, reference: of csdfgen and of
+    onnxruntime.
     """
 
     touched: int
@@ -59,21 +59,23 @@ def measured_frame(
     feeds: Mapping[str, np.ndarray],
     *,
     repeat: int = 5,
-    stage: Callable[..., None] = lambda *what: None,
+    progress: Callable[..., None] = lambda *what: None,
 ) -> Measured:
     """Run both. model: what onnxruntime loads. Raises what `runtime.compile` and a program raise; a
     model that onnxruntime refuses is no error.
     """
     network = plan.network
     with threadpool_limits(limits=1, user_api="blas"):
-        stage("compiling")
+        progress("compiling")
         program = runtime.compile(plan)
-        stage("measuring a frame")
+        progress("measuring a frame")
         lent, measured = program.measure(feeds)
         outputs = {name: value.copy() for name, value in lent.items()}
-        del lent  # a frame whose caller holds outputs in the arena would go on in another one
+        del (
+            lent
+        )  # the next frame would use another arena if outputs in this one were still referenced
         sizes = measured.touched_bytes, measured.python_peak_bytes, measured.call_peak_bytes
-        stage("running onnxruntime")
+        progress("running onnxruntime")
         try:
             theirs = Reference(model, network)
             reference = theirs(feeds)
@@ -81,18 +83,18 @@ def measured_frame(
             (ours,) = interleaved([lambda: program(feeds)], repeat)
             return Measured(*sizes, ours, repeat, refused=error.message)
         found = compare_outputs(plan, outputs, reference)
-        stage("timing both")
+        progress("timing both")
         ours, their_time = interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
-    stage("measuring onnxruntime's memory")
+    progress("measuring onnxruntime's memory")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
-    grown = grown_by_onnxruntime(model, inputs, network.batch)
+    grown = grown_by_onnxruntime(model, inputs, network.batch, network.fixed)
     return Measured(
         *sizes, ours, repeat, their_time, grown, found, outputs=outputs, reference=reference
     )
 
 
 def interleaved(functions: Sequence[Callable[[], object]], repeat: int) -> list[float]:
-    """Median seconds of functions called in turn, so that a busy machine slows all alike."""
+    """Median seconds of functions that are called alternately, so that a busy machine slows all of them equally."""
     times: list[list[float]] = [[] for _ in functions]
     for _ in range(repeat):
         for function, seconds in zip(functions, times, strict=True):

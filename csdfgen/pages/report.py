@@ -111,10 +111,12 @@ def _headline(shown: Footprint, outputs: int, whole: int) -> str:
 
 
 def _notes(plan: Plan) -> Iterator[str]:
-    """How the plan was chosen, where that is not the usual way."""
+    """Notes on the choice of the plan, if it was not the usual one."""
     if plan.interrupted:
-        yield "The search for this plan was broken off; it is the best that was found until then."
+        yield "The search for this plan was interrupted; it is the best plan found until then."
     yield from plan.notes
+    for name, text in plan.network.found_outputs.items():
+        yield f"Output '{name}' has {text}."
 
 
 def _tiles(plan: Plan, shown: Footprint, measured: Measured | None) -> Iterator[Markup]:
@@ -343,7 +345,7 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
         ]
         compared = table(["output", "is", "values", "largest difference"], outputs, 2)
     note = (
-        f"Times are medians of {measured.repeat} frames in turn on this machine. Weights "
+        f"Times are medians of {measured.repeat} alternating frames on this machine. Weights "
         f"({binary(plan.figures.get('parameters', 0))}) and the caller's input count on neither side. "
         "A process grows by whole pages, and reuses what it has freed before."
     )

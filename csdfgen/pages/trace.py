@@ -57,8 +57,8 @@ class LayerTime:
 def timed(
     plan: Plan, feeds: Mapping[str, np.ndarray], repeats: int = 5, threads: int = 1
 ) -> tuple[FiringTime, ...]:
-    """The firings of the frame whose time is the median of `repeats`, after one to warm up: processor
-    time on one thread, time of day on several.
+    """The firings of the frame with the median time of `repeats`, after one to warm up: thread time on one thread, wall time on
+    several.
 
     Raises what `runtime.compile` and a program raise.
     """

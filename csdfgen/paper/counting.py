@@ -1,9 +1,8 @@
-"""How did the authors count Table III of paper 002? One actor per ONNX node, one buffer per edge.
+"""The counts of Table III in paper 002, with one actor per ONNX node and one buffer per edge.
 
-Algorithm 1 as printed does not give the table (its line 9 leaves ReLU, BatchNormalization, 1x1
-convolutions and
-2x2/2 pools one phase each, so that whole tensors stay). The rules below do; those that the print
-does not have were read out of the authors' published tool, espamAI, commit ead19f1 of 2020-03-11:
+Algorithm 1 as printed does not give the table: its line 9 gives ReLU, BatchNormalization, 1x1 convolutions and 2x2/2 pools one
+phase each, so that their tensors are stored whole. The rules below do; those that are not printed were taken from the authors'
+published tool, espamAI, commit ead19f1 of 2020-03-11:
 
  - Dropout and changes of shape vanish, an Add of a constant is part of its producer; every other
    node is an actor (a Mul by a constant too), and every edge, those of input and output too, has a
@@ -16,8 +15,8 @@ does not have were read out of the authors' published tool, espamAI, commit ead1
    consumption; self-loops (k - s) * W * C count.
  - The last layer stays whole: the tool walks from the output to the input, makes every producer it
    meets a row high, and leaves out entry 0 of that walk. That entry was meant to be the input
-   (whose number is 0), but is the output, so that the output's producer is never met. It shows in
-   tiny YOLO v2 alone, which ends in a convolution of 12 rows.
+   (which has number 0), but is the output, so that the output's producer is never reached. This matters in
+   tiny YOLO v2 only, which ends in a convolution of 12 rows.
  - time: a published cost per operation, and 5 microseconds for every phase of a layer whose time is
    not 0; both are in the profile of the board.
 """
@@ -181,7 +180,7 @@ def _published() -> DeviceProfile:
 
 
 def phase_seconds() -> float:
-    """Seconds that every phase of a layer adds whose time is not 0."""
+    """Seconds that each phase adds in a layer with a time above 0."""
     launch = _published().processor.launch
     assert launch is not None
     return launch.value

@@ -1,1 +1,1 @@
-"""How is a network cut into phases? Slab heights, the row rule applied, the graph that follows."""
+"""How is a network divided into phases? By slab heights and the row rule; the CSDF graph follows from these."""

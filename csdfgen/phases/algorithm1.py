@@ -1,13 +1,11 @@
-"""Algorithm 1 of paper 002, as printed: what graph does it give, and what does it leave to the
-reader?
+"""Which graph does Algorithm 1 of paper 002 give, as it is printed?
 
-Kept beside the exact rates of `conversion` so that the paper's figure can be checked, and its
-weaknesses shown (`--rates paper`). Three things the print does not say are filled in as its text
-has it: an actor with one phase produces and consumes whole tensors (line 31 alone would give one
-row and an inconsistent graph); the last phase consumes whatever rows remain (section V-B: "all the
-remaining data"), where lines 38 and 42 leave rows behind if (H + pads - k) is no multiple of s; a
-data layer has a phase a row on input (Table II, Ex4) and one phase on output. `literal_last=True`
-keeps to lines 38 and 42, to show what they do.
+It is an alternative to the exact rates of `conversion` (`--rates paper`), which allows to check the figure of the paper
+and to show the weaknesses of the algorithm. Three gaps of the listing are filled from the text of the paper: an actor
+with one phase produces and consumes whole tensors (line 31 alone would give one row and an inconsistent graph); the last
+phase consumes all remaining rows (section V-B: "all the remaining data"), where lines 38 and 42 leave rows if
+(H + pads - k) is no multiple of s; a data layer has one phase per row on input (Table II, Ex4) and one phase on output.
+`literal_last=True` applies lines 38 and 42 literally.
 """
 
 from __future__ import annotations
@@ -23,9 +21,7 @@ __all__ = ["algorithm1", "last_rows"]
 
 
 def _window(layer: Layer, position: int) -> Window:
-    """Sliding window of a layer; one row for elementwise layers, the whole map where there is no
-    window at all.
-    """
+    """Sliding window of a layer: one row for elementwise layers, the whole map for other layers without a window."""
     operator = operator_of(layer)
     window = operator.window(layer)
     if window is not None:
@@ -57,29 +53,26 @@ def _phases(work: ActorWork) -> int:
 
 
 def _produced(tensor: Tensor, count: int) -> tuple[int, ...]:
-    """Lines 29 to 31: rows of output a phase; the last phase has what is left."""
+    """Lines 29 to 31: rows of output a phase; the last phase has the rest."""
     if count == 1:
         return (tensor.rows,)
     return _remainder_last([1] * count, tensor.rows)
 
 
 def _middle(window: Window) -> int:
-    """Lines 36 and 40: rows of input that a phase takes which is neither the first nor the last."""
+    """Lines 36 and 40: rows of input that a phase between the first and the last takes."""
     return min(window.stride, window.extent)
 
 
 def last_rows(window: Window) -> int:
-    """Lines 38 and 42 to the letter: rows of input that the last of several phases takes. May be
-    negative.
-    """
+    """Lines 38 and 42, literally: rows of input that the last of several phases takes, which may be negative."""
     return _middle(window) - window.pad_bottom
 
 
 def _consumed(window: Window, height: int, count: int, literal_last: bool) -> tuple[int, ...]:
     """Lines 32 to 42: rows of input a phase.
 
-    literal_last: in all as many as lines 33 to 42 add up to; a last phase below 0 is taken from the
-        phases before it.
+    literal_last: the sum is that of lines 33 to 42; a negative last phase is subtracted from the phases before it.
     """
     if count == 1:
         return (height,)
@@ -88,7 +81,7 @@ def _consumed(window: Window, height: int, count: int, literal_last: bool) -> tu
 
 
 def _remainder_last(rows: list[int], total: int) -> tuple[int, ...]:
-    """Rates cut so that they never exceed the total, the last taking the rest."""
+    """Rates that never exceed the total; the last one is the rest."""
     left = total
     for i, value in enumerate(rows):
         rows[i] = left if i == len(rows) - 1 else min(max(0, value), left)
@@ -104,11 +97,9 @@ def _kept(window: Window, count: int) -> int:
 def algorithm1(
     conversion: Conversion, *, tokens: str = "elements", literal_last: bool = False
 ) -> CsdfGraph:
-    """The CSDF graph that Algorithm 1 of paper 002 gives for a network; slab heights play no part
-    in it.
+    """The CSDF graph that Algorithm 1 of paper 002 gives for a network, independent of slab heights.
 
-    literal_last: the last phase by lines 38 and 42 instead of "all the remaining data"; the graph
-        may be inconsistent.
+    literal_last: the last phase by lines 38 and 42 instead of "all the remaining data"; the graph may be inconsistent.
     """
     counts = {work.name: _phases(work) for work in conversion.actors}
     writer = {w.tensor.name: work for work in conversion.actors for w in work.writes}
@@ -146,5 +137,5 @@ def algorithm1(
 
 
 def _spread(total: int, count: int) -> list[int]:
-    """A total divided over `count` phases as evenly as integers allow."""
+    """A total divided among `count` phases as evenly as integers allow."""
     return [total * (i + 1) // count - total * i // count for i in range(count)]

@@ -1,14 +1,14 @@
 """How does a network become a cyclo-static dataflow graph? Actors with phases, channels with rates.
 
-Every layer becomes an actor whose phases each write a slab of output rows; network inputs are
-actors whose rows arrive as they are needed, network outputs are actors that take everything.
-All rates follow from the row rule (docs/model.md):
+Every layer becomes an actor whose phases each write a slab of output rows. Network inputs are actors whose rows arrive
+when they are needed, and network outputs are actors that take all rows. All rates follow from the row rule
+(docs/model.md):
 
-    consumption of phase i = need(i) - need(i-1)        overlap kept after phase i = need(i) -
-    release(i)
+    consumption of phase i = need(i) - need(i-1)
+    overlap kept after phase i = need(i) - release(i)
 
-The overlap is a self-loop channel of the consumer, as in paper 002 (section V); the runtime
-leaves these rows in the producer's buffer instead (docs/model.md).
+The overlap is a self-loop channel of the consumer, as in paper 002 (section V); the runtime leaves these rows in the
+buffer of the producer instead (docs/model.md).
 """
 
 from __future__ import annotations
@@ -30,8 +30,16 @@ from csdfgen.model.options import DEFAULTS
 from csdfgen.model.rows import Rows, Slab, differences, needs, releases, slabs
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, phases, stored_rows
-from csdfgen.phases.batches import AskedBatches, BatchSpec, parse_batches
-from csdfgen.phases.heights import AskedRows, RowSpec, layer_height, parse_rows, with_low_ends
+from csdfgen.phases.heights import (
+    AskedBatches,
+    AskedRows,
+    BatchSpec,
+    RowSpec,
+    layer_height,
+    parse_batches,
+    parse_rows,
+    with_low_ends,
+)
 
 __all__ = [
     "ActorKey",
@@ -45,22 +53,19 @@ __all__ = [
 ]
 
 ActorKey = tuple[str, int | tuple[int, ...], tuple[int, ...]]
-"""What an actor of a network follows from: its name, its slab heights, and the images of its phases."""
+"""The name of an actor, its slab heights, and the images of its phases, which determine it in a network."""
 
 Kind = Literal["input", "layer", "output"]
 
 MAX_PHASES = 1_000_000
-"""Phases of one network: far above what any image needs (a detector at 2176x3840 has 30,000), far
-below what hurts.
-"""
+"""Most phases of one network. A detector at 2176x3840 has 30,000."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
     """Rows of a stored tensor that each phase of an actor reads.
 
-    need: rows that must have been written before each phase. release: rows that no phase after it
-        reads.
+    need: rows that must have been written before each phase. release: rows that no later phase reads.
     """
 
     tensor: Tensor
@@ -78,8 +83,8 @@ def _read(tensor: Tensor, position: int, rows: tuple[Rows, ...]) -> Read:
 class Write:
     """Rows of a tensor that each phase of an actor completes, and the rows that it claims to do so.
 
-    They differ for an accumulating layer: its state lies in the output from the first phase on,
-    the rows are complete with the last.
+    They differ for an accumulating layer, whose state is in the output from the first phase on and whose rows are
+    complete after the last.
     """
 
     tensor: Tensor
@@ -89,10 +94,10 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What an accumulating layer holds from the first phase of an image to the last, where that is
-    not its output in the making: one row an image (or a group of images that share a phase).
+    """The state of an accumulating layer from the first phase of an image to the last, if it is not stored in the
+    output: one row an image (or a group of images that share a phase).
 
-    claimed, released: rows that are claimed before, and free after, each phase.
+    claimed, released: rows that are claimed before, and released after, each phase.
     """
 
     output: Tensor
@@ -108,10 +113,9 @@ class State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ActorWork:
-    """An actor with what it does: its layer (None for inputs and outputs) and what each phase reads
-    and writes.
+    """An actor: its layer (None for inputs and outputs), and the rows that each phase reads and writes.
 
-    taken: of an input whose actor takes a part of each row, the Slice that says which.
+    taken: the Slice of an input whose actor takes a part of each row.
     """
 
     name: str
@@ -126,16 +130,16 @@ class ActorWork:
 
     @property
     def asked_by(self) -> str:
-        """The name by which a specification of heights gives its own: of the layer, or of the input."""
+        """The name of the actor in a specification of heights: that of the layer, or of the input."""
         is_whole_input = self.kind == "input" and self.taken is None
         return self.writes[0].tensor.name if is_whole_input else self.name
 
 
 @dataclass(frozen=True, eq=False)
 class Conversion(Pickled):
-    """A network cut into phases: actors in an order in which every tensor is written before it is
-    read. frames: images that one iteration covers; rows are counted through all of them
-    (`model.rows.Slab`). batches: of these, images that a phase of a layer works on.
+    """A network divided into phases: actors in an order in which every tensor is written before it is read. frames:
+    images of one iteration, whose rows are numbered consecutively (`model.rows.Slab`). batches: images that a phase of
+    each layer computes.
     """
 
     network: Network
@@ -161,7 +165,7 @@ class Conversion(Pickled):
 
     @cached_property
     def graph(self) -> CsdfGraph:
-        """The CSDF graph in rows, data channels only: what an order of firings is made from."""
+        """The CSDF graph in rows with data channels only, from which orders of firings are made."""
         return csdf_graph(self, tokens="rows", overlap=False)
 
 
@@ -198,8 +202,8 @@ def _fed_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
 
 
 def fed_slices(network: Network, image: str) -> frozenset[str]:
-    """Names of the Slices that take a part of each row of a streamed input, with step 1: actors of
-    their own, which read that part of the caller's rows. The same rows can be read again and again.
+    """Names of the Slices that take a part of each row of a streamed input, with step 1. They are separate actors, which
+    read that part of the caller's rows; several actors can read the same rows.
     """
     inputs = {tensor.name for tensor in network.inputs} if image == "streamed" else frozenset()
     return frozenset(
@@ -232,30 +236,31 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
             rows = tuple(stored_rows(layer, position, p.ins[position] or Rows(0, 0)) for p in work)
             reads.append(_read(tensor, position, rows))
     if operator.mode(layer) is Mode.ROWS:
+        running, held = _running(p.out for p in work), operator.held(layer)
         writes = tuple(
-            Write(t, _running(p.out for p in work), _running(p.out for p in work))
-            for t in layer.outputs
+            _held_write(t, len(work)) if k in held else Write(t, running, running)
+            for k, t in enumerate(layer.outputs)
         )
-        costs = {len(p.out): p.out for p in work}  # the work of equally many rows is equal
+        costs = {len(p.out): p.out for p in work}  # equal numbers of rows have equal work
         times_of = {n: operator.cost(layer, out) for n, out in costs.items()}
         times = tuple(times_of[len(p.out)] for p in work)
         state = None
     else:
-        zeros = (0,) * (len(work) - 1)
         state = _state(operator, layer, len(work))
-        claimed = [
-            (*zeros, t.rows) if state is not None else (t.rows,) * len(work) for t in layer.outputs
-        ]
-        writes = tuple(
-            Write(t, (*zeros, t.rows), rows) for t, rows in zip(layer.outputs, claimed, strict=True)
-        )
+        writes = tuple(_held_write(t, len(work), state is not None) for t in layer.outputs)
         total, count = operator.cost(layer, Rows(0, layer.output.rows)), len(work)
         times = differences(total * (i + 1) // count for i in range(count))
     return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times, state)
 
 
+def _held_write(tensor: Tensor, count: int, at_the_end: bool = False) -> Write:
+    """All rows of a tensor, complete with the last of `count` phases; claimed by the first, or at the end."""
+    complete = *(0,) * (count - 1), tensor.rows
+    return Write(tensor, complete, complete if at_the_end else (tensor.rows,) * count)
+
+
 def _state(operator: Operator, layer: Layer, count: int) -> State | None:
-    """The state of a layer that accumulates in another format than its output's."""
+    """The state of a layer that accumulates in another format than that of its output."""
     if operator.mode(layer) is not Mode.ACCUMULATE or len(layer.outputs) > 1:
         return None
     held = operator.state(layer)
@@ -268,8 +273,8 @@ def _state(operator: Operator, layer: Layer, count: int) -> State | None:
 
 
 def _of_frames(work: ActorWork, groups: tuple[int, ...]) -> ActorWork:
-    """The actor of one image for several, in groups of images: of one image as it is cut, of several all of
-    their rows in a phase.
+    """The actor for several images, in groups: a group of one image has the phases of the actor, a group of several
+    images has one phase with all their rows.
     """
     if groups == (1,):
         return work
@@ -320,7 +325,7 @@ def _of_frames(work: ActorWork, groups: tuple[int, ...]) -> ActorWork:
 
 
 def _of_group(work: ActorWork, number: int, first: int, images: int) -> ActorWork:
-    """One group's phases; rows read are counted through all images, running counts within the group."""
+    """The phases of one group; rows that are read are numbered through all images, running counts within the group."""
     return replace(
         work,
         phases=tuple(
@@ -338,9 +343,7 @@ def _of_group(work: ActorWork, number: int, first: int, images: int) -> ActorWor
 
 
 def _counted_on(runs: Sequence[tuple[int, ...]], totals: Sequence[int]) -> tuple[int, ...]:
-    """Running counts of groups, one after the other; the last phase of a group reaches its total, unless it
-    counts nothing.
-    """
+    """Running counts of consecutive groups; the last phase of a group reaches its total, unless its count is 0."""
     found: list[int] = []
     before = 0
     for running, total in zip(runs, totals, strict=True):
@@ -351,7 +354,7 @@ def _counted_on(runs: Sequence[tuple[int, ...]], totals: Sequence[int]) -> tuple
 
 
 def _whole(work: ActorWork) -> ActorWork:
-    """The actor of one image with all its phases as one."""
+    """The actor of one image with all phases joined to one."""
     first, last = work.phases[0], work.phases[-1]
     ins = tuple(
         None if a is None or b is None else a.union(b)
@@ -386,13 +389,13 @@ def convert(
     batches: AskedBatches = 1,
     known: dict[ActorKey, ActorWork] | None = None,
 ) -> Conversion:
-    """Cut a network into phases.
+    """Divide a network into phases.
 
-    rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive as they are
-    needed) or "resident" (the whole input is there from the start and counts). frames: images of
-    an iteration, which divide the network's batch. batches: of these, whole images that layers work on
-    in one phase, see `batches.parse_batches`. known: actors of the same layers from other conversions with
-    this `image`, which are used again where they are cut alike; new ones are added.
+    rows: rows a phase, see `heights.parse_rows`. image: "streamed" (input rows arrive when they are needed) or
+    "resident" (the whole input is in the arena from the start). frames: images of an iteration, a divisor of the batch
+    of the network. batches: whole images that layers compute in one phase, see `heights.parse_batches`. known: actors of
+    the same layers from other conversions with this `image`, which are used again if they have the same phases; new ones
+    are added.
     Raises InputError for a specification that names no layer, or for more than `MAX_PHASES` phases.
     """
     asked = parse_rows(rows)
@@ -442,7 +445,7 @@ def convert(
 
 
 def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:
-    """Refuse what would take hours before anything of that size is made."""
+    """Raise InputError for too many phases before any of them is made."""
     total = sum(_slab_count(t.rows, spec.height(t.name, t, t.rows)) for t in network.inputs)
     for layer in network.layers:
         height, rows = layer_height(spec, layer)
@@ -468,8 +471,8 @@ def csdf_graph(
 ) -> CsdfGraph:
     """The CSDF graph of a conversion with exact rates.
 
-    tokens: "elements" (the paper's unit) or "rows". overlap: with a self-loop channel for the rows
-    that a reader keeps between phases; without, the graph has the data channels alone.
+    tokens: "elements" (the unit of the paper) or "rows". overlap: whether it has self-loop channels for the rows that
+    readers keep between phases, besides the data channels.
     """
     names: set[str] = set()
     writer = {w.tensor.name: (work.name, w) for work in conversion.actors for w in work.writes}
@@ -499,14 +502,14 @@ def csdf_graph(
 
 
 def function_of(work: ActorWork) -> str:
-    """What an actor computes, for people: its operator and the activations applied in its slab."""
+    """A description of what an actor computes: its operator and the activations applied in its slab."""
     if work.layer is None:
         return work.kind
     return "+".join([work.layer.op_type, *(e.op_type for e in work.layer.epilogue)])
 
 
 def token_unit(tensor: Tensor, tokens: str) -> tuple[int, int]:
-    """(tokens a row, bytes a token) of a tensor's channels."""
+    """(tokens a row, bytes a token) of the channels of a tensor."""
     if tokens == "rows":
         return 1, tensor.row_bytes
     if tokens == "elements":

@@ -1,17 +1,29 @@
-"""Which graph is written of a network? That of its conversion, and how it was made."""
+"""Which graph is written of a network, and which networks does a graph fit?
+
+A graph has the origin of its conversion (`Origin`), with a digest of the phases. It fits every network with the same
+tensors, in the same rows, that phases of the same actors read and write: no schedule depends on the weights.
+"""
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 from csdfgen.dataflow.graph import CsdfGraph
+from csdfgen.dataflow.origin import Origin, Values
 from csdfgen.errors import InputError, option
+from csdfgen.files import parts_of
+from csdfgen.model.network import Network, Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
-from csdfgen.phases.conversion import Conversion, csdf_graph
-from csdfgen.phases.provenance import origin_of
+from csdfgen.phases.conversion import ActorWork, Conversion, csdf_graph, function_of
 
-__all__ = ["graph_of"]
+__all__ = ["digest_of", "file_of", "graph_of"]
+
+_DIGITS = 16
+"""Hexadecimal digits of a digest."""
 
 
 def graph_of(
@@ -22,12 +34,10 @@ def graph_of(
     rates: str = "exact",
     overlap: bool = True,
 ) -> CsdfGraph:
-    """The CSDF graph of a conversion, which knows how it was made (`graph.origin`), without serial
-    self-loops.
+    """The CSDF graph of a conversion with its origin (`graph.origin`), without serial self-loops.
 
-    options: those with which the network was converted. tokens: "elements" or "rows". rates:
-    "exact" by the row rule, or "paper" by Algorithm 1. overlap: with self-loops for the rows that a
-    reader keeps. Raises InputError.
+    options: those of the conversion. tokens: "elements" or "rows". rates: "exact" by the row rule, or "paper" by
+    Algorithm 1. overlap: whether it has self-loops for the rows that a reader keeps. Raises InputError.
     """
     if rates not in ("exact", "paper"):
         raise InputError(f"{option('rates', rates)}: neither 'exact' nor 'paper'")
@@ -38,4 +48,48 @@ def graph_of(
             graph = replace(graph, channels=kept)
     else:
         graph = csdf_graph(conversion, tokens=tokens, overlap=overlap)
-    return replace(graph, origin=origin_of(conversion, options, tokens, rates))
+    network = conversion.network
+    origin = Origin(
+        model=file_of(network),
+        batch=network.batch,
+        inputs=tuple((tensor.name, network.whole_shape(tensor)) for tensor in network.inputs),
+        plan_options=options,
+        tokens=tokens,
+        rates=rates,
+        digest=digest_of(conversion),
+        fixed=fixed_of(network),
+    )
+    return replace(graph, origin=origin)
+
+
+def fixed_of(network: Network) -> dict[str, Values]:
+    """The inputs of a network that were made constants, as JSON values."""
+    return {name: array.tolist() for name, array in network.fixed.items()}
+
+
+def file_of(network: Network) -> str:
+    """The name of the file of a network (of both files of Caffe's); that of the network if it has no file."""
+    return ",".join(Path(part).name for part in parts_of(network.source)) or network.name
+
+
+def digest_of(conversion: Conversion) -> str:
+    """16 hexadecimal digits of all that orders of firings and buffers depend on: the rows that each phase reads and
+    writes.
+    """
+    found = hashlib.sha256()
+    for work in conversion.actors:
+        for part in _described(work):
+            found.update(repr(part).encode("utf-8", "surrogatepass") + b"\n")
+    return found.hexdigest()[:_DIGITS]
+
+
+def _described(work: ActorWork) -> Iterator[object]:
+    yield work.name, function_of(work), len(work.phases)
+    for read in work.reads:
+        yield "reads", _tensor(read.tensor), read.need, read.release
+    for write in work.writes:
+        yield "writes", _tensor(write.tensor), write.complete, write.claimed
+
+
+def _tensor(tensor: Tensor) -> tuple[object, ...]:
+    return tensor.name, tensor.shape, tensor.dtype, tensor.row_axis

@@ -1,54 +1,71 @@
-"""How many rows does a phase of each layer work on? What is asked for, read and settled per actor."""
+"""How many rows, and of how many images, does a phase of each layer compute?
+
+A layer computes rows of one image in a phase, or several whole images at a time (paper 000: the batch of a layer).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
 
-from csdfgen.model.by_layer import ROWS, ByLayer, Spec
+from csdfgen.model.by_layer import BATCHES, ROWS, ByLayer, Spec
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.units import counted
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import Mode, height_along
+from csdfgen.ops.base import Mode
 
 __all__ = [
     "AUTO_PIXELS",
+    "MOST_PHASES",
+    "AskedBatches",
     "AskedRows",
+    "BatchSpec",
     "RowSpec",
     "auto_height",
+    "halved",
+    "layer_height",
+    "lowest",
+    "parse_batches",
     "parse_rows",
     "slab_heights",
     "with_low_ends",
 ]
 
 _DOUBLED = (1, 7)
-"""The least of the heights that are worth trying, which are these doubled again and again."""
+"""The smallest of the heights that are worth trying; the others are their doubles."""
 
 _LISTED = 3
-"""Layers with rows of their own that are named."""
+"""Most layers with their own rows that a summary names."""
 
 AUTO_PIXELS = 64
 """Output pixels that a phase has at `auto`: matrix products run near full speed, buffers stay small
 (docs/model.md).
 """
 
+LOW_PIXELS = 16
+"""Output pixels below which `halved` makes no phase lower: kernels lose too much speed."""
+
+MOST_PHASES = 128
+"""Phases of a layer whose rows have fewer pixels than that: tokens, or samples of a signal. More would cost
+time, of planning too, and save little. Heights that are given are kept.
+"""
+
 
 @dataclass(frozen=True)
 class RowSpec(Spec):
-    """Slab heights as asked for, `layers` by the names of layers and inputs.
+    """Slab heights as requested. layers: by the names of layers and inputs.
 
-    "auto" and "whole" say themselves; "paper" is a phase for every row of output (docs/model.md),
-    so that a layer which could accumulate over the rows of its input has them all at once.
+    "auto" is about `AUTO_PIXELS` pixels, "whole" all rows. "paper" is a phase for every row of output (docs/model.md), so
+    that a layer which could accumulate over the rows of its input gets all of them at once.
     """
 
     wording = ROWS
     general: int | str = "auto"
 
     def height(self, name: str, tensor: Tensor, total: int) -> int | tuple[int, ...]:
-        """Rows a phase, as `rows.slabs` takes them, of actor `name` whose phases cut `total` rows
-        of `tensor`.
-        """
+        """Rows a phase, as `rows.slabs` takes them, of actor `name`, whose phases divide `total` rows of `tensor`."""
         value = self.layers.get(name, self.general)
         if isinstance(value, tuple):
             return value
@@ -59,16 +76,45 @@ class RowSpec(Spec):
         return 1 if value == "paper" else min(total, int(value))
 
     def check_names(self, network: Network) -> None:
-        """Refuse names that are no layer of the network."""
+        """Raises InputError for a name that is no layer and no input of the network."""
         known = [layer.name for layer in network.layers] + [t.name for t in network.inputs]
         ROWS.check_names(self.layers, known)
 
     @property
     def brief(self) -> str:
-        """As people read it: many layers are counted, not listed."""
+        """A summary, in which many layers are counted instead of listed."""
         if len(self.layers) <= _LISTED:
             return str(self)
         return f"{self.general} ({counted(len(self.layers), 'layer differs', 'layers differ')})"
+
+
+@dataclass(frozen=True)
+class BatchSpec(Spec):
+    """Images a phase as requested: `general` is a number or "all"."""
+
+    wording = BATCHES
+    general: int | str = 1
+
+    def groups(self, name: str, frames: int) -> tuple[int, ...]:
+        """Images of each group of a layer, of `frames` in all; the last group has the rest.
+
+        >>> parse_batches("2,fc=all,conv=3+1").groups("fc", 5), parse_batches("2").groups("fc", 5)
+        ((5,), (2, 2, 1))
+        >>> parse_batches("conv=3+1").groups("conv", 6)
+        (3, 1, 1, 1)
+        """
+        asked = self.layers.get(name, self.general)
+        sizes = asked if isinstance(asked, tuple) else (frames if asked == "all" else int(asked),)
+        found: list[int] = []
+        left = frames
+        while left:
+            found.append(min(left, sizes[min(len(found), len(sizes) - 1)]))
+            left -= found[-1]
+        return tuple(found)
+
+    def check_names(self, network: Network) -> None:
+        """Raises InputError for a name that is no layer of the network."""
+        BATCHES.check_names(self.layers, [layer.name for layer in network.layers])
 
 
 AskedRows = ByLayer | RowSpec
@@ -78,10 +124,10 @@ AskedRows = ByLayer | RowSpec
 def parse_rows(rows: AskedRows) -> RowSpec:
     """A row specification from `4`, `"auto"`, `"whole"`, `"paper"`, `"conv1=4,conv2=whole"`,
     `"1,conv1=4"` or `"image=24+8"`; or from a mapping `{"conv1": 4, "image": (24, 8), "*": 1}`, in
-    which "*" is all other layers ("auto" without it).
+    which "*" stands for all other layers ("auto" without it).
 
-    "24+8" is a first phase of 24 rows and phases of 8 behind it. A comma in the name of a layer is
-    written "\\," in a text, as it is in a mapping. Raises InputError.
+    "24+8" is a first phase of 24 rows and then phases of 8. In a text, a comma in the name of a layer is written
+    "\\,". Raises InputError.
 
     >>> str(parse_rows("2,conv1=whole,image=24+8"))
     '2,conv1=whole,image=24+8'
@@ -92,46 +138,113 @@ def parse_rows(rows: AskedRows) -> RowSpec:
     return rows if isinstance(rows, RowSpec) else RowSpec(general, layers)
 
 
-def auto_height(tensor: Tensor) -> int:
-    """Rows that hold about `AUTO_PIXELS` pixels of a tensor, at least one.
+AskedBatches = ByLayer | BatchSpec
+"""What `parse_batches` reads."""
+
+
+def parse_batches(batches: AskedBatches) -> BatchSpec:
+    """A specification from `4`, `"all"`, `"1,fc6=16,conv5=6+2"`, or a mapping `{"fc6": 16, "*": 1}`, in which "*" stands
+    for all other layers (1 without it). Raises InputError.
+
+    >>> str(parse_batches({"fc6": "all", "conv5": (6, 2)}))
+    '1,conv5=6+2,fc6=all'
+    """
+    return batches if isinstance(batches, BatchSpec) else BatchSpec(*BATCHES.read(batches))
+
+
+def auto_height(tensor: Tensor, pixels: int = AUTO_PIXELS) -> int:
+    """Rows that hold about so many pixels of a tensor, at least one, and no less than a search tries.
 
     >>> auto_height(Tensor("x", (1, 64, 28, 28), row_axis=2)), auto_height(Tensor("x", (1, 28, 28, 64), row_axis=1))
     (2, 2)
+    >>> auto_height(Tensor("x", (1, 196, 192), row_axis=1)), auto_height(Tensor("x", (1, 1, 64000), row_axis=2))
+    (64, 500)
     """
+    return max(_least_height(tensor), round(pixels / _pixels(tensor)))
+
+
+def _pixels(tensor: Tensor) -> int:
+    """Pixels of a row: positions along the axes behind the row axis, but for that of channels which are last."""
     axis = tensor.row_axis
-    if axis is None:
-        return 1
-    behind = tensor.shape[axis + 1 :]
-    if axis == 1 and len(behind) > 1:
+    behind = () if axis is None else tensor.shape[axis + 1 :]
+    if axis in (0, 1):
         behind = behind[:-1]  # channels last
-    return max(1, round(AUTO_PIXELS / max(1, prod(behind))))
+    return prod(behind)
+
+
+def _least_height(tensor: Tensor) -> int:
+    """Rows of a phase, of which there are no more than `MOST_PHASES` where rows are small."""
+    return 1 if _pixels(tensor) >= AUTO_PIXELS else -(-tensor.rows // MOST_PHASES)
 
 
 def layer_height(spec: RowSpec, layer: Layer) -> tuple[int | tuple[int, ...], int]:
-    """(rows a phase, rows in all) of a layer: of its output, or of the input that it accumulates
-    over.
-    """
-    operator = operator_of(layer)
-    mode = operator.mode(layer)
+    """(rows a phase, rows in all) of the output of a layer, or of the input that it accumulates over."""
+    mode = operator_of(layer).mode(layer)
+    tensor = _divided(layer)
     if mode is Mode.WHOLE:
-        return max(1, layer.output.rows), layer.output.rows
-    if mode is Mode.ROWS:
-        return spec.height(layer.name, layer.output, layer.output.rows), layer.output.rows
-    position = operator.accumulate_over
-    tensor = layer.inputs[position]
+        return max(1, tensor.rows), tensor.rows
+    if mode is Mode.ACCUMULATE and spec.layers.get(layer.name, spec.general) == "paper":
+        return tensor.rows, tensor.rows
+    return spec.height(layer.name, tensor, tensor.rows), tensor.rows
+
+
+def _divided(layer: Layer) -> Tensor:
+    """What the phases of a layer divide: its output, or the input that it accumulates over, as it is read."""
+    operator = operator_of(layer)
+    if operator.mode(layer) is not Mode.ACCUMULATE:
+        return _with_channels_last(layer)
+    tensor = layer.inputs[operator.accumulate_over]
     assert tensor is not None
-    rows = height_along(tensor, layer.input_axes[position])
-    if spec.layers.get(layer.name, spec.general) == "paper":
-        return rows, rows
-    return spec.height(layer.name, tensor, rows), rows
+    return replace(tensor, row_axis=layer.input_axes[operator.accumulate_over])
+
+
+def _with_channels_last(layer: Layer) -> Tensor:
+    """The output. That of a product of matrices, or of a normalization of its last axis, has channels there, whichever
+    its row axis is; then the other axes are pixels.
+    """
+    output = layer.output
+    axis, last = output.row_axis, len(output.shape) - 1
+    if axis is None or not 1 < axis < last:
+        return output
+    if layer.op_type != "MatMul" and layer.attributes.get("axes") != (last,):
+        return output
+    pixels = prod(output.shape[1:axis]) * prod(output.shape[axis + 1 : last])
+    return replace(output, shape=(1, output.rows, pixels, output.shape[last]), row_axis=1)
+
+
+def lowest(network: Network, rows: int = 1) -> RowSpec:
+    """So many rows a phase, more where rows are so small that there would be too many phases."""
+    divided = {tensor.name: tensor for tensor in network.inputs}
+    divided |= {layer.name: _divided(layer) for layer in network.layers}
+    low = {name: least for name, t in divided.items() if (least := _least_height(t)) > rows}
+    return RowSpec(rows, MappingProxyType(low))
+
+
+def halved(spec: RowSpec, network: Network, names: Iterable[str]) -> RowSpec:
+    """The request with half the rows a phase for the layers and inputs of these names, but no lower than about
+    `LOW_PIXELS` pixels; equal to `spec` if all of them are as low as that.
+    """
+    divided = {tensor.name: tensor for tensor in network.inputs}
+    divided |= {
+        layer.name: _divided(layer)
+        for layer in network.layers
+        if operator_of(layer).mode(layer) is not Mode.WHOLE
+    }
+    low = {}
+    for name in sorted(divided.keys() & set(names)):
+        tensor = divided[name]
+        rows, least = spec.height(name, tensor, tensor.rows), auto_height(tensor, LOW_PIXELS)
+        if isinstance(rows, int) and rows > least:
+            low[name] = max(least, -(-rows // 2))
+    return replace(spec, layers=MappingProxyType({**spec.layers, **low}))
 
 
 def with_low_ends(spec: RowSpec, network: Network) -> RowSpec:
-    """What is asked for, but no higher than "auto" where values become smaller elements behind an
-    input, or larger ones before an output; and where an input is read by such a layer alone.
+    """The request with heights of at most "auto" for layers that convert an input into smaller elements, or an output
+    into larger ones, and for inputs that only such a layer reads.
 
-    Otherwise an image of float32 would lie beside its bytes, and be most of what an int8 network
-    holds at "whole". Who names the layer gets what he asks for.
+    Otherwise an int8 network at "whole" would hold an image as float32 and as bytes, and most of its memory would be the
+    former. Heights that the request gives to these layers by name are kept.
     """
     more: dict[str, Tensor] = {}
     for layer in network.layers:
@@ -153,7 +266,7 @@ def with_low_ends(spec: RowSpec, network: Network) -> RowSpec:
 
 
 def _narrows_an_input(network: Network, layer: Layer) -> bool:
-    """Whether a layer makes smaller elements of an input, row by row (QuantizeLinear does)."""
+    """Whether a layer converts an input into smaller elements, row by row (as QuantizeLinear does)."""
     x = layer.inputs[0]
     if x is None or x.name in network.producer:
         return False
@@ -161,9 +274,7 @@ def _narrows_an_input(network: Network, layer: Layer) -> bool:
 
 
 def _widens_an_output(network: Network, layer: Layer) -> bool:
-    """Whether a layer makes an output of smaller elements, row by row (DequantizeLinear does), that
-    nothing else reads.
-    """
+    """Whether a layer makes an output from smaller elements, row by row (as DequantizeLinear does), that no layer reads."""
     x, y = layer.inputs[0], layer.output
     if x is None or y.name not in network.output_tensors or network.readers[y.name]:
         return False
@@ -179,8 +290,8 @@ def _changes_elements(layer: Layer) -> bool:
 
 
 def slab_heights(network: Network) -> list[int]:
-    """Slab heights that are worth trying: 1, 2, 4, ... and between them 7, 14, ..., which divide the maps
-    of most networks; all below its tallest tensor.
+    """Slab heights that are worth trying, below the rows of the tallest tensor: 1, 2, 4, ... and 7, 14, ..., which
+    divide the maps of most networks.
     """
     tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
     doubled = (first << times for first in _DOUBLED for times in range(tallest.bit_length()))

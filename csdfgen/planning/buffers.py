@@ -1,15 +1,15 @@
-"""What has to lie in memory? Rows of tensors, sums of accumulating layers, scratch of kernels: buffers.
+"""What is stored in memory? Buffers: rows of tensors, sums of accumulating layers, and scratch of kernels.
 
-A buffer is a sequence of rows; which of them are alive when follows from who writes and who releases
-them (`planning.lifetimes`), and where each row lies from its region (`planning.placement`).
-A tensor buffer holds the rows of all tensors that share it (`planning.sharing`), a state the sums
-of a layer that accumulates in another format than its output's, one row an image, and a workspace
-the scratch of a layer's kernel, one row a phase, alive for that firing alone.
+A buffer is a sequence of rows. The actors that write and release its rows determine when each is alive
+(`planning.lifetimes`), and its region the offset of each (`planning.placement`). A tensor buffer holds the rows of all
+tensors that share it (`planning.sharing`). A state holds the sums of a layer that accumulates in another format than
+that of its output, one row an image. A workspace holds the scratch of a layer's kernel, one row a phase, which is alive
+for that firing only.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from typing import Literal
@@ -29,14 +29,14 @@ __all__ = [
 ]
 
 ARENA = "arena"
-"""The pool that everything lies in, until a device has several memories."""
+"""The pool of all buffers, as long as no device has several memories."""
 
 Kind = Literal["tensor", "state", "workspace"]
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How far an actor has come in a buffer after each of its phases: rows written, or released."""
+    """Rows of a buffer that an actor has written, or released, after each of its phases."""
 
     actor: str
     rows: tuple[int, ...]
@@ -46,11 +46,10 @@ class Access:
 class Buffer:
     """`rows` rows, counted through all images of an iteration.
 
-    writers, readers: a row is there, whole, from the first of the writers on (others may fill in their
-    operands of a Concat later) until the last of the readers. row_bytes: of a row; of a workspace the
-    largest, `sizes` has the bytes of each. alignment: of a block. blocks: the first row of every
-    block; rows of a block are claimed together and lie together, blocks anywhere. kept: it holds an
-    output that lies in the arena: no row is released, and all lie together, in their order.
+    writers, readers: a row is stored from the first writer on (others may write their operands of a Concat later) until
+    the last reader. row_bytes: of a row; for a workspace of the largest, `sizes` has the bytes of each. alignment: of a
+    block, in bytes. blocks: the first row of every block; rows of a block are claimed together and contiguous. kept: the
+    buffer holds an output that stays in the arena: no row is released, and all are contiguous and in order.
     """
 
     name: str
@@ -77,7 +76,7 @@ def workspace_name(actor: str) -> str:
 
 
 def workspace_buffer(actor: str, sizes: Sequence[int], alignment: int = ALIGNMENT) -> Buffer:
-    """The scratch of an actor's kernel: row i, `sizes[i]` bytes, is alive during its phase i alone."""
+    """The scratch of an actor's kernel: row i has `sizes[i]` bytes and is alive during phase i only."""
     each = Access(actor, tuple(range(1, len(sizes) + 1)))
     name = workspace_name(actor)
     return Buffer(
@@ -101,16 +100,16 @@ def buffers_of(
     heavy: float = inf,
     alignment: int = ALIGNMENT,
 ) -> tuple[Buffer, ...]:
-    """Every buffer of tensors and states, with who writes and who releases its rows, and when.
+    """Every buffer of tensors and states, with the actors that write and release its rows.
 
-    Rows that a firing computes lie together as one block; those of a network input, which nobody
-    computes, need not. fine: only those that are released together too, for arenas that waste less
-    at the price of more calls; not those of layers with `heavy` bytes of weights or more, which every call may
-    read again. kept: outputs stay in the arena to the end of the frame. alignment: of blocks, see `Backend.alignment`.
+    The rows that a firing computes are one contiguous block; each row of a network input is a block. fine: a block has
+    only rows that are also released together, so that arenas waste less at the price of more calls; rows of layers with
+    `heavy` bytes of weights or more, which every call may read again, stay in whole blocks. kept: outputs stay in the
+    arena to the end of the frame. alignment: of blocks, see `Backend.alignment`.
 
-    Otherwise a tensor that nobody reads is released by its writer, a network output too: its rows are handed on
-    in the firing that completes them (`lowering.program`). Layers without work of their own (views)
-    write nothing, but what they wait for is still needed.
+    A tensor that no layer reads is released by its writer, and so is a network output unless it is kept: its rows are
+    handed on in the firing that completes them (`lowering.program`). Layers that compute nothing (views) write nothing,
+    but still need the rows that they wait for.
     """
     network, frames = conversion.network, conversion.frames
     writers: dict[str, list[tuple[ActorWork, Write]]] = {name: [] for name in sharing.buffers}
@@ -147,11 +146,6 @@ def buffers_of(
     return (*tensors, *_states(conversion, alignment))
 
 
-def _weights(work: ActorWork) -> int:
-    """Bytes that a firing reads beside its rows."""
-    return 0 if work.layer is None else work.layer.parameter_bytes
-
-
 def _blocks(
     written: Sequence[tuple[ActorWork, Write]],
     readers: Sequence[Access],
@@ -160,12 +154,14 @@ def _blocks(
     fine: bool,
     heavy: float,
 ) -> tuple[int, ...]:
-    """First rows of blocks: wherever any writer starts a phase; `fine`: or any reader has released. Where a writer
-    has `heavy` bytes of weights, its phases alone count.
+    """First rows of blocks: those at which a writer starts a phase, and if `fine` those up to which a reader has
+    released. If writers have `heavy` bytes of weights, only their phases count.
     """
     if all(work.kind == "input" for work, _ in written):
         return tuple(range(rows))
-    reread = [write for work, write in written if _weights(work) >= heavy]
+    reread = [
+        write for work, write in written if work.layer and work.layer.parameter_bytes >= heavy
+    ]
     starts = {0}
     for write in reread or [write for _, write in written]:
         starts.update(write.claimed)
@@ -189,8 +185,3 @@ def _states(conversion: Conversion, alignment: int) -> list[Buffer]:
                 Buffer(name, rows, state.nbytes, made, free, "state", (), alignment, blocks=alone)
             )
     return found
-
-
-def names_of(buffers: Sequence[Buffer]) -> Mapping[str, Buffer]:
-    """Buffers by name."""
-    return {buffer.name: buffer for buffer in buffers}

@@ -1,18 +1,15 @@
-"""Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer
-hold then?
+"""Do firings keep the capacities that a schedule gives to channels, and how many rows may a buffer hold then?
 
-A schedule of a graph counts tokens in channels, the executor rows in buffers (docs/model.md). While
-firings keep all capacities,
+A schedule of a graph counts tokens in channels, a plan rows in buffers (docs/model.md). While firings keep all
+capacities,
 
-    rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this
-    reader keeps,
+    rows of a tensor in its buffer <= capacity of the channel to a reader + most rows that this reader keeps,
 
-the largest over its readers: a channel holds what was written (or claimed) and not yet taken, and
-what was taken and is still read are the rows that the reader keeps, at most the capacity of its
-overlap self-loop. Tensors that share a
-buffer are connected by the layers between them: a writer is ahead of the reader of another tensor
-by at most the capacities on a way from one to the other. Against the direction of a channel nobody
-is ahead, as nobody reads what is not there.
+the largest over its readers: a channel holds rows that are written (or claimed) and not yet taken, and a reader keeps
+rows that it has taken and still reads, at most the capacity of its overlap self-loop. The layers between tensors that
+share a buffer connect them: a writer is ahead of the reader of another tensor by at most the sum of the capacities on a
+path from one to the other. Against the direction of a channel no actor is ahead, as it cannot read rows that are not
+written.
 """
 
 from __future__ import annotations
@@ -40,10 +37,9 @@ def check_order(
     made_for: str,
     options: Mapping[str, str | int],
 ) -> None:
-    """An order from a file fires the phases of this network's actors, each once and in turn.
+    """Check that an order from a file fires every phase of this network's actors once and in order.
 
-    made_for and options ("rows", "fuse"): of the file, for its error. Raises PlanError,
-    ScheduleError, with both numbers.
+    made_for, options ("rows", "fuse"): those of the file, for messages. Raises PlanError or ScheduleError.
     """
     following = {work.name: 0 for work in conversion.actors}
     counts = {work.name: len(work.phases) for work in conversion.actors}
@@ -67,13 +63,11 @@ def check_order(
 
 
 def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]:
-    """The capacities of a schedule in rows, once its firings are seen to keep them, token by token.
+    """The capacities of a schedule in rows, after a check that its firings keep them.
 
-    The schedule may be of a graph with overlap self-loops or without, with tokens of any size that
-    divides a channel's rates.
-    Raises PlanError for a channel that is missing, unknown, or counted in tokens that do not fit;
-    what
-    `schedules.check` raises for firings that do not follow from each other or exceed a capacity.
+    The graph of the schedule may have overlap self-loops or not, and tokens of any size that divides a channel's rates.
+    Raises PlanError for a channel that is missing, unknown, or counted in tokens that do not fit, and what
+    `schedules.check` raises for firings that lack tokens or exceed a capacity.
     """
     graph = csdf_graph(conversion, tokens="rows")
     missing = [
@@ -84,7 +78,7 @@ def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]
         raise PlanError(f"gives no capacity to channel '{missing[0]}' ({counts})")
     listed = [channel for channel in graph.channels if channel.name in schedule.capacities]
     rows = {channel.name: _rows(channel, schedule) for channel in listed}
-    # what stores nothing limits nothing here: serial self-loops, the space of channels
+    # channels without bytes set no limit: serial self-loops, and space channels
     others = [
         name
         for name in schedule.capacities
@@ -101,14 +95,14 @@ def check_channels(conversion: Conversion, schedule: Schedule) -> dict[str, int]
 
 
 def _rows(channel: Channel, schedule: Schedule) -> int:
-    """Rows that fit into the capacity of a channel whose own tokens are rows."""
+    """The capacity of a channel in rows, which are the tokens of the channel here."""
     size = schedule.token_bytes.get(channel.name)
     if size is None:
         raise PlanError(f"does not say how many bytes a token of channel '{channel.name}' has")
     if not channel.token_bytes:
         return max(
             sum(channel.production), channel.initial_tokens
-        )  # rows of no bytes: as many as there are
+        )  # rows without bytes: all of them fit
     least = gcd(*channel.production, *channel.consumption) * channel.token_bytes
     if not size or least % size:
         raise PlanError(
@@ -122,33 +116,29 @@ def _rows(channel: Channel, schedule: Schedule) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """An actor that reads a tensor: rows that the writer may be ahead of what it has taken, and
-    that it keeps of these.
-    """
+    """An actor that reads a tensor. capacity: rows that the writer may be ahead of those that it has taken."""
 
     work: ActorWork
     read: Read
-    room: int
+    capacity: int
 
     @property
     def held(self) -> int:
         kept = (
             need - release for need, release in zip(self.read.need, self.read.release, strict=True)
         )
-        return self.room + max(kept, default=0)
+        return self.capacity + max(kept, default=0)
 
 
 def row_limits(
-    conversion: Conversion, sharing: Sharing, rooms: Mapping[str, int]
+    conversion: Conversion, sharing: Sharing, capacities: Mapping[str, int]
 ) -> dict[str, int]:
-    """Storage name -> rows that it can hold at most while all channels keep `rooms`, their
-    capacities in rows.
-    """
+    """Buffer -> rows that it can hold at most while all channels keep their `capacities`, in rows."""
     import networkx as nx
 
     readers: dict[str, list[_Reader]] = {name: [] for name in conversion.network.tensors}
     for work, read, channel in _reads(conversion):
-        readers[read.tensor.name].append(_Reader(work, read, rooms[channel]))
+        readers[read.tensor.name].append(_Reader(work, read, capacities[channel]))
     writers = {
         write.tensor.name: (work, write) for work in conversion.actors for write in work.writes
     }
@@ -175,9 +165,7 @@ def _reads(conversion: Conversion) -> Iterator[tuple[ActorWork, Read, str]]:
 
 
 def _held(readers: Sequence[_Reader], write: Write) -> int:
-    """Most rows of a tensor: up to its reader that is farthest behind, or those of one phase if
-    nobody reads it.
-    """
+    """Most rows of a tensor: up to the reader that is farthest behind, or those of one phase if no layer reads it."""
     claims = (
         now - before for now, before in zip(write.claimed, (0, *write.claimed[:-1]), strict=True)
     )
@@ -185,7 +173,7 @@ def _held(readers: Sequence[_Reader], write: Write) -> int:
 
 
 def _claimed_early(write: Write) -> int:
-    """Rows that are claimed before they are complete, and so before a channel counts them."""
+    """Rows that are claimed before they are complete, which a channel does not count yet."""
     return max(
         (claimed - done for claimed, done in zip(write.claimed, write.complete, strict=True)),
         default=0,
@@ -197,8 +185,8 @@ def _leads(
     readers: Mapping[str, Sequence[_Reader]],
     writers: Mapping[str, tuple[ActorWork, Write]],
 ) -> Any:
-    """A networkx graph: by how many rows (`weight`) each tensor of a buffer can be ahead of those
-    that a layer makes of it, or that it is made of. The least sum on any way counts.
+    """A networkx graph: the rows (`weight`) by which each tensor of a buffer can be ahead of the outputs of a layer that
+    reads it, or of the operands of the layer that writes it. The least sum on any path is the limit.
     """
     import networkx as nx
 
@@ -218,15 +206,13 @@ def _leads(
                     claimed - need
                     for claimed, need in zip(write.claimed, reader.read.need, strict=True)
                 )
-                ahead.add_edge(name, made, weight=reader.room + max(0, taken))
+                ahead.add_edge(name, made, weight=reader.capacity + max(0, taken))
                 ahead.add_edge(made, name, weight=max(0, given))
     return ahead
 
 
 def check_buffers(buffers: Sequence[Buffer], found: Lifetimes, limits: Mapping[str, int]) -> None:
-    """No buffer of tensors takes more rows than the channels allow. Raises PlanError with both
-    numbers.
-    """
+    """Check that no buffer of tensors holds more rows than the channels allow. Raises PlanError."""
     for buffer, lifetime in zip(buffers, found.each, strict=True):
         if buffer.kind == "tensor" and lifetime.capacity > limits[buffer.name]:
             raise PlanError(

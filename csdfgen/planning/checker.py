@@ -1,14 +1,13 @@
-"""Is a plan sound? Every row and every byte followed, sharing no code with what made the plan.
+"""Is a plan sound? The checker follows every row and every byte, and shares no code with planning.
 
-The one law: bytes of a pool belong to one buffer row at a time. For each firing, every row that it
-reads was completed before by whoever writes it, and lies there still; no bytes that it claims (rows,
-sums, scratch) hold anything that this or a later firing reads; results overwrite operands in the
-same row only where the operator says that it can; every actor fires each of its phases once, in
-order. When a row is needed is counted here from the bare row ranges that phases read, not from the
-running need and release counts that planning uses (docs/model.md).
+The invariant: bytes of a pool belong to one buffer row at a time. For each firing, every row that it reads was completed
+by an earlier firing and is still stored; no bytes that it claims (rows, sums, scratch) hold data that this or a later
+firing reads; results overwrite operands in the same row only if the operator allows it; every actor fires each of its
+phases once, in order. The checker derives the use of rows from the row ranges that phases read, and not from the
+cumulative need and release counts that planning uses (docs/model.md).
 
-Every plan goes through `check`: made here, read from a file, or found by a search; `checked` lets a
-plan that has passed run again without.
+Every plan passes `check`: those made here, read from a file, or found by a search. `checked` skips a plan that has
+passed before.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ _PASSED: WeakSet[Plan] = WeakSet()
 
 
 def checked(plan: Plan) -> Plan:
-    """The plan itself, checked unless it has passed before. Raises what `check` raises."""
+    """The plan, checked unless it has passed before. Raises as `check`."""
     if plan not in _PASSED:
         check(plan)
     return plan
 
 
 def check(plan: Plan) -> None:
-    """Follow a plan row by row and byte by byte; ScheduleError, CapacityExceededError or PlanError
-    at the first fault, with firing, buffer and both numbers.
+    """Follow a plan row by row and byte by byte. Raises ScheduleError, CapacityExceededError or PlanError at the first
+    fault, with firing, buffer and both numbers.
     """
     _check_regions(plan)
     use = _Use(plan, _times(plan))
@@ -62,7 +61,7 @@ def check(plan: Plan) -> None:
 
 
 def _times(plan: Plan) -> dict[str, np.ndarray]:
-    """Actor -> the firing of each of its phases, once they are seen to be all there and in turn."""
+    """Actor -> the firing of each of its phases, after a check that all are there and in order."""
     counts = {work.name: len(work.phases) for work in plan.conversion.actors}
     found: dict[str, list[int]] = {name: [] for name in counts}
     for at, (name, phase) in enumerate(plan.order):
@@ -80,11 +79,13 @@ def _times(plan: Plan) -> dict[str, np.ndarray]:
 
 
 def _check_regions(plan: Plan) -> None:
-    """Every buffer has a region of its size, aligned, inside its pool."""
+    """Check that every buffer has a region of its size, aligned, inside a pool."""
     for buffer in plan.buffers:
         region = plan.regions.get(buffer.name)
         if region is None or region.pool not in plan.pools:
-            raise PlanError(f"buffer '{buffer.name}' lies nowhere: no region, or no pool of it")
+            raise PlanError(
+                f"buffer '{buffer.name}' is not stored: it has no region, or its region no pool"
+            )
         if region.row_bytes != buffer.row_bytes or not 0 < region.capacity <= max(1, buffer.rows):
             raise PlanError(
                 f"buffer '{buffer.name}' has {region.capacity} rows of {region.row_bytes} bytes; it "
@@ -97,7 +98,7 @@ def _check_regions(plan: Plan) -> None:
         starts = list(_starts(buffer, region))
         if buffer.kept and len(starts) > 1:
             raise PlanError(
-                f"buffer '{buffer.name}' of an output that lies in the arena has {len(starts)} pieces; 1 is needed"
+                f"buffer '{buffer.name}' of an output that stays in the arena has {len(starts)} pieces; 1 is needed"
             )
         wrong = next((at for at in starts if at < 0 or at % buffer.alignment), None)
         if wrong is not None:
@@ -107,7 +108,7 @@ def _check_regions(plan: Plan) -> None:
 
 
 def _starts(buffer: Buffer, region: Region) -> Iterator[int]:
-    """Offsets at which rows start that do not follow the row before them."""
+    """Offsets of rows that are not contiguous with the row before."""
     end = -1
     for at in region.table:
         if at != end:
@@ -120,7 +121,7 @@ def _starts(buffer: Buffer, region: Region) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Bytes [low, high) of a pool that a row of a buffer owns during firings first to last."""
+    """Bytes [low, high) of a pool that a row of a buffer owns during firings `first` to `last`."""
 
     pool: str
     low: int
@@ -148,8 +149,8 @@ class _Use:
                 name = write.tensor.name
                 self.complete[name] = self._reached(write.complete, rows, at, work)
                 self.claimed[name] = self._reached(write.claimed, rows, at, work)
-        # a network output is handed on in the firing that completes it, and is no longer needed then,
-        # unless it is to lie in the arena when the frame has ended
+        # a network output is handed on in the firing that completes it and not needed after that, unless it stays in
+        # the arena to the end of the frame
         self.last = {name: found.copy() for name, found in self.complete.items()}
         for name in self.network.output_tensors if plan.options.result == "arena" else ():
             self.last[name][:] = len(plan.order) - 1
@@ -171,7 +172,7 @@ class _Use:
         return at[phases]
 
     def check_reads(self) -> None:
-        """Every row that is read was completed by an earlier firing."""
+        """Check that every row that is read was completed by an earlier firing."""
         for work, read, firings, rows in self.reads:
             early = np.flatnonzero(self.complete[read.tensor.name][rows] >= firings)
             if len(early):
@@ -185,8 +186,8 @@ class _Use:
     # one row of one buffer ------------------------------------------------------------------
 
     def check_same_rows(self) -> None:
-        """No tensor is written over the same row of another one that is still to be read, but by an
-        operator that reads the row in the same firing and may write in place.
+        """Check that no tensor is written over the same row of another one that is read later, except by an operator that
+        reads the row in the same firing and may write in place.
         """
         for home, names in self.plan.sharing.members.items():
             written = [n for n in names if n in self.writer and not self._silent(n)]
@@ -204,7 +205,7 @@ class _Use:
         return self.writer[name].name in self.plan.sharing.silent
 
     def _places(self, tensor: Tensor, home: str, whole: Tensor) -> np.ndarray:
-        """Which elements of a row of the buffer are the tensor's."""
+        """The mask of a tensor's elements in a row of its buffer."""
         row = np.zeros(whole.row_elements, bool)
         where, shape = self.plan.sharing.piece(tensor, home)
         steps = tuple(row.itemsize * step for step in where.strides)
@@ -212,7 +213,7 @@ class _Use:
         return row
 
     def _fresh(self, name: str, places: Mapping[str, np.ndarray]) -> np.ndarray:
-        """Elements that writing a tensor changes: not those of operands that lie there already."""
+        """The mask of elements that writing a tensor changes: without those of operands that are stored there already."""
         fresh = places[name]
         layer = self.writer[name].layer
         for alias in operator_of(layer).aliases(layer) if layer is not None else ():
@@ -241,7 +242,7 @@ class _Use:
             )
 
     def _in_place(self, name: str, other: str) -> bool:
-        """Whether the writer of a tensor may overwrite another one, an operand of it or a view of one."""
+        """Whether the writer of a tensor may overwrite another one: its operand, or a view of it."""
         layer = self.writer[name].layer
         if layer is None:
             return False
@@ -253,7 +254,7 @@ class _Use:
         )
 
     def _same_place(self, a: str, b: str) -> bool:
-        """Whether two tensors are the same elements: one is a view of the other."""
+        """Whether two tensors have the same elements: one is a view of the other."""
         one, two = self.network.tensors[a], self.network.tensors[b]
         homes = [[(p.buffer, p.offset) for p in self.plan.sharing.homes(name)] for name in (a, b)]
         return homes[0] == homes[1] and one.row_elements == two.row_elements
@@ -261,7 +262,7 @@ class _Use:
     # what owns bytes -------------------------------------------------------------------------
 
     def rows(self) -> Iterator[_Held]:
-        """Rows of tensor buffers, from the first claim of any tensor in it to the last reading."""
+        """Rows of tensor buffers, from the first claim of any of their tensors to the last read."""
         for buffer in self.plan.buffers:
             if buffer.kind != "tensor":
                 continue
@@ -272,7 +273,7 @@ class _Use:
             yield from self._held(buffer, first.tolist(), last.tolist())
 
     def states(self) -> Iterator[_Held]:
-        """Sums, from the first firing of an image (or group of images) to the last."""
+        """Sums, from the first firing for an image (or group of images) to the last."""
         for work in self.works:
             if work.state is None:
                 continue
@@ -288,7 +289,7 @@ class _Use:
             yield from self._held(buffer, [s[0] for s in spans], [s[-1] for s in spans])
 
     def workspaces(self) -> Iterator[_Held]:
-        """Scratch, each for its firing."""
+        """Scratch, for its firing only."""
         for buffer in self.plan.buffers:
             if buffer.kind == "workspace":
                 actor = buffer.writers[0].actor
@@ -325,7 +326,7 @@ def _range(rows: Rows) -> range:
 
 
 def _check_memories(plan: Plan, held: Sequence[_Held]) -> None:
-    """Where there are two memories, each row lies in one, and each holds what lies in it."""
+    """Check that in a plan with two memories each row is in one of them, and within its size."""
     border, fast, slow = plan.border, plan.options.fast, plan.options.slow
     if bool(border) != bool(fast):
         raise PlanError(
@@ -334,7 +335,7 @@ def _check_memories(plan: Plan, held: Sequence[_Held]) -> None:
     for one in held if border else ():
         if one.low < border < one.high:
             raise PlanError(
-                f"row {one.row} of buffer '{one.buffer}' lies in bytes {one.low} to {one.high}, across "
+                f"row {one.row} of buffer '{one.buffer}' is stored at bytes {one.low} to {one.high}, across "
                 f"the border of the memories at {border}"
             )
         name, size, end = (
@@ -347,14 +348,14 @@ def _check_memories(plan: Plan, held: Sequence[_Held]) -> None:
 
 
 def _check_bytes(plan: Plan, held: list[_Held]) -> None:
-    """Sweep through the firings with the bytes that are owned: what is claimed must be free."""
+    """Follow the owned bytes through the firings: check that claimed bytes are free."""
     held.sort(key=lambda one: one.first)
     owned: dict[str, list[tuple[int, int, int]]] = {pool: [] for pool in plan.pools}
     ends: list[tuple[int, str, tuple[int, int, int]]] = []
     for number, one in enumerate(held):
         if one.low < 0 or one.high > plan.pools[one.pool]:
             raise PlanError(
-                f"row {one.row} of buffer '{one.buffer}' lies in bytes {one.low} to {one.high} of pool "
+                f"row {one.row} of buffer '{one.buffer}' is stored at bytes {one.low} to {one.high} of pool "
                 f"'{one.pool}', which has {plan.pools[one.pool]}"
             )
         while ends and ends[0][0] < one.first:
@@ -376,14 +377,11 @@ def _overlap(plan: Plan, old: _Held, new: _Held) -> PlanError | CapacityExceeded
     if old.buffer == new.buffer:
         return CapacityExceededError(
             f"{label} writes row {new.row} of buffer '{new.buffer}' over row {old.row}, which firing "
-            f"{old.last} reads; {_room(plan.regions[new.buffer], old, new)}"
+            f"{old.last} reads; they are stored at bytes {new.low} and {old.low}, a row has "
+            f"{plan.regions[new.buffer].row_bytes}"
         )
     return PlanError(
         f"{label} claims bytes {new.low} to {new.high} for row {new.row} of buffer '{new.buffer}', of "
         f"which row {old.row} of '{old.buffer}' ({old.low} to {old.high}, in use until firing {old.last}) "
         "has some: they hold rows at the same time"
     )
-
-
-def _room(region: Region, old: _Held, new: _Held) -> str:
-    return f"they are stored at bytes {new.low} and {old.low}, a row has {region.row_bytes}"

@@ -1,9 +1,9 @@
-"""When is each row of each buffer alive? From the firing that claims it to the last one that reads it.
+"""When is each row of each buffer alive? From the firing that claims it to the last firing that reads it.
 
-A row is claimed when the firing that writes it starts, and free when the last firing that reads it
-has ended (SDF3's rule; docs/model.md), or with the frame where it is part of an output that lies in
-the arena. All follows from the order of firings and the row rule: the firings in which each row is
-alive, the rows that a buffer holds at most, and the bytes alive during each firing.
+A row is claimed when the firing that writes it starts, and free when the last firing that reads it has ended (SDF3's
+rule; docs/model.md), or at the end of the frame if it is part of an output that stays in the arena. The order of firings
+and the row rule determine the firings in which each row is alive, the rows that a buffer holds at most, and the bytes
+alive during each firing.
 """
 
 from __future__ import annotations
@@ -28,16 +28,15 @@ __all__ = [
 ]
 
 Order = Sequence[tuple[str, int]]
-"""Firings: (actor, phase), of each actor its phases in turn."""
+"""Firings (actor, phase), the phases of each actor in order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lifetime:
-    """Row i of a buffer is alive during firings [born[i], gone[i]): claimed when the first of them
-    starts, free when the last has ended.
+    """Row i of a buffer is alive during firings [born[i], gone[i]): claimed when the first of them starts, free when the
+    last has ended.
 
-    capacity: most rows from the lowest that is needed to the highest that is claimed: what a ring of
-    slots would have to hold.
+    capacity: most rows from the lowest that is needed to the highest that is claimed: the slots of a ring buffer.
     """
 
     buffer: str
@@ -47,15 +46,14 @@ class Lifetime:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Firings [first, end) in which anything of the buffer is alive."""
+        """Firings [first, end) in which any row of the buffer is alive."""
         return int(self.born.min()), int(self.gone.max())
 
 
 @dataclass(frozen=True, eq=False)
 class Lifetimes:
-    """What an order of firings needs: the lifetime of every buffer, and bytes alive in every firing.
-
-    live: bytes alive during each firing (claims made, nothing freed yet).
+    """The lifetimes of all buffers in an order of firings. live: bytes alive during each firing, after its claims and
+    before its releases.
     """
 
     each: tuple[Lifetime, ...]
@@ -80,7 +78,7 @@ def times_of(order: Order) -> dict[str, np.ndarray]:
 
 
 def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
-    """Follow an order of firings, of each actor all phases in turn, through all buffers.
+    """The lifetimes of buffers in an order of firings that has all phases of each actor in order.
 
     >>> x = Buffer("x", 4, 10, (Access("a", (1, 2, 3, 4)),), (Access("b", (0, 4)),))
     >>> order = [("a", 0), ("a", 1), ("b", 0), ("a", 2), ("a", 3), ("b", 1)]
@@ -104,7 +102,7 @@ def lifetimes_of(order: Order, buffers: Sequence[Buffer]) -> Lifetimes:
 
 
 def live_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> np.ndarray:
-    """Bytes alive during each firing, with its scratch (actor -> bytes of each phase)."""
+    """Bytes alive during each firing, including its scratch (actor -> bytes of each phase)."""
     live, times = lifetimes.live.copy(), times_of(order)
     for actor, sizes in scratch.items():
         live[times[actor]] += sizes
@@ -112,16 +110,14 @@ def live_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Orde
 
 
 def peak_of(lifetimes: Lifetimes, scratch: Mapping[str, np.ndarray], order: Order) -> int:
-    """Most bytes alive at one time, with the scratch of every firing."""
+    """Most bytes alive at one time, including scratch."""
     return int(live_of(lifetimes, scratch, order).max(initial=0))
 
 
 def _firing(
     accesses: Sequence[Access], rows: np.ndarray, times: Mapping[str, np.ndarray], choose: np.ufunc
 ) -> np.ndarray:
-    """The firing in which each row is reached: first (`numpy.minimum`) or last (`numpy.maximum`) of
-    the actors.
-    """
+    """The firing that reaches each row: of the first actor (`numpy.minimum`) or of the last (`numpy.maximum`)."""
     reached = [
         times[access.actor][np.searchsorted(np.array(access.rows), rows, side="right")]
         for access in accesses
@@ -130,7 +126,7 @@ def _firing(
 
 
 def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
-    """Most rows from the lowest needed to the highest claimed, when any is claimed."""
+    """Most rows from the lowest that is needed to the highest that is claimed, over all claims."""
     low = np.searchsorted(gone, born, side="right")
     return int((np.arange(1, len(born) + 1) - low).max())
 
@@ -139,14 +135,12 @@ def _capacity(born: np.ndarray, gone: np.ndarray) -> int:
 
 
 def whole_layer_live(network: Network) -> int:
-    """Most bytes alive at one time when layers run whole, one after another, and dead tensors are
-    freed.
-    """
+    """Most bytes alive at one time if whole layers are executed one after another and dead tensors are freed."""
     return max((live for _, live in whole_layers(network)), default=0)
 
 
 def whole_layers(network: Network) -> Iterator[tuple[str, int]]:
-    """The same for each layer: its name, and the bytes alive while it runs."""
+    """Each layer's name, and the bytes alive while it is executed whole."""
     last = {t.name: at for at, layer in enumerate(network.layers) for t in layer.inputs if t}
     live = sum(tensor.nbytes for tensor in network.inputs if tensor.name in last)
     for at, layer in enumerate(network.layers):

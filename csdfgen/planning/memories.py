@@ -1,15 +1,14 @@
-"""Which rows live in the fast memory? Those that are moved most for the bytes and firings they take.
+"""Which rows are stored in the fast memory? Those that are read and written most for the bytes and firings they take.
 
-A device has a small fast memory and a large slow one. Every item (a row, or the scratch of a firing)
-lies in one of them for its whole life; the choice makes the bytes that are read from and written to
-the slow one few. What may be in the fast memory together is a matter of bytes alive at one time
-first (a linear program in whole numbers, from a greedy choice on), of offsets then: what has no gap
-under the fast memory's end goes back to the slow one.
+A device has a small fast memory and a large slow one. Every item (a row, or the scratch of a firing) is in one of them
+for its whole lifetime, and the choice minimizes the bytes that are read from and written to the slow one. First an
+integer linear program, or a greedy choice, selects items by the bytes alive at one time. Then the items of the fast
+memory are packed, and those that do not fit below its end go to the slow one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
@@ -37,20 +36,20 @@ Span = tuple[int, int]
 """Rows [start, stop)."""
 
 _LARGEST = 20_000
-"""Pairs (item, instant) of the largest program that is solved; beyond, the greedy choice is better."""
+"""Pairs (item, instant) of the largest program that is solved; for more the greedy choice is better."""
 _FEW, _GAP = 60, 5e-3
-"""Items up to which the program is solved to the end; this close to it for more."""
+"""Up to so many items the program is solved exactly, for more to this relative gap."""
 _PARTS = 9
-"""Given seconds are for the program, and for packing both memories of each of four choices."""
+"""Given seconds are shared by the program and the packing of both memories for each of four choices."""
 _SECONDS: Mapping[str, float] = MappingProxyType({"low": 2.0, "normal": 10.0, "high": 60.0})
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Where items lie in two memories.
+    """A placement of items in two memories.
 
-    fast: whether each item is in the fast memory. offsets: of each in its memory. pools: bytes that
-    are used of each memory. traffic: bytes read from and written to each.
+    fast: whether each item is in the fast memory. offsets: of each item in its memory. pools: bytes used of each memory.
+    traffic: bytes read from and written to each.
     """
 
     fast: np.ndarray
@@ -59,7 +58,7 @@ class Split:
     traffic: Mapping[str, int]
 
     def pool(self, item: int) -> str:
-        """The memory that an item lies in."""
+        """The memory of an item."""
         return FAST if self.fast[item] else SLOW
 
 
@@ -70,30 +69,27 @@ def split(
     slow: int,
     *,
     effort: str | float = "low",
-    seed: int = 0,
-    stop: Callable[[], bool] | None = None,
 ) -> Split:
-    """Share items out to memories of `fast` and `slow` bytes, and give each an offset in its own.
+    """Distribute items over memories of `fast` and `slow` bytes, each at an offset in its memory.
 
-    moved: bytes of each item that are read and written (`row_traffic`). effort, seed, stop: as of
-    `packing.pack`. PlanError if the fast memory is larger than the slow one, or if they do not hold
-    all items.
+    moved: bytes of each item that are read and written (`row_traffic`). effort: that of `packing.pack`.
+    Raises PlanError if the fast memory is larger than the slow one, or if they do not hold all items.
 
     >>> found = split(Items([32, 32], [0, 0], [2, 2]), np.array([100, 900]), 32, 64)
     >>> found.fast.tolist(), dict(found.traffic)
     ([False, True], {'fast': 900, 'slow': 100})
     """
     _check(items, fast, slow)
-    room = _Room(items, fast, slow)
+    limits = _Limits(items, fast, slow)
     if not isinstance(effort, str):
         effort = effort / _PARTS
     best: tuple[int, np.ndarray, np.ndarray, Packing] | None = None
     least = 2**63 - 1
-    for chosen in _choices(room, moved, effort):
+    for chosen in _choices(limits, moved, effort):
         if best is not None and moved[~chosen].sum() >= best[0]:
             continue
-        there, offsets = _placed(items, moved, chosen, fast, effort, seed, stop)
-        rest = _packed(items, np.flatnonzero(~there), effort, seed, stop, None)
+        there, offsets = _placed(items, moved, chosen, fast, effort)
+        rest = _packed(items, np.flatnonzero(~there), effort, None)
         least = min(least, rest.total)
         lost = int(moved[~there].sum())
         if rest.total <= slow and (best is None or lost < best[0]):
@@ -114,7 +110,9 @@ def _check(items: Items, fast: int, slow: int) -> None:
     fixed = items.fixed != FREE
     if fixed.any():
         name = items.name(int(np.argmax(fixed)))
-        raise PlanError(f"'{name}' has a fixed offset; only free items are shared out to memories")
+        raise PlanError(
+            f"'{name}' has a fixed offset; only items without one are distributed over memories"
+        )
     if fast < 1 or slow < 1:
         raise PlanError(f"{option('fast', fast)}, {option('slow', slow)}: give each 1 byte or more")
     if fast > slow:
@@ -129,25 +127,25 @@ def _check(items: Items, fast: int, slow: int) -> None:
             f"'{name}' takes {largest} bytes, where the slow memory has {slow} and the fast one {fast}; "
             "enlarge the slow one"
         )
-    if _Room(items, fast, slow).live() > fast + slow:
+    if _Limits(items, fast, slow).live() > fast + slow:
         raise PlanError(f"{_said(items, fast, slow)}; use lower rows or a larger memory")
 
 
 def _said(items: Items, fast: int, slow: int) -> str:
-    live = _Room(items, fast, slow).live()
+    live = _Limits(items, fast, slow).live()
     return f"{live} bytes ({mebibytes(live)}) are alive at one time, where the fast memory has {fast} and the slow one {slow}"
 
 
-class _Room:
-    """Bytes alive at the instants that matter: each last firing of a run of births."""
+class _Limits:
+    """Bytes alive at the instants that matter (the last of consecutive births), and the sizes of the memories."""
 
     def __init__(self, items: Items, fast: int, slow: int) -> None:
         self.items, self.sizes = items, items.sizes
-        # the highest item's end need not be rounded, so that capacities are rounded up
+        # capacities are rounded up, as the end of the highest item need not be aligned
         step = items.alignment
         self.whole = -(-items.sizes // step) * step
         self.fast, self.slow = -(-fast // step) * step, -(-slow // step) * step
-        # most is alive where something was born since something last went
+        # a maximum of bytes alive comes after a birth and before the next death
         edges = np.unique(np.concatenate([items.born, items.gone]))
         births, deaths = np.isin(edges, items.born), np.isin(edges, items.gone)
         instants = edges[births & np.append(deaths[1:], True)]
@@ -167,32 +165,32 @@ class _Room:
         return np.cumsum(changes[:-1])
 
 
-# What goes into the fast memory ------------------------------------------------------------------
+# Choice of items --------------------------------------------------------------------------------
 
 
-def _choices(room: _Room, moved: np.ndarray, effort: str | float) -> list[np.ndarray]:
-    """Choices of items whose bytes alive at one time are at most those of the fast memory, and
-    where possible those of all others at most those of the slow one; the best first, no two alike.
+def _choices(limits: _Limits, moved: np.ndarray, effort: str | float) -> list[np.ndarray]:
+    """Choices of items for the fast memory whose bytes alive fit it, and if possible those of all others the slow one;
+    the best first, none twice.
     """
-    span = room.items.spans
-    size = np.maximum(room.sizes, 1)
+    span = limits.items.spans
+    size = np.maximum(limits.sizes, 1)
     values = (moved / size / span, moved / size, moved / size / np.sqrt(span))
-    found = [_greedy(room, value) for value in values]
-    solved = _program(room, moved, effort)
+    found = [_greedy(limits, value) for value in values]
+    solved = _program(limits, moved, effort)
     if solved is not None:
         found.insert(0, solved)
     found.sort(key=lambda chosen: int(moved[~chosen].sum()))
     return list({chosen.tobytes(): chosen for chosen in found}.values())
 
 
-def _greedy(room: _Room, value: np.ndarray) -> np.ndarray:
-    """Items by value, each taken where it fits with all taken before. First come those at instants
-    that the slow memory alone cannot hold.
+def _greedy(limits: _Limits, value: np.ndarray) -> np.ndarray:
+    """Items by value, each chosen if it fits with those chosen before. Items alive at instants when the slow memory
+    alone is too small come first.
     """
     chosen = np.zeros(len(value), bool)
-    left = np.full(room.count, room.fast)
-    short = room.profile(~chosen, room.whole) - room.slow
-    first, end, whole = room.first.tolist(), room.end.tolist(), room.whole.tolist()
+    left = np.full(limits.count, limits.fast)
+    short = limits.profile(~chosen, limits.whole) - limits.slow
+    first, end, whole = limits.first.tolist(), limits.end.tolist(), limits.whole.tolist()
     order = np.argsort(-value, kind="stable").tolist()
     for needed in (True, False) if (short > 0).any() else (False,):
         for i in order:
@@ -206,21 +204,21 @@ def _greedy(room: _Room, value: np.ndarray) -> np.ndarray:
     return chosen
 
 
-def _program(room: _Room, moved: np.ndarray, effort: str | float) -> np.ndarray | None:
-    """The choice that moves most, by HiGHS; None where that is too large or not solved in time."""
-    spans = room.end - room.first
+def _program(limits: _Limits, moved: np.ndarray, effort: str | float) -> np.ndarray | None:
+    """The choice with the most traffic in the fast memory, by HiGHS; None if it is too large or not solved in time."""
+    spans = limits.end - limits.first
     if not len(spans) or spans.sum() > _LARGEST:
         return None
-    step = room.items.alignment
+    step = limits.items.alignment
     starts = np.concatenate([[0], np.cumsum(spans)])
-    rows = np.arange(starts[-1]) - np.repeat(starts[:-1] - room.first, spans)
-    units = np.repeat(room.whole // step, spans).astype(float)
-    matrix = csc_array((units, rows, starts), shape=(room.count, len(spans)))
-    live = room.profile(np.ones(len(spans), bool), room.whole)
+    rows = np.arange(starts[-1]) - np.repeat(starts[:-1] - limits.first, spans)
+    units = np.repeat(limits.whole // step, spans).astype(float)
+    matrix = csc_array((units, rows, starts), shape=(limits.count, len(spans)))
+    live = limits.profile(np.ones(len(spans), bool), limits.whole)
     seconds = _SECONDS.get(effort, 10.0) if isinstance(effort, str) else effort
     result = milp(
         -moved / max(float(moved.max(initial=0)), 1.0),
-        constraints=LinearConstraint(matrix, (live - room.slow) / step, room.fast / step),
+        constraints=LinearConstraint(matrix, (live - limits.slow) / step, limits.fast / step),
         integrality=np.ones(len(spans)),
         bounds=Bounds(0, 1),
         options={"time_limit": seconds, "mip_rel_gap": _GAP if len(spans) > _FEW else 0.0},
@@ -228,19 +226,17 @@ def _program(room: _Room, moved: np.ndarray, effort: str | float) -> np.ndarray 
     return None if result.x is None else np.asarray(result.x) > 0.5
 
 
-# Where it lies -----------------------------------------------------------------------------------
+# Offsets -----------------------------------------------------------------------------------------
 
 
 def _packed(
     items: Items,
     which: np.ndarray,
     effort: str | float,
-    seed: int,
-    stop: Callable[[], bool] | None,
     limit: int | None,
 ) -> Packing:
     some = Items(items.sizes[which], items.born[which], items.gone[which], items.alignment)
-    return pack(some, effort=effort, seed=seed, stop=stop, limit=limit)
+    return pack(some, effort=effort, limit=limit)
 
 
 def _placed(
@@ -249,15 +245,13 @@ def _placed(
     chosen: np.ndarray,
     fast: int,
     effort: str | float,
-    seed: int,
-    stop: Callable[[], bool] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(items that are in the fast memory, their offsets): of the chosen ones those that the packing
-    has under its end, and whatever fits into the gaps.
+    """(items in the fast memory, their offsets): the chosen items that the packing has below its end, and all others
+    that fit into the gaps.
     """
     which = np.flatnonzero(chosen & (items.sizes <= fast))
     offsets = np.zeros(len(items), np.int64)
-    offsets[which] = _packed(items, which, effort, seed, stop, fast).offsets
+    offsets[which] = _packed(items, which, effort, fast).offsets
     there = np.zeros(len(items), bool)
     there[which] = True
     there &= offsets + items.sizes <= fast
@@ -271,7 +265,7 @@ def _placed(
 
 
 def _gap(items: Items, there: np.ndarray, offsets: np.ndarray, i: int) -> int:
-    """The lowest offset for an item beside those that are there."""
+    """The lowest offset for an item among those that are placed."""
     others = np.flatnonzero(there & (items.born < items.gone[i]) & (items.gone > items.born[i]))
     low = offsets[others]
     order = np.argsort(low, kind="stable")
@@ -281,17 +275,17 @@ def _gap(items: Items, there: np.ndarray, offsets: np.ndarray, i: int) -> int:
     return int(gaps[fits.argmax()])
 
 
-# What is moved -----------------------------------------------------------------------------------
+# Traffic -----------------------------------------------------------------------------------------
 
 
 def row_traffic(
     conversion: Conversion, sharing: Sharing, buffers: Sequence[Buffer]
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """Buffer -> bytes of each row that all phases read; the same for those that they write.
+    """(reads, writes): buffer -> bytes of each row that all phases read, or write.
 
-    A row counts once for the phase that writes it and once for each phase that reads it (or hands it
-    on); the sums of an accumulating layer are written by each of its phases, and read by all but the
-    first. Scratch counts as written and read once.
+    A row counts once for the phase that writes it and once for each phase that reads it (or hands it on). The sums of an
+    accumulating layer are written by each of its phases and read by all but the first. Scratch counts as written and
+    read once.
     """
     reads, writes = ({b.name: np.zeros(b.rows + 1, np.int64) for b in buffers} for _ in range(2))
 
@@ -329,7 +323,7 @@ def row_traffic(
 
 
 def _homes(tensor: Tensor, sharing: Sharing) -> dict[str, int]:
-    """Buffer -> bytes of each of its rows that are the tensor's."""
+    """Buffer -> bytes of a tensor in each of its rows."""
     return {
         place.buffer: prod(sharing.piece(tensor, place.buffer)[1]) * tensor.itemsize
         for place in sharing.homes(tensor.name)
@@ -337,21 +331,19 @@ def _homes(tensor: Tensor, sharing: Sharing) -> dict[str, int]:
 
 
 def _updates(claimed: Sequence[int], complete: Sequence[int]) -> tuple[list[Span], list[Span]]:
-    """Rows that each phase writes first, and those that it adds to what a phase before wrote."""
+    """Rows that each phase writes first, and rows of an earlier phase that it updates."""
     before, known = (0, *complete[:-1]), (0, *claimed[:-1])
     again = [(a, max(a, b)) for a, b in zip(before, known, strict=True)]
     fresh = [(b, c) for (_, b), c in zip(again, claimed, strict=True)]
     return fresh, again
 
 
-# What is told ------------------------------------------------------------------------------------
+# Figures -----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One of the memories of a plan: bytes that it has, bytes of it that are used, and bytes that an
-    image has read from it and written to it.
-    """
+    """One of the memories of a plan. size: its bytes; used: of these; read, written: bytes moved for an image."""
 
     name: str
     size: int
@@ -361,12 +353,12 @@ class Memory:
 
     @property
     def moved(self) -> int:
-        """Bytes that an image has read and written."""
+        """Bytes read and written for an image."""
         return self.read + self.written
 
 
 def memories_of(plan: Plan) -> tuple[Memory, ...]:
-    """The fast and the slow memory of a plan; none where it lies in one."""
+    """The fast and the slow memory of a plan; empty for a plan in one memory."""
     if not plan.border:
         return ()
     reads, writes = row_traffic(plan.conversion, plan.sharing, plan.buffers)
@@ -380,7 +372,7 @@ def memories_of(plan: Plan) -> tuple[Memory, ...]:
             totals[slow, 0] = max(totals[slow, 0], end)
             totals[slow, 1] += reads[buffer.name][mine].sum()
             totals[slow, 2] += writes[buffer.name][mine].sum()
-    totals[:, 1:] //= plan.conversion.frames  # every image moves the same
+    totals[:, 1:] //= plan.conversion.frames  # the same for every image
     sizes_asked = {FAST: plan.options.fast, SLOW: plan.options.slow}
     return tuple(
         Memory(name, size, *numbers)

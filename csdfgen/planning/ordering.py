@@ -1,27 +1,37 @@
-"""In which order do the phases of a network keep least alive? Its firings as a problem of `schedules.peak`.
+"""In which order should the phases of a network fire? With the least peak, by policy, overlapped, or tile by tile.
 
-Rows of buffers become items, who writes and who releases them claimers and releasers; the workspace
-of a firing is its own. What an order keeps alive is then what `planning.lifetimes` says, for every
-order.
+The search for the least peak is that of `schedules.peak`: rows of buffers are its items, the actors that write and
+release them its claimers and releasers, and each firing has its workspace. The bytes that an order keeps alive are then
+those of `planning.lifetimes`, for every order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.phases.conversion import Conversion
+from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Access, Buffer
+from csdfgen.planning.lifetimes import times_of
 from schedules.demand import POLICIES, firing_order
 from schedules.order import topological_order
 from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
 from schedules.peak.search import bound_for, search
 
-__all__ = ["LeastPeak", "Order", "least_peak", "lower_bound", "named_order", "problem_of"]
+__all__ = [
+    "LeastPeak",
+    "Order",
+    "least_peak",
+    "lower_bound",
+    "named_order",
+    "overlapped",
+    "problem_of",
+    "pulled",
+]
 
 Order = tuple[tuple[str, int], ...]
 Scratch = Mapping[str, Sequence[int] | np.ndarray]
@@ -30,11 +40,10 @@ Scratch = Mapping[str, Sequence[int] | np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class LeastPeak:
-    """The order of firings found, the most bytes that it keeps alive, and a bound for all orders.
+    """The order that was found, its peak of bytes alive, and a lower bound for all orders.
 
-    peak, lower_bound: with the workspace of the firing, and states. origin: where the order comes
-    from: the policy that was improved, or "barriers" or "crossing". optimal: whether no order keeps
-    less. interrupted: whether Ctrl-C ended the search.
+    peak, lower_bound: with the workspace of firings, and states. origin: the policy that was improved, or "barriers"
+    or "crossing". optimal: whether no order has a lower peak. interrupted: whether Ctrl-C ended the search.
     """
 
     order: Order
@@ -53,20 +62,16 @@ def least_peak(
     *,
     policies: Iterable[str] = POLICIES,
     starts: Mapping[str, Order] = MappingProxyType({}),
-    seed: int = 0,
-    progress: Callable[[int, int], None] | None = None,
-    stop: Callable[[], bool] | None = None,
 ) -> LeastPeak:
     """The order of a conversion's firings with the least peak that `effort` finds.
 
-    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from; starts:
-    more of them, by name. effort, seed, progress, stop: see `schedules.peak.search.search`, with what
-    it raises.
+    buffers, workspaces: see `problem_of`. policies: the orders that the search starts from; starts: more of them, by
+    name. effort, and errors: those of `schedules.peak.search.search`.
     """
     problem = problem_of(conversion, buffers, workspaces)
     orders = {**{name: named_order(conversion, name) for name in policies}, **starts}
     firings = {name: _numbered(problem, conversion, order) for name, order in orders.items()}
-    found = search(problem, firings, effort, seed=seed, progress=progress, stop=stop)
+    found = search(problem, firings, effort)
     names = [work.name for work in conversion.actors]
     actors, phases = problem.actor[found.order].tolist(), problem.phase[found.order].tolist()
     order = tuple((names[actor], phase) for actor, phase in zip(actors, phases, strict=True))
@@ -83,27 +88,98 @@ def lower_bound(
     effort: Effort = "low",
     share: float = 1.0,
 ) -> int:
-    """Bytes that no order of these firings has a peak below, as far as a share of `effort` can prove;
-    looked for no further than the peak of this order.
+    """A lower bound of the peak of every order of these firings, in bytes: the best that a share of `effort` proves, at
+    most the peak of the given order.
     """
     problem = problem_of(conversion, buffers, workspaces)
     return bound_for(problem, _numbered(problem, conversion, order), effort, share)
 
 
 def _numbered(problem: Problem, conversion: Conversion, order: Order) -> np.ndarray:
-    """The firings of an order by their numbers in a problem."""
+    """The numbers of an order's firings in a problem."""
     number = {work.name: at for at, work in enumerate(conversion.actors)}
     return np.array([problem.base[number[actor]] + phase for actor, phase in order], np.int64)
 
 
 def named_order(conversion: Conversion, policy: str) -> Order:
-    """An order of firings (actor name, phase) of the conversion's graph."""
+    """The order of a conversion's firings by a policy of `schedules.demand`, or `layers`: one layer after another."""
     actors = conversion.graph.actors
     if policy == "layers":
-        # what firing one by one comes to, as nothing limits a layer whose operands are whole
+        # the same as firing one by one, as no phase waits in a layer whose operands are complete
         inorder = [actors[at] for at in topological_order(conversion.graph)]
         return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
     return tuple((actors[at].name, phase) for at, phase in firing_order(conversion.graph, policy))
+
+
+def overlapped(one: Conversion, order: Order, frames: int) -> Order:
+    """The order of `frames` images from an order of one image. one: the conversion of one image.
+
+    Each image starts a constant lag after the one before: the least lag with which no actor works on two images at a
+    time if one processor executes each image alone. That is the longest time from the first to the last phase of an
+    actor, in the time units of phases (docs/model.md). The images are merged by these times into one order for one
+    processor.
+    """
+    takes = [one.actor[actor].times[phase] for actor, phase in order]
+    starts = np.concatenate([[0], np.cumsum(takes)[:-1]]) if takes else np.zeros(0, np.int64)
+    at = times_of(order)
+    lag = max((int(starts[one[-1]] - starts[one[0]]) for one in at.values()), default=0)
+    phases = {name: len(found) for name, found in at.items()}
+    image = np.repeat(np.arange(frames), len(order))
+    # firings that start at the same time: the earlier image first, and within an image its own order
+    merged = np.lexsort((image, np.tile(starts, frames) + image * lag))
+    return tuple(
+        (actor, k * phases[actor] + phase)
+        for number in merged.tolist()
+        for k, firing in (divmod(number, len(order)),)
+        for actor, phase in (order[firing],)
+    )
+
+
+def pulled(conversion: Conversion, sinks: Iterable[str]) -> Order:
+    """The order that completes each of these actors in turn, then the network's outputs, and last what no layer reads.
+
+    A phase fires just before the first phase that needs its rows. The firings for one of the actors are a stream of
+    rows that ends before the next stream starts: tiles are executed one after the other like this.
+    """
+    writer: dict[str, ActorWork] = {}
+    for work in conversion.actors:
+        writer.update((write.tensor.name, work) for write in work.writes)
+    fired = dict.fromkeys(conversion.actor, 0)
+    order: list[tuple[str, int]] = []
+
+    def pull(wanted: ActorWork, count: int) -> None:
+        waiting = [(wanted, count)]
+        while waiting:
+            work, goal = waiting[-1]
+            phase = fired[work.name]
+            if phase >= goal:
+                waiting.pop()
+                continue
+            missing = _missing(work, phase, writer, fired)
+            if missing is None:
+                order.append((work.name, phase))
+                fired[work.name] += 1
+            else:
+                waiting.append(missing)
+
+    ends = [work for work in conversion.actors if work.kind == "output"]
+    for work in [*(conversion.actor[name] for name in sinks), *ends, *conversion.actors]:
+        pull(work, len(work.phases))
+    return tuple(order)
+
+
+def _missing(
+    work: ActorWork, phase: int, writer: dict[str, ActorWork], fired: dict[str, int]
+) -> tuple[ActorWork, int] | None:
+    """The first actor whose rows a phase waits for, and the phases that it must have completed; None for none."""
+    for read in work.reads:
+        need = read.need[phase]
+        source = writer[read.tensor.name]
+        done = fired[source.name]
+        write = next(w for w in source.writes if w.tensor.name == read.tensor.name)
+        if need > (write.complete[done - 1] if done else 0):
+            return source, done + 1
+    return None
 
 
 def problem_of(
@@ -113,8 +189,8 @@ def problem_of(
 ) -> Problem:
     """The firings of a conversion, actors in its order, and the rows that they claim and release.
 
-    buffers: tensors and states (`buffers_of`). workspaces: actor -> bytes of scratch of each phase;
-    actors that need none may be left out.
+    buffers: of tensors and states (`buffers_of`). workspaces: actor -> bytes of scratch of each phase, of actors that
+    need any.
     """
     number = {work.name: at for at, work in enumerate(conversion.actors)}
     phases = [len(work.phases) for work in conversion.actors]
@@ -144,7 +220,7 @@ def _firings(
 
 
 def _links(conversion: Conversion, number: Mapping[str, int]) -> Iterator[Link]:
-    """Who waits for how many phases of whom: for those that complete the rows it needs."""
+    """For each phase the number of phases of every producer that complete the rows it needs."""
     writers = {w.tensor.name: (work.name, w) for work in conversion.actors for w in work.writes}
     for work in conversion.actors:
         for read in work.reads:

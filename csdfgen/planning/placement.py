@@ -1,9 +1,9 @@
-"""Where does each row of each buffer lie? Static offsets, so that rows alive together share no bytes.
+"""Where is each row of each buffer stored? At static offsets, so that rows that are alive together share no bytes.
 
-The one law of sharing: bytes of a pool belong to one row at a time. Every row has a lifetime and an
-offset of its own (slots `i mod capacity` would cost up to 1.9 times the peak), rows that one firing
-makes lie together as one block, and the scratch of a firing is a block for that firing. All blocks
-of a plan are packed together (`planning.packing`), and `planning.checker` holds every plan to the law by bytes.
+The invariant is that bytes of a pool belong to one row at a time. Every row has its own lifetime and offset (slots
+`i mod capacity` would take up to 1.9 times the peak), the rows of one firing are one contiguous block, and the scratch
+of a firing is a block for that firing. All blocks of a plan are packed together (`planning.packing`), and
+`planning.checker` checks the bytes of every plan.
 """
 
 from __future__ import annotations
@@ -31,16 +31,12 @@ __all__ = [
 ]
 
 Used = Callable[[str, int, int], int]
-"""(actor, phase, bytes of scratch that it is given) -> bytes that it makes use of."""
+"""(actor, phase, bytes of scratch that it is given) -> bytes that it uses."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where the rows of a buffer are stored in a pool.
-
-    table: the offset of each row. capacity: rows from the lowest that is needed to the highest that is there, at
-    most.
-    """
+    """Where the rows of a buffer are stored in a pool. table: the offset of each row. capacity: see `Lifetime`."""
 
     buffer: str
     row_bytes: int
@@ -50,15 +46,15 @@ class Region:
 
     @property
     def size(self) -> int:
-        """Bytes of the rows from the lowest that is needed to the highest that is there, at most."""
+        """Bytes of its capacity."""
         return self.capacity * self.row_bytes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Placement:
-    """Regions by buffer, the buffers of scratch among them, and the bytes that all span from 0.
+    """Regions by buffer, including workspaces, and the total bytes from 0.
 
-    lower_bound: bytes that no placement of these lifetimes is below. optimal: whether it is reached.
+    lower_bound: in bytes, for every placement of these lifetimes. optimal: whether no placement is smaller.
     """
 
     regions: Mapping[str, Region]
@@ -70,7 +66,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Blocks:
-    """Rows [start, stop) of a buffer (by its number), that lie together."""
+    """Contiguous rows [start, stop) of a buffer (by its number)."""
 
     buffer: np.ndarray
     start: np.ndarray
@@ -79,7 +75,7 @@ class _Blocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """What of a plan is packed: blocks of rows, and behind them the scratch of firings that take any.
+    """The items of a plan for a packer: blocks of rows, followed by the scratch of firings that take any.
 
     scratch: actor -> (bytes of each phase, firing of each phase).
     """
@@ -91,17 +87,20 @@ class Layout:
     items: Items
 
     def placed(self, packed: Packing) -> Placement:
-        """Where everything lies, by the offsets of the items."""
-        count = len(self.blocks.buffer)
-        found = _scratch(self.scratch, packed.offsets[count:], self.items.alignment)
-        regions = _regions(self.buffers, self.lifetimes, self.blocks, packed.offsets[:count])
-        regions.update(found.regions)
-        return Placement(
-            regions, found.workspaces, packed.total, packed.lower_bound, packed.optimal
-        )
+        """The placement by the offsets of the items."""
+        at = len(self.blocks.buffer)
+        regions = _regions(self.buffers, self.lifetimes, self.blocks, packed.offsets[:at])
+        found = {}
+        for actor, (sizes, _) in self.scratch.items():
+            offsets, firing = np.zeros_like(sizes), sizes > 0
+            end = at + np.count_nonzero(firing)
+            offsets[firing] = packed.offsets[at:end]
+            found[actor], at = (sizes, offsets), end
+        rows = Placement(regions, (), packed.total, packed.lower_bound, packed.optimal)
+        return _beside(rows, found, self.items.alignment)
 
     def named(self) -> Items:
-        """The items with names: `buffer[row]`, the first of a block, and `workspace:ACTOR[phase]`."""
+        """The items with names: `buffer[row]` with the first row of a block, and `workspace:ACTOR[phase]`."""
         names = [
             f"{self.buffers[buffer].name}[{row}]"
             for buffer, row in zip(
@@ -116,9 +115,7 @@ class Layout:
         return replace(self.items, names=names)
 
     def moved(self, rows: Mapping[str, np.ndarray]) -> np.ndarray:
-        """What is known of every row of the buffers (and of every scratch, by phase), summed up for
-        each item.
-        """
+        """Bytes that are given for every row of the buffers (and every phase of workspaces), summed for each item."""
         each = [rows[buffer.name] for buffer in self.buffers]
         blocks = [
             int(each[buffer][start:stop].sum())
@@ -140,7 +137,7 @@ def layout_of(
     lifetimes: Lifetimes,
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> Layout:
-    """What is to be packed of these buffers and this scratch."""
+    """The items of these buffers and this scratch."""
     blocks, rows = _blocks(buffers, lifetimes)
     items = _items(rows, _settled(buffers, blocks), scratch, _alignment(buffers))
     return Layout(buffers, lifetimes, scratch, blocks, items)
@@ -157,9 +154,8 @@ def place(
 ) -> Placement:
     """Offsets for all rows of the buffers and for the scratch of every firing.
 
-    scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove
-    the packing, or bound it, with OR-Tools; enough: bytes below which nothing smaller is looked for
-    otherwise. Raises PlanError where OR-Tools are not installed.
+    scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove or bound the
+    packing with OR-Tools; otherwise `enough` are bytes that suffice. Raises PlanError if OR-Tools is not installed.
     """
     layout = layout_of(buffers, lifetimes, scratch)
     if exact:
@@ -175,13 +171,12 @@ def with_free_scratch(
     levels: Sequence[Mapping[str, np.ndarray]],
     room: int = 0,
 ) -> Placement:
-    """The same rows, with as much scratch for every firing as the largest gap that is free then
-    holds: larger blocks are faster, and what nobody uses costs nothing. room: bytes that the arena may
-    take for that, where they are more than it has.
+    """The same rows, with as much scratch for every firing as the largest gap that is free during it: larger blocks are
+    faster, and free bytes cost nothing. room: bytes that the arena may grow to for that.
 
-    scratch: as placed, actor -> (bytes of each phase, firing of each phase); of actors that could use
-    some and have none, too. levels: what kernels can use, actor -> bytes of each phase, from little to
-    much. The total is no larger than the room, smaller where what lay on top is elsewhere now.
+    scratch: as placed, actor -> (bytes of each phase, firing of each phase), also of actors that could use some and have
+    none. levels: bytes that kernels can use, actor -> of each phase, from little to much. The total is at most the
+    larger of the arena and `room`, and smaller if scratch at the top moves into a gap.
     """
     most, step = max(placed.total, room), _alignment(buffers)
     born = np.concatenate([one.born for one in lifetimes.each])
@@ -203,7 +198,7 @@ def with_free_scratch(
             if most > placed.total and size < enough[phase]:
                 at, size = _largest_gap(low[alive], high[alive], most, step)
             fits = [int(want[phase]) for want in wanted if sizes[phase] < want[phase] <= size]
-            # any size from the least on will do: what is free, where that is less than all levels
+            # every size above the least is of use: all free bytes if they are less than all levels
             fits = fits or [size] if size > sizes[phase] else []
             if fits:
                 offsets[phase], wider[phase] = at, fits[-1]
@@ -214,10 +209,10 @@ def with_free_scratch(
 def trimmed(
     placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], used: Used
 ) -> Placement:
-    """The same, without bytes above all rows that no firing makes use of: what is free there may be less than
-    a kernel could use more of, and which blocks continue one another is known only now.
+    """The same without scratch above all rows that its firing does not use. Kernels may use less than the free bytes, which
+    is known only now that the offsets of their rows are.
 
-    scratch: as before it got more, actor -> (bytes of each phase, firing of each phase), which stays.
+    scratch: the least scratch, which is kept: actor -> (bytes of each phase, firing of each phase).
     """
     own = {workspace_name(actor): (actor, sizes) for actor, (sizes, _) in scratch.items()}
     top, found = _end(_rows(placed)), {}
@@ -231,14 +226,14 @@ def trimmed(
 
 
 def _alignment(buffers: Iterable[Buffer]) -> int:
-    """The alignment of these buffers, which have one."""
+    """The alignment that all these buffers have."""
     return max((one.alignment for one in buffers), default=1)
 
 
 def _beside(
     placed: Placement, scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], alignment: int
 ) -> Placement:
-    """The same rows with other scratch, actor -> (bytes, offset of each phase), and no more than both span."""
+    """The same rows with other scratch, actor -> (bytes, offset of each phase), in an arena that ends with them."""
     regions, workspaces = _rows(placed), []
     total = _end(regions)
     for actor, (sizes, offsets) in scratch.items():
@@ -251,7 +246,7 @@ def _beside(
 
 
 def _rows(placed: Placement) -> dict[str, Region]:
-    """The regions of a placement but those of scratch."""
+    """The regions of a placement without those of scratch."""
     own = {buffer.name for buffer in placed.workspaces}
     return {name: one for name, one in placed.regions.items() if name not in own}
 
@@ -262,7 +257,9 @@ def _end(regions: Mapping[str, Region]) -> int:
 
 
 def _largest_gap(low: np.ndarray, high: np.ndarray, total: int, step: int) -> tuple[int, int]:
-    """(offset, bytes) of the largest range below `total` that rows, by offset, leave free, from a multiple of `step` on."""
+    """(offset, bytes) of the largest free range below `total` that starts at a multiple of `step`; low, high: of rows,
+    sorted by offset.
+    """
     starts = -(-np.append(0, high) // step) * step
     sizes = np.append(low, total) - starts
     at = int(np.argmax(sizes))
@@ -275,7 +272,7 @@ def _items(
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
     alignment: int,
 ) -> Items:
-    """Rows, as (bytes, born, gone), and behind them the scratch of firings that take any."""
+    """Blocks, as (bytes, born, gone), followed by the scratch of firings that take any."""
     sizes, times = _listed(scratch)
     firing = sizes > 0
     return Items(
@@ -285,22 +282,6 @@ def _items(
         alignment,
         fixed=np.concatenate([fixed, np.full(np.count_nonzero(firing), FREE)]),
     )
-
-
-def _scratch(
-    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]], packed: np.ndarray, alignment: int
-) -> Placement:
-    """Buffers and regions of the scratch, from the offsets of that which takes any bytes."""
-    sizes, _ = _listed(scratch)
-    offsets = np.zeros(len(sizes), np.int64)
-    offsets[sizes > 0] = packed
-    regions, workspaces, at = {}, [], 0
-    for actor, (needs, _) in scratch.items():
-        buffer, region = _workspace(actor, needs, offsets[at : at + len(needs)], alignment)
-        workspaces.append(buffer)
-        regions[buffer.name] = region
-        at += len(needs)
-    return Placement(regions, tuple(workspaces), 0, 0, False)
 
 
 def _workspace(
@@ -314,7 +295,7 @@ def _workspace(
 def _listed(
     scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> tuple[np.ndarray, np.ndarray]:
-    """(bytes, firing) of the scratch of all phases of all actors, in turn."""
+    """(bytes, firing) of the scratch of all phases of all actors, in order."""
     if not scratch:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     return (
@@ -342,8 +323,8 @@ def _blocks(
 
 
 def _settled(buffers: Sequence[Buffer], blocks: _Blocks) -> np.ndarray:
-    """Offsets of blocks that have no choice: rows that are kept follow each other from the start of
-    the pool on, where others may lie until they come; FREE for all others.
+    """Fixed offsets of blocks: kept rows are contiguous from the start of the pool, where other rows are stored before
+    they are written; FREE for all other blocks.
     """
     fixed, at = np.full(len(blocks.buffer), FREE), 0
     for number, buffer in enumerate(buffers):

@@ -1,8 +1,8 @@
-"""What is a plan? Firings, buffers and figures of one network, as data.
+"""What is a plan? The firings, buffers and figures of one network, as data.
 
-A plan holds everything that execution needs and nothing that depends on the image: the network
-cut into phases, which tensors share buffers, the order of firings, when each row of each buffer is
-alive, and where it lies (docs/model.md).
+A plan has everything that execution needs and nothing that depends on the image: the network cut into phases, the
+tensors that share buffers, the order of firings, and when each row of each buffer is alive and where it is stored
+(docs/model.md).
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -20,12 +19,13 @@ from csdfgen.model.frozen import Pickled
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.rows import Rows
+from csdfgen.ops import operator_of
 from csdfgen.ops.base import stored_rows
 from csdfgen.phases.conversion import ActorWork, Conversion
-from csdfgen.planning.buffers import ARENA, Buffer, names_of, state_name, workspace_name
+from csdfgen.planning.buffers import ARENA, Buffer, state_name, workspace_name
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Region
-from csdfgen.planning.sharing import Place, Sharing
+from csdfgen.planning.sharing import Place, Sharing, contiguous
 from csdfgen.program.steps import Scratchpad, Step, View
 
 __all__ = ["FIGURES", "Addresses", "Plan"]
@@ -48,7 +48,7 @@ FIGURES = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Addresses:
-    """Where rows of tensors and states lie; regions by buffer."""
+    """Where rows of tensors and states are stored; regions by buffer."""
 
     sharing: Sharing
     regions: Mapping[str, Region]
@@ -57,7 +57,7 @@ class Addresses:
     )
 
     def view(self, tensor: Tensor, rows: Rows) -> View:
-        """Rows of a tensor, counted through all images."""
+        """The view of a tensor's rows, which are numbered through all images."""
         spread = self.sharing.spread.get(tensor.name)
         if spread is None:
             place = self.sharing.places[tensor.name]
@@ -69,7 +69,7 @@ class Addresses:
         return View.joined(pieces, spread.along)
 
     def _at(self, place: Place, tensor: Tensor, shape: Shape, rows: Rows) -> View:
-        """Rows that lie at one place, of a tensor or of a piece of it."""
+        """The view of rows at one place, of a tensor or of a piece of it."""
         region = self.regions[place.buffer]
         key = place.buffer, tensor.name
         form = self._forms.get(key)
@@ -83,14 +83,14 @@ class Addresses:
         return View(region.pool, moved, shape, strides, tensor.format)
 
     def state(self, work: ActorWork, group: int) -> View:
-        """The state of an accumulating layer in an image (or group of images), as output rows."""
+        """The view of an accumulating layer's sums for an image (or group of images), as output rows."""
         assert work.state is not None
         held, output = work.state.format, work.state.output
         region = self.regions[state_name(work.name)]
         base, row = region.table[group], output.row_elements * held.itemsize
         rows = tuple(base + number * row for number in range(output.rows))
         return View(
-            region.pool, rows, output.row_shape, _contiguous(output.row_shape, held.itemsize), held
+            region.pool, rows, output.row_shape, contiguous(output.row_shape, held.itemsize), held
         )
 
     def step(self, work: ActorWork, number: int, firing: int, workspace: Scratchpad) -> Step:
@@ -104,29 +104,27 @@ class Addresses:
             else:
                 stored = phase.slab(stored_rows(layer, position, rows)).span(tensor.rows)
                 inputs.append(self.view(tensor, stored))
-        outputs = tuple(self.view(t, phase.slab(phase.out).span(t.rows)) for t in layer.outputs)
+        written = operator_of(layer).written(layer, phase.out)
+        outputs = tuple(
+            self.view(t, phase.slab(rows).span(t.rows))
+            for t, rows in zip(layer.outputs, written, strict=True)
+        )
         states: tuple[View, ...] = ()
         if work.state is not None:
             states = (self.state(work, phase.group),)
         return Step(firing, work.name, layer, phase, tuple(inputs), outputs, states, workspace)
 
 
-def _contiguous(shape: Shape, size: int) -> tuple[int, ...]:
-    return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
 @dataclass(frozen=True, eq=False)
 class Plan(Pickled):
     """A network ready to run in one arena.
 
-    policy: the order that was chosen. order: firings (actor, phase), phases counted through the
-    images of an iteration. buffers: tensors, states, workspaces, each with a region of its name.
-    pools: bytes by pool. border: where the fast memory ends and the slow one begins, 0 where a plan
-    lies in one memory. arena_bound: bytes that no placement is below, 0 if not known. fine: blocks of
-    rows are of those that are released together too (see `buffers_of`). needs: actor -> the least bytes of scratch
-    of each phase, which the plan may exceed where more was free. figures: bytes by name, see
-    `FIGURES`. notes: what else is to be said of how it was chosen. interrupted: the search for it was
-    broken off; it is the best that was found.
+    policy: name of the order. order: firings (actor, phase), phases numbered through the images of an iteration. buffers:
+    of tensors, states and workspaces, each with a region of its name. pools: bytes by pool. border: offset at which the
+    fast memory ends and the slow one begins, 0 for a plan in one memory. arena_bound: lower bound of the arena in bytes,
+    0 if not known. fine: blocks have only rows that are released together (see `buffers_of`). needs: actor -> the least
+    bytes of scratch of each phase; the plan may have more where it was free. figures: bytes by name, see `FIGURES`.
+    notes: remarks about how the plan was chosen. interrupted: the search was interrupted; the plan is the best found.
     """
 
     conversion: Conversion
@@ -147,7 +145,7 @@ class Plan(Pickled):
 
     @property
     def network(self) -> Network:
-        """The network as its layers are joined."""
+        """The network after fusion."""
         return self.conversion.network
 
     @property
@@ -157,19 +155,17 @@ class Plan(Pickled):
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the arena, and of outputs that are not in it: what a budget has to hold."""
+        """Bytes of the arena and of outputs outside it: those that a budget limits."""
         return self.planned_bytes + self.figures.get("outputs", 0)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:
-        """When the rows of tensors and states are alive, and how many bytes they are."""
+        """When the rows of tensors and states are alive, and their bytes."""
         return lifetimes_of(self.order, self.rolling)
 
     @cached_property
     def live(self) -> np.ndarray:
-        """Bytes alive during each firing: rows and sums, and the scratch of the firing, with what it
-        takes beyond its need because it is free.
-        """
+        """Bytes alive during each firing: rows, sums, and all scratch of the firing, also beyond its need."""
         found = self.lifetimes.live.copy()
         times = times_of(self.order)
         for buffer in self.buffers:
@@ -190,11 +186,11 @@ class Plan(Pickled):
     @cached_property
     def by_name(self) -> Mapping[str, Buffer]:
         """Buffers by name."""
-        return names_of(self.buffers)
+        return {buffer.name: buffer for buffer in self.buffers}
 
     @cached_property
     def addresses(self) -> Addresses:
-        """Where rows lie."""
+        """Where rows are stored."""
         return Addresses(self.sharing, self.regions)
 
     def workspace(self, actor: str, phase: int) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""How is a plan kept in a file, and what must hold before a plan from a file is believed?
+"""How is a plan stored in a file, and what is checked when it is read?
 
 {"format": "csdfgen-plan", "version": 3, "model": "net.onnx", "digest": "5d0ef2a1c8b34f76",
  "batch": 1, "inputs": {"x": [1, 3, 224, 224]},
@@ -9,13 +9,12 @@
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
  "figures": {"peak_live": 61440, ...}}
 
-Options and shapes say how to load and cut the model, `digest` what comes of it; a plan for another
-network is refused by name. apart: whether operands of a Concat have buffers of their own; fine:
-whether blocks are of rows that are released together too. Firings (as loops, see
-`schedules.schedule`) and the offset of every row are taken from the file as they are, and go through
-the checker that every plan goes through. What kernels need as workspace is asked anew: a file that
-has less is refused. Figures are for people: they are counted again. Files of versions before 3, written by
-releases before 0.3, are refused.
+Options and shapes define how the model is loaded and cut into phases, and `digest` is a checksum of the result: a plan
+of another network is refused, with the names of both. apart: whether operands of a Concat have separate buffers; fine:
+whether blocks have only rows that are released together. Firings (as loops, see `schedules.schedule`) and the offset of
+every row are read from the file, and the plan has to pass the checker as every plan. The backend is asked again for the
+workspace that kernels need: a file with less is refused. Figures are information only and computed again. Files of
+versions before 3, written by releases before 0.3, are refused.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ from typing import Any
 import numpy as np
 
 from csdfgen.dataflow.graph import parse_short_form, short_form
-from csdfgen.dataflow.origin import read_shapes
+from csdfgen.dataflow.origin import Values, read_shapes, read_values
 from csdfgen.errors import CsdfgenError, InputError, PlanError, about
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.provenance import digest_of, file_of
+from csdfgen.phases.graphs import digest_of, file_of, fixed_of
 from csdfgen.planning.buffers import (
     ARENA,
     Buffer,
@@ -74,20 +73,12 @@ _MAX_OFFSET = 2**48
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """A buffer as the file has it: the offset of every row."""
+class _Stored:
+    """A buffer of a file: the offset of every row, or of a workspace the offset and bytes of every phase."""
 
     name: str
     offsets: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Scratch:
-    """A workspace as the file has it: offset and bytes of every phase."""
-
-    name: str
-    offsets: tuple[int, ...]
-    sizes: tuple[int, ...]
+    sizes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +96,10 @@ class PlanFile:
     fine: bool
     arena: int
     border: int
-    rows: tuple[_Rows, ...]
-    scratch: tuple[_Scratch, ...]
+    rows: tuple[_Stored, ...]
+    scratch: tuple[_Stored, ...]
     order: tuple[tuple[str, int], ...]
+    fixed: Mapping[str, Values]
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
@@ -120,6 +112,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         "digest": digest_of(plan.conversion),
         "batch": network.batch,
         "inputs": {tensor.name: list(network.whole_shape(tensor)) for tensor in network.inputs},
+        **({"fixed": fixed_of(network)} if network.fixed else {}),
         "options": plan.options.to_json(),
         "policy": plan.policy,
         "apart": bool(plan.sharing.spread),
@@ -148,12 +141,12 @@ def write_plan(path: str | os.PathLike[str], plan: Plan) -> None:
 
 
 def read_plan(path: str | os.PathLike[str]) -> PlanFile:
-    """Read a plan file. Raises InputError or PlanError, one line with place, key and what is there."""
+    """Read a plan file. Raises InputError or PlanError with file, key and value."""
     return from_json(load_json(path), str(path))
 
 
 def from_json(data: object, where: str = "plan") -> PlanFile:
-    """The plan in JSON values. Raises PlanError, or InputError for options that do not exist."""
+    """The plan of JSON values. Raises PlanError, or InputError for options that do not exist."""
     fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION, oldest=VERSION)
     firings = firings_from_json(fields, limit=MAX_PHASES)
@@ -182,31 +175,32 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         rows,
         scratch,
         tuple((firing.actor, firing.phase) for firing in firings),
+        read_values(fields),
     )
 
 
-def _buffers(fields: Fields) -> tuple[tuple[_Rows, ...], tuple[_Scratch, ...]]:
-    """Buffers of rows and of scratch."""
+def _buffers(fields: Fields) -> tuple[tuple[_Stored, ...], tuple[_Stored, ...]]:
+    """(buffers of rows, workspaces)."""
     left = MAX_PHASES * 8  # rows of all buffers; a layer's phase writes at least one
-    rows: list[_Rows] = []
-    scratch: list[_Scratch] = []
+    rows: list[_Stored] = []
+    scratch: list[_Stored] = []
     for item in fields.children("buffers"):
         name, offsets = item.text("name"), _numbers(item, "offsets", left)
         left -= len(offsets)
         if item.text("kind") != "workspace":
-            rows.append(_Rows(name, offsets))
+            rows.append(_Stored(name, offsets))
             continue
         sizes = _numbers(item, "sizes", len(offsets) + 1)
         if len(offsets) != len(sizes):
             raise item.fault(
                 f"has {len(offsets)} offsets for {len(sizes)} sizes; one each is needed"
             )
-        scratch.append(_Scratch(name, offsets, sizes))
+        scratch.append(_Stored(name, offsets, sizes))
     return tuple(rows), tuple(scratch)
 
 
 def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
-    """At most so many numbers in short form."""
+    """Numbers in short form, at most `limit`."""
     try:
         values = parse_short_form(item.text(key), limit, what=key)
     except CsdfgenError as error:
@@ -217,26 +211,25 @@ def _numbers(item: Fields, key: str, limit: int) -> tuple[int, ...]:
 
 
 def to_plan(file: PlanFile, network: Network, kernels: Backend) -> Plan:
-    """The plan of a file for the network that it was made for, loaded with the file's shapes and
-    batch.
+    """The plan of a file for the network that it was made for, loaded with the file's shapes and batch.
 
-    kernels: the backend whose workspace the file must have. Raises PlanError where the file does not fit the
-    network or its buffers share bytes, InputError for options that do not exist, ScheduleError and
-    CapacityExceededError where its firings cannot run in its buffers.
+    kernels: the backend whose workspace the file must have. Raises PlanError if the file does not fit the network or its
+    buffers share bytes, InputError for options that do not exist, ScheduleError and CapacityExceededError if its firings
+    cannot be executed in its buffers.
     """
     return plan_for(file, prepared_for(file, network, kernels))
 
 
 def prepared_for(file: PlanFile, network: Network, kernels: Backend) -> Prepared:
-    """The network, for this plan and for others that differ in rows, batches and budgets alone: they share
-    weights. Raises InputError.
+    """The network for this plan and for others that differ in rows, batches and budgets only: they share weights.
+    Raises InputError.
     """
     with about(file.where), _fitting(file, network):
         return prepare(network, file.options, kernels, apart=file.apart)
 
 
 def plan_for(file: PlanFile, prepared: Prepared) -> Plan:
-    """The same as `to_plan`, of a prepared network."""
+    """The plan of a file for a prepared network. Raises as `to_plan`."""
     with about(file.where):
         with _fitting(file, prepared.network):
             phased = prepared.phased(file.options, fine=file.fine)
@@ -257,7 +250,7 @@ def plan_for(file: PlanFile, prepared: Prepared) -> Plan:
             border=file.border,
             fine=file.fine,
         )
-        check(draft)  # rows that cannot be held are told before the scratch that they would take
+        check(draft)  # faults of rows are reported before those of their scratch
         whole = _with_scratch(file, draft, phased)
         bound = lower_bound(phased.conversion, phased.buffers, phased.scratch, file.order)
         return assemble(whole, bound)
@@ -265,7 +258,7 @@ def plan_for(file: PlanFile, prepared: Prepared) -> Plan:
 
 @contextmanager
 def _fitting(file: PlanFile, network: Network) -> Iterator[None]:
-    """Options that do not fit the network are the fault of the network. Raises InputError."""
+    """Errors of options that do not fit the network name the network and the plan's model. Raises InputError."""
     try:
         yield
     except InputError as error:
@@ -275,7 +268,7 @@ def _fitting(file: PlanFile, network: Network) -> Iterator[None]:
 
 
 def _check_network(file: PlanFile, phased: Phased) -> None:
-    """The network is the one that the plan was made for: names, shapes and rows of all phases."""
+    """Check that the plan was made for this network: names, shapes and rows of all phases. Raises PlanError."""
     digest = digest_of(phased.conversion)
     if digest != file.digest:
         raise PlanError(
@@ -285,7 +278,7 @@ def _check_network(file: PlanFile, phased: Phased) -> None:
 
 
 def _regions(file: PlanFile, phased: Phased, lifetimes: Lifetimes) -> dict[str, Region]:
-    """The offset of every row of every buffer that the network has."""
+    """The regions of the network's buffers by the offsets of the file. Raises PlanError."""
     given, buffers = {one.name: one for one in file.rows}, phased.buffers
     if len(given) != len(file.rows):
         raise PlanError(f"lists {len(file.rows)} buffers by {len(given)} names; one each is needed")
@@ -327,14 +320,14 @@ def _with_scratch(file: PlanFile, draft: Plan, phased: Phased) -> Plan:
 
 
 def _workspaces(
-    given: Sequence[_Scratch],
+    given: Sequence[_Stored],
     needs: Mapping[str, np.ndarray],
     idle: Mapping[str, np.ndarray],
     alignment: int,
 ) -> tuple[Buffer, ...]:
-    """Buffers of the scratch in the file, at least as large as the kernels' least need is here.
+    """The workspaces of the file, which must be at least as large as kernels need. Raises PlanError.
 
-    idle: nothing, for every phase of actors that may have some.
+    idle: 0 for every phase, of all actors that may have scratch.
     """
     actors = {workspace_name(actor): actor for actor in idle}
     needed = {workspace_name(actor) for actor in needs}
@@ -361,7 +354,7 @@ def _workspaces(
 
 
 def _check_end(file: PlanFile, regions: Mapping[str, Region], buffers: Sequence[Buffer]) -> None:
-    """The arena ends where its last row or scratch does."""
+    """Check that the arena ends with its last row or scratch. Raises PlanError."""
     ends = [max(regions[b.name].table) + b.row_bytes for b in buffers if b.rows]
     ends += [
         at + size

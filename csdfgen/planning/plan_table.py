@@ -1,11 +1,11 @@
-"""Which of several plans fits what is free now? Plans of one network for numbers of images and budgets, in one
-file.
+"""Which of several plans fits the memory that is free now? Plans of one network for several numbers of images and
+budgets, in one file.
 
 {"format": "csdfgen-plans", "version": 1, "device": "native-core",
  "plans": [{"seconds": 0.0123, "plan": {"format": "csdfgen-plan", ...}}, ...]}
 
-A request is made up of the plans' requests: the rounds that are predicted to be the fastest in the memory that
-is free. Every plan goes through the checks of a plan from a file of its own.
+A request of any number of images is divided into the requests of plans: the sequence of plans that is predicted to be
+the fastest in the free memory. Every plan passes the checks of a single plan from a file.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from csdfgen.dataflow.origin import Values
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted, write_json
 from csdfgen.model.describe import mebibytes, one_line
@@ -29,8 +30,8 @@ from csdfgen.program.steps import Backend
 
 __all__ = [
     "FORMAT",
-    "Entry",
     "PlanTable",
+    "Point",
     "TableFile",
     "read_table",
     "table_from_json",
@@ -41,35 +42,35 @@ FORMAT = "csdfgen-plans"
 VERSION = 1
 
 _MOST = 10_000
-"""Plans of one table."""
+"""Most plans of one table."""
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
-    """A plan with the seconds that its images are predicted to take together."""
+class Point:
+    """A plan with the seconds that all its images are predicted to take: a point of memory and time."""
 
     plan: Plan
     seconds: float
 
     @property
     def images(self) -> int:
-        """Images that one run takes."""
+        """Images of one execution."""
         return self.plan.network.batch
 
     @property
     def bytes(self) -> int:
-        """Of the arena, and of outputs beside it."""
-        return self.plan.planned_bytes + self.plan.figures.get("outputs", 0)
+        """Of the arena, and of outputs outside it."""
+        return self.plan.total_bytes
 
 
 @dataclass(frozen=True, eq=False)
 class PlanTable:
-    """Plans of one network, for numbers of images and budgets. device: where their times are predicted.
+    """Plans of one network for several numbers of images and budgets. device: name of the device of the predicted times.
 
     Raises InputError for a table without plans.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[Point, ...]
     device: str
 
     def __post_init__(self) -> None:
@@ -78,7 +79,7 @@ class PlanTable:
 
     @property
     def facts(self) -> dict[str, object]:
-        """What the table has, for `repr`."""
+        """The contents of the table, for `repr`."""
         sizes = sorted(entry.bytes for entry in self.entries)
         images = sorted({entry.images for entry in self.entries})
         return {
@@ -93,13 +94,12 @@ class PlanTable:
 
     @property
     def most_bytes(self) -> int:
-        """Of the largest arena."""
+        """Bytes of the largest arena."""
         return max(entry.plan.planned_bytes for entry in self.entries)
 
     def rounds(self, images: int, memory: int | None = None) -> tuple[int, ...]:
-        """Numbers of the entries that take so many images in the least time, one after the other, in at most
-        `memory` bytes each (None: any). Raises PlanError where none fits, InputError for numbers of images
-        that they do not add up to.
+        """Indices of the entries that together take so many images in the least time, one after the other, each in at
+        most `memory` bytes (None: no limit). Raises PlanError if none fits, InputError if they do not add up to `images`.
         """
         if images < 1:
             raise InputError(f"a request of {counted(images, 'image')}; at least 1 is needed")
@@ -114,12 +114,15 @@ class PlanTable:
                 f"{option('memory')} of {memory:,} bytes is less than the {least:,} that the smallest of "
                 f"{counted(len(self.entries), 'plan')} takes; free that much, or make the table with smaller plans"
             )
-        # of equal times the largest: its kernels have more scratch, which predictions do not know of
-        widest = {(one.images, one.seconds): at for at, one in sorted(fitting, key=_size)}
+        # of equal times the largest: its kernels have more scratch, which predictions do not count
+        widest = {
+            (one.images, one.seconds): at
+            for at, one in sorted(fitting, key=lambda one: one[1].bytes)
+        }
         fitting = [(at, one) for at, one in fitting if widest[one.images, one.seconds] == at]
         best: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
         for count in range(1, images + 1):
-            ways = [
+            options = [
                 (
                     best[count - entry.images][0] + entry.seconds,
                     (at, *best[count - entry.images][1]),
@@ -127,7 +130,7 @@ class PlanTable:
                 for at, entry in fitting
                 if entry.images <= count and best[count - entry.images][0] < math.inf
             ]
-            best.append(min(ways, default=(math.inf, ())))
+            best.append(min(options, default=(math.inf, ())))
         if best[images][0] == math.inf:
             sizes = sorted({entry.images for _, entry in fitting})
             ones = [entry.bytes for entry in self.entries if entry.images == 1]
@@ -143,13 +146,9 @@ class PlanTable:
         return tuple(sorted(best[images][1], key=lambda at: -self.entries[at].images))
 
 
-def _size(numbered: tuple[int, Entry]) -> int:
-    return numbered[1].bytes
-
-
 @dataclass(frozen=True, eq=False)
 class TableFile:
-    """A table as read from a file, before it is held against a network."""
+    """A table as read from a file, before it is compared with a network."""
 
     where: str
     device: str
@@ -157,7 +156,7 @@ class TableFile:
 
     @property
     def inputs(self) -> Mapping[str, tuple[int, ...]]:
-        """Shapes of the inputs of one image."""
+        """Shapes of the inputs for one image."""
         first = self.plans[0][0]
         one = {
             name: (1, *shape[1:]) if first.batch > 1 else shape
@@ -166,13 +165,18 @@ class TableFile:
         return MappingProxyType(one)
 
     @property
+    def fixed(self) -> Mapping[str, Values]:
+        """Inputs that are made constants."""
+        return self.plans[0][0].fixed
+
+    @property
     def batch(self) -> int:
-        """Images that the network is to be loaded for: those of the largest request."""
+        """Images for which the network is loaded: those of the largest request."""
         return max(plan.batch for plan, _ in self.plans)
 
     def chosen(self, memory: int = 0, images: int = 0) -> PlanFile:
-        """Of the plans of at most so many bytes (0: any) the one that takes the least time an image, for so many
-        images (0: its own), of which it runs its own number at a time. Raises PlanError where there is none.
+        """The plan of at most so many bytes (0: no limit) that takes the least time for an image, for so many images
+        (0: its own number), a multiple of its own number. Raises PlanError if there is none.
         """
         fitting = [
             (seconds / plan.batch, plan)
@@ -195,9 +199,7 @@ class TableFile:
         return replace(plan, batch=images, inputs=MappingProxyType(shapes))
 
     def table(self, network: Network, kernels: Backend) -> PlanTable:
-        """The table for a network, loaded for any number of images, on a backend. Raises what a plan from a file
-        raises.
-        """
+        """The table for a network, loaded for any number of images, on a backend. Raises as `plan_file.to_plan`."""
         known: dict[tuple[object, ...], Prepared] = {}
         found = []
         for plan, seconds in self.plans:
@@ -206,12 +208,12 @@ class TableFile:
             if key not in known:
                 known[key] = prepared_for(plan, network, kernels)
             prepared = known[key].for_images(plan.batch)
-            found.append(Entry(plan_for(plan, prepared), seconds))
+            found.append(Point(plan_for(plan, prepared), seconds))
         return PlanTable(tuple(found), self.device)
 
     @property
     def planned_with(self) -> PlanOptions:
-        """Options of the first plan, which say for which backend all were made."""
+        """Options of the first plan; all plans were made for their backend."""
         return self.plans[0][0].options
 
 
@@ -222,12 +224,12 @@ def write_table(path: str | os.PathLike[str], table: PlanTable) -> None:
 
 
 def read_table(path: str | os.PathLike[str]) -> TableFile:
-    """Read a table. Raises InputError or PlanError, one line with place, key and what is there."""
+    """Read a table. Raises InputError or PlanError with file, key and value."""
     return table_from_json(load_json(path), str(path))
 
 
 def table_from_json(data: object, where: str) -> TableFile:
-    """The table in JSON values. Raises as `read_table`."""
+    """The table of JSON values. Raises as `read_table`."""
     fields = Fields(data, where, PlanError)
     fields.check_header(FORMAT, VERSION)
     found = []

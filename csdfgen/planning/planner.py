@@ -1,10 +1,9 @@
-"""From a network that is cut into phases to a checked plan: order, place, check.
+"""How does a network that is cut into phases become a checked plan? Order, place, check.
 
-The order is searched for (`planning.ordering`): from `demand` (a phase fires as soon as its reader
-needs it, not before), `eager` (as soon as it can), `layers` (one layer after another) and `bounded`
-(as far ahead as fits into what `demand` takes) to the least peak, kernels' workspace included, with
-a bound for all orders. Rows and scratch are then placed, and kernels get what is left free. Nobody
-needs an external tool to get a schedule, and no plan leaves this room unchecked.
+The search for an order (`planning.ordering`) starts from `demand` (a phase fires just before a reader needs it), `eager`
+(as soon as it can), `layers` (one layer after another) and `bounded` (as far ahead as fits into the memory of `demand`),
+and looks for the least peak, including the workspace of kernels, with a lower bound for all orders. Then rows and
+scratch are placed, and kernels get free bytes as further scratch. Every plan that this module returns has been checked.
 """
 
 from __future__ import annotations
@@ -23,31 +22,37 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, peak_of, whole_layer_live
-from csdfgen.planning.ordering import LeastPeak, Order, least_peak, lower_bound, named_order
-from csdfgen.planning.overlapping import overlapped
+from csdfgen.planning.ordering import (
+    LeastPeak,
+    Order,
+    least_peak,
+    lower_bound,
+    named_order,
+    overlapped,
+    pulled,
+)
 from csdfgen.planning.packing.exact import check_solver
 from csdfgen.planning.placement import Placement, place
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, prepare, recomputing
-from csdfgen.planning.pulling import pulled
 from csdfgen.planning.workspaces import Scratch, Timed, timed
 from csdfgen.program.steps import Backend
 
 __all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "without_collections"]
 
 _WASTE = 1.04
-"""Arena of its peak above which a plan is placed again in finer blocks."""
+"""A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
 
 _WORTH = 0.98
-"""Part of the arena that finer blocks must leave, as they take more calls."""
+"""Finer blocks must take less than this part of the arena, as they take more calls."""
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """An order of firings with what it keeps alive; `plan` places it by the terms of `phased`.
+    """An order of firings with the bytes that it keeps alive; `plan` places it.
 
-    policy: what the order is called. known_bound: bytes that no order of these firings has a peak below, if that
-    is known. interrupted: the search for the order was broken off.
+    policy: name of the order. known_bound: lower bound of the peak of every order of these firings, if known.
+    interrupted: whether the search for the order was interrupted.
     """
 
     phased: Phased
@@ -58,7 +63,7 @@ class Candidate:
 
     @cached_property
     def lower_bound(self) -> int:
-        """Bytes that no order of these firings has a peak below."""
+        """Lower bound of the peak of every order of these firings, in bytes."""
         if self.known_bound is not None:
             return self.known_bound
         one = self.phased
@@ -79,18 +84,18 @@ class Candidate:
         return peak_of(self.lifetimes, self.phased.scratch, self.order)
 
     def plan(self, terms: Terms | None = None) -> Plan:
-        """The plan of the order by these terms, those of its phases by default: in blocks of whole slabs or, where
-        that saves memory, of what is also released together.
+        """The plan of the order by these terms, by default those of `phased`: in blocks of whole slabs or, if that saves
+        memory, in finer blocks of rows that are also released together.
         """
         one = self.phased
         terms = terms or one.terms
         room = max(0, terms.budget - outputs_beside(one.conversion.network, one.options))
         placed = self._placed(terms)
-        # rows of one firing that lie apart are calls of their own, each of which reads all weights
+        # rows of one firing that are not contiguous take several calls, each of which reads all weights
         if placed.total > max(_WASTE * self.peak_live, terms.enough or 0, room):
-            fine = one.in_fine_blocks()
+            fine = replace(one, fine=True)
             if fine.buffers != one.buffers:
-                # what is alive differs by the scratch alone: its bound holds if kernels need the same
+                # bytes alive differ by the scratch only: the bound holds if kernels need the same
                 bound = self.known_bound if _equal(fine.scratch, one.scratch) else None
                 finer = replace(self, phased=fine, known_bound=bound)
                 in_blocks = finer._placed(terms)
@@ -99,7 +104,7 @@ class Candidate:
         return self._finished(placed, room)
 
     def _placed(self, terms: Terms) -> Placement:
-        """Everything at its offset."""
+        """The offsets of rows and scratch."""
         return place(
             self.phased.buffers,
             self.lifetimes,
@@ -110,9 +115,7 @@ class Candidate:
         )
 
     def _finished(self, placed: Placement, room: int) -> Plan:
-        """The plan with everything placed, checked; kernels get what is free as scratch, and what the arena may
-        grow to: `room`.
-        """
+        """The checked plan of a placement; kernels get free bytes as scratch, in an arena that may grow to `room`."""
         one = self.phased
         given = one.declared.given(placed, self.lifetimes, self.wanted, self.order, room)
         return assemble(
@@ -135,16 +138,15 @@ class Candidate:
 
 
 def outputs_beside(network: Network, options: PlanOptions) -> int:
-    """Bytes of the outputs of a network that are arrays of the caller, beside the arena."""
+    """Bytes of a network's outputs in arrays of the caller, outside the arena."""
     return network.output_bytes if options.result == "stored" else 0
 
 
 def assemble(draft: Plan, bound: int) -> Plan:
-    """The plan with its figures, checked, once firings and regions are settled. Raises what
-    `checker.check` raises.
+    """The checked plan with its figures. draft: with firings and regions. Raises as `checker.check`.
 
-    bound: bytes that no order has a peak below with the least scratch that kernels need; what they get beyond is
-    free at the time, and in no peak.
+    bound: lower bound of the peak of every order, with the least scratch that kernels need; further scratch is free at
+    the time and not in the peak.
     """
     check(draft)
     network = draft.network.original or draft.network
@@ -170,18 +172,18 @@ def _equal(one: Scratch, other: Scratch) -> bool:
 
 
 def plan_of(network: Network, options: PlanOptions, kernels: Backend) -> Plan:
-    """The plan of a network on a backend at the heights of the options; goals and budgets are above, in `goals`.
+    """The plan of a network on a backend at the heights of the options, without goals and budgets (`csdfgen.goals`).
 
-    Raises InputError for what is no network, and options that do not fit it; PlanError where an exact
-    placement is asked for and OR-Tools are not installed.
+    Raises InputError for a value that is no network, and options that do not fit it; PlanError if an exact placement is
+    requested and OR-Tools is not installed.
     """
     prepared = recomputing(prepare(network, options, kernels))
     return planned(prepared, prepared.phased())
 
 
 def planned(prepared: Prepared, phased: Phased) -> Plan:
-    """The plan of a prepared network as it is cut into phases, in the order of least peak or in the order that the
-    options name. Raises PlanError where an exact placement is asked for and OR-Tools are not installed.
+    """The plan of a prepared network cut into phases, in the order of least peak or the order of the options. Raises
+    PlanError if an exact placement is requested and OR-Tools is not installed.
     """
     with without_collections():
         if phased.terms.exact:
@@ -196,7 +198,7 @@ def _ordered(prepared: Prepared, phased: Phased) -> Candidate:
         single = prepared.phased(one, phased.terms)
         found = _searched(single)
         order = overlapped(single.conversion, found.order, frames)
-        # what one image cannot go below, several cannot either
+        # a lower bound for one image is one for several
         return Candidate(phased, policy, order, found.lower_bound, found.interrupted)
     if policy == "best":
         found = _searched(phased)
@@ -205,7 +207,8 @@ def _ordered(prepared: Prepared, phased: Phased) -> Candidate:
 
 
 def _searched(phased: Phased) -> LeastPeak:
-    starts = {"tiles": pulled(phased.conversion, phased.sinks)} if phased.sinks else {}
+    name = "tiles" if phased.options.tiles else "parts"
+    starts = {name: pulled(phased.conversion, phased.sinks)} if phased.sinks else {}
     return least_peak(
         phased.conversion, phased.buffers, phased.scratch, phased.terms.effort, starts=starts
     )
@@ -213,8 +216,9 @@ def _searched(phased: Phased) -> LeastPeak:
 
 @contextmanager
 def without_collections() -> Iterator[None]:
-    """No search for garbage: planning and compiling make many small values and no garbage, and each search takes
-    part of their time. What was made counts as old afterwards, so that the next search passes over it.
+    """Garbage collection is off during the block: planning and compiling make many small objects and no cycles, and each
+    collection would take part of their time. The objects count as old afterwards, so that the next collection of the
+    young ones leaves them out.
     """
     was_on = gc.isenabled()
     gc.disable()

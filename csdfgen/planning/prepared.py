@@ -1,9 +1,9 @@
-"""What do plans of a network at different slab heights have in common? Layers are joined and tensors share
-memory once; only what depends on the heights is made for each of them.
+"""What do plans of a network at different slab heights have in common? Fusion and the sharing of memory by tensors, which
+are computed once; everything that depends on heights is computed for each.
 
     prepared = prepare(network, options, kernels)     # once
-    phased = prepared.at("4")                         # for every height that is tried
-    plan = planned(phased)                            # `planning.planner`
+    phased = prepared.at("4")                         # for all heights that are compared
+    plan = planned(prepared, phased)                  # `planning.planner`
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from math import inf
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
+from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
@@ -22,38 +23,41 @@ from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.ordering import Order, lower_bound, named_order
-from csdfgen.planning.recompute import recomputed
+from csdfgen.planning.recompute import searched
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse
+from csdfgen.rewriting.heads import complete_parts
 from csdfgen.rewriting.tiles import regions_of, tiled
 
 __all__ = ["ANY", "Phased", "Prepared", "Terms", "converted", "prepare", "recomputing"]
 
 ANY = 2**62
-"""Bytes of what no memory limits."""
+"""A budget in bytes that sets no limit."""
 
 _HEAVY = 1 << 18
-"""Bytes of weights that no near cache keeps until the next call."""
+"""Bytes of weights that do not stay in a near cache until the next call."""
 
 _SMALL = 1 << 20
-"""Bytes of whole layers below which scratch for speed would outweigh the rows."""
+"""Bytes of whole layers below which scratch for speed would be more than the rows."""
+
+_BRIEF = 1 << 28
+"""Multiply-accumulates of a frame, a few milliseconds, above which it takes time even if its layers are small."""
 
 _ROUGH = 0.05
-"""Share of the work on a bound that proves nearly all of it."""
+"""Part of the effort for a bound that proves it almost completely."""
 
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a plan may take: all that planning knows of what it is made for.
+    """The requirements of a plan: all that planning knows of goals and budgets.
 
-    scratch: bytes of scratch that the kernel of a firing is limited to where it can be; None: as few as cost
-    little time. budget: bytes of arena and outputs up to which kernels get more scratch, which makes them
-    faster; 0: no more than the rows take. together: rows of a firing of a layer with many weights are
-    contiguous, on a backend that reads the weights again for every piece. effort: of searches. exact: the
-    placement is proved, or bounded. enough: bytes of an arena that is small enough; None: the smallest that is
-    found.
+    scratch: bytes that limit the scratch of a firing if its kernel can do with so few; None: as few as cost little time.
+    budget: bytes of arena and outputs up to which kernels get more scratch, which makes them faster; 0: no more than the
+    rows take. together: rows of a firing of a layer with many weights are contiguous, on a backend that reads weights
+    again for every piece. effort: of searches. exact: the placement is proved, or bounded. enough: bytes of an arena
+    that suffice; None: the smallest that is found.
     """
 
     scratch: int | None = None
@@ -65,9 +69,7 @@ class Terms:
 
     @classmethod
     def of(cls, options: PlanOptions) -> Terms:
-        """What these options come to. A given memory is there to be used: for scratch, and for rows that are
-        contiguous.
-        """
+        """The requirements of these options. A memory budget is used up: for scratch, and for contiguous rows."""
         scratch = LEAST // 2 if options.memory else None
         return cls(
             0 if options.goal == "memory" or options.recompute > 1 else scratch,
@@ -80,11 +82,10 @@ class Terms:
 
 @dataclass(frozen=True, eq=False)
 class Phased:
-    """A network cut into phases, with the buffers of its rows: all of a plan that does not depend on the order of
-    firings.
+    """A network cut into phases, with its buffers: all parts of a plan that do not depend on the order of firings.
 
-    sinks: layers to be completed in turn, where the network is computed in tiles. fine: blocks are of
-    rows that are released together too (see `buffers_of`).
+    sinks: layers that are completed in this order: the last ones of tiles, or parts of attentions. fine: blocks
+    have only rows that are released together (see `buffers_of`).
     """
 
     options: PlanOptions
@@ -97,7 +98,7 @@ class Phased:
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
-        """Those of tensors and states."""
+        """The buffers of tensors and states."""
         heavy = _HEAVY if self.terms.together and self.kernels.rereads_weights else inf
         return buffers_of(
             self.conversion,
@@ -110,7 +111,7 @@ class Phased:
 
     @cached_property
     def declared(self) -> Declarations:
-        """What the backend declares for the firings."""
+        """The workspaces that the backend declares for the firings."""
         return Declarations(self.conversion, self.sharing, self.buffers, self.kernels)
 
     @cached_property
@@ -121,28 +122,23 @@ class Phased:
 
     @cached_property
     def on_demand(self) -> Order:
-        """The order in which a phase fires as soon as its reader needs it."""
+        """The order in which a phase fires just before a reader needs it."""
         return named_order(self.conversion, "demand")
 
     @cached_property
     def rough_bound(self) -> int:
-        """Bytes that no order of the firings has a peak below: within a percent of what more time would prove."""
+        """Lower bound of the peak of every order in bytes, within a percent of what more time would prove."""
         return lower_bound(
             self.conversion, self.buffers, self.scratch, self.on_demand, share=_ROUGH
         )
-
-    def in_fine_blocks(self) -> Phased:
-        """The same with blocks of rows that are released together too."""
-        return replace(self, fine=True)
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
     """A network as a backend computes it, at any heights.
 
-    network: its layers joined, in tiles where that was asked for. options: of plans that are made of it; rows,
-    frames, batches, result and the limits among them may be changed. sinks: see `Phased`. apart: operands of a
-    Concat keep buffers of their own (see `share`).
+    network: after fusion, in tiles if requested. options: of its plans; rows, frames, batches, result and limits may be
+    changed. sinks: see `Phased`. apart: operands of a Concat keep separate buffers (see `share`).
     """
 
     network: Network
@@ -154,7 +150,7 @@ class Prepared:
     _actors: dict[ActorKey, ActorWork] = field(default_factory=dict, repr=False)
 
     def at(self, rows: str | RowSpec, **changed: object) -> Phased:
-        """Cut into phases of so many rows. Raises as `phased`. changed: other options."""
+        """The network cut into phases of so many rows. changed: other options. Raises as `phased`."""
         return self.phased(replace(self.options, rows=str(rows), **changed))  # type: ignore[arg-type]
 
     def phased(
@@ -164,9 +160,9 @@ class Prepared:
         *,
         fine: bool = False,
     ) -> Phased:
-        """Cut into phases as the options say, by default those of all plans, with 1 row a phase where columns are
-        computed again and no rows are given. Raises InputError for rows or batches that name no layer, and for
-        outputs of other images than an arena keeps.
+        """The network cut into phases by these options, by default those of all plans, with 1 row a phase if columns are
+        recomputed and no rows are given. Raises InputError for rows or batches that name no layer, and for a number of
+        frames whose outputs the arena cannot keep.
         """
         if options is None:
             again = self.options.recompute > 1 and self.options.rows == DEFAULTS.rows
@@ -213,7 +209,7 @@ class Prepared:
         return self._sharing[kept]
 
     def for_images(self, images: int, *, lifted: bool = False) -> Prepared:
-        """The same layers for so many images, which do not touch each other. lifted: see `Network`."""
+        """The same layers for so many independent images. lifted: see `Network`."""
         if self.network.batch == images and self.network.lifted >= lifted:
             return self
         lifted = lifted or self.network.lifted
@@ -223,33 +219,33 @@ class Prepared:
 def prepare(
     network: Network, options: PlanOptions, kernels: Backend, *, apart: bool = True
 ) -> Prepared:
-    """Join layers, and cut them into tiles where the options name tiles. Raises InputError for what is no network,
-    and for tiles that do not fit.
+    """Fuse layers, and cut them into the tiles of the options. Raises InputError for a value that is no network, and for
+    tiles that do not fit.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
-    return _in_tiles(Prepared(fuse(network, options.fuse), options, kernels, apart=apart))
+    joined = fuse(network, options.fuse)
+    parts = complete_parts(joined)
+    return _in_tiles(Prepared(joined, options, kernels, apart=apart, sinks=parts))
 
 
 def converted(network: Network, options: PlanOptions) -> Conversion:
-    """The network, its layers joined, cut into phases as the options say: what its graph is made from. Raises
-    InputError.
-    """
+    """The fused network cut into phases by the options, from which its graph is made. Raises InputError."""
     joined = fuse(network, options.fuse)
     return convert(joined, options.rows, image=options.image, frames=options.frames)
 
 
 def recomputing(prepared: Prepared) -> Prepared:
-    """In the tiles that take the least memory for so many times the multiply-accumulates, where more than once was
-    asked for and no tiles are given.
+    """The network in the tiles that take the least memory for the requested factor of multiply-accumulates; unchanged if
+    the factor is 1 or tiles are given.
     """
     options = prepared.options
     if options.recompute <= 1 or options.tiles:
         return prepared
-    found = recomputed(prepared.network, options.recompute)[1].tiles
-    return _in_tiles(replace(prepared, options=replace(options, tiles=found)))
+    best, *_ = searched(prepared.network, options.recompute)
+    return _in_tiles(replace(prepared, options=replace(options, tiles=best.tiles)))
 
 
 def _in_tiles(prepared: Prepared) -> Prepared:
@@ -260,18 +256,28 @@ def _in_tiles(prepared: Prepared) -> Prepared:
 
 
 def _kept(options: PlanOptions) -> bool:
-    """Whether outputs are in the arena to the end of a frame."""
+    """Whether outputs stay in the arena to the end of a frame."""
     return options.result == "arena"
 
 
 def _little(network: Network) -> int:
-    """Bytes of scratch that cost little time; less in small networks, which take little time."""
+    """Bytes of scratch with which kernels take little more time; fewer for small networks, which take little time."""
     small = whole_layer_live(network) < _SMALL and not _of_bytes(network)
-    return LEAST // 2 if small else LEAST
+    return LEAST // 2 if small and _multiplications(network) < _BRIEF else LEAST
+
+
+def _multiplications(network: Network) -> int:
+    """Multiply-accumulates of a frame."""
+    operators = ((operator_of(layer), layer) for layer in network.layers)
+    return sum(
+        operator.cost(layer, Rows(0, layer.output.rows))
+        for operator, layer in operators
+        if operator.multiplies
+    )
 
 
 def _of_bytes(network: Network) -> bool:
-    """Whether there are sums that become bytes: they are four or eight bytes while they are computed."""
+    """Whether sums of four or eight bytes become outputs of one byte."""
     return any(
         operator_of(layer).multiplies and layer.output.itemsize == 1 for layer in network.layers
     )

@@ -1,38 +1,36 @@
-"""Which layers are to be computed in tiles, so that a network takes the least memory for so many
-multiply-accumulates?
+"""Which layers should be computed in tiles, so that a network takes the least memory for a limit of multiply-accumulates?
 
-A network is cut at maps that are all that is read later (`rewriting.tiles.boundaries`). Between two of
-them lies a region; regions that follow each other run tile by tile, and what lies between is held for
-as many columns as the next tile reads. A stage is a chain of such regions; it begins when the stage
-before it is complete, so that of two maps between stages one shrinks while the other grows.
+A network may be cut at maps which are all that later layers read (`rewriting.tiles.boundaries`). The layers between two
+cuts are a region. Regions that follow each other are executed tile by tile, and of the maps between them the columns
+that the next tile reads are kept. A cascade is a sequence of such regions. It begins when the cascade before it is
+complete, so that its input map shrinks while its output map grows.
 
-What a region holds is known for every number of tiles from one stream of rows through it: the rows of
-every map that are alive follow from the row rule alone, and its columns from the halo. A dynamic program over regions and
-numbers of tiles finds for every stage which memory costs which multiply-accumulates, another one the
-chain of stages with the least peak; the best few are then made and measured, and neighbours of the
-best one (a tile more or fewer, a border moved) are tried as long as they gain.
+The bytes that a region holds follow for every number of tiles from one stream of rows through it: the row rule gives the
+rows of every map that are alive, and the halo its columns. A dynamic program over regions and numbers of tiles finds the
+trade of memory for multiply-accumulates of every cascade, and another one the sequence of cascades with the least peak.
+The best few are made and measured, and then neighbours of the best (a tile more or fewer, a border moved) as long as one
+is better.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from math import inf
-from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Layer, Network, Output
 from csdfgen.model.rows import Rows
-from csdfgen.model.units import counted
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import convert, fed_slices
 from csdfgen.planning.buffers import buffers_of
 from csdfgen.planning.lifetimes import lifetimes_of
-from csdfgen.planning.pulling import pulled
+from csdfgen.planning.ordering import pulled
 from csdfgen.planning.sharing import share
 from csdfgen.rewriting.tiles import (
     COLUMNS,
@@ -50,11 +48,9 @@ from csdfgen.rewriting.tiles import (
 __all__ = [
     "EFFORT",
     "MeasuredTiles",
-    "Told",
     "macs_in_tiles",
     "measured",
     "multiply_accumulates",
-    "recomputed",
     "searched",
 ]
 
@@ -62,10 +58,10 @@ WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
 
 SPAN = 8
-"""Boundaries that a region goes over at most: longer ones have halos that are never worth it."""
+"""Boundaries that a region spans at most: the halos of longer regions are never worth it."""
 
 FIRINGS = 30_000
-"""Firings of the tiles of one region: narrower tiles save little, and take long to plan and to run."""
+"""Firings of the tiles of one region at most: narrower tiles save little, and take long to plan and to execute."""
 
 
 def multiply_accumulates(network: Network) -> int:
@@ -78,15 +74,15 @@ def _cost(layer: Layer) -> int:
     return operator.cost(layer, Rows(0, layer.output.rows)) if operator.multiplies else 0
 
 
-# What a region takes -------------------------------------------------------------------------------
+# Costs of a region --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Choice:
     """A region with a number of tiles.
 
-    macs: of all tiles. inner: bytes that a tile holds beside what the region reads and writes.
-    parts, reads: by tile the columns that it makes and reads.
+    macs: of all tiles. inner: bytes that a tile holds, without the maps that the region reads and writes. parts, reads:
+    columns that each tile writes and reads.
     """
 
     region: Region
@@ -97,10 +93,7 @@ class _Choice:
 
 
 class _Model:
-    """What every region takes, for every number of tiles worth trying.
-
-    spare: multiply-accumulates that may be made twice.
-    """
+    """The costs of every region for every number of tiles worth trying. spare: multiply-accumulates that may be added."""
 
     def __init__(self, network: Network, spare: int) -> None:
         self.network, self.spare = network, spare
@@ -111,11 +104,11 @@ class _Model:
                 self.choices[first, end] = self._of_region(first, end)
 
     def map_bytes(self, end: int) -> int:
-        """Bytes of the map at a boundary; of the input none, as it is streamed."""
+        """Bytes of the map at a boundary; 0 for the input, which is streamed."""
         return 0 if end == 0 else self.network.layers[end - 1].output.nbytes
 
     def column_bytes(self, end: int) -> int:
-        """Bytes of a column of it."""
+        """Bytes of a column of the map at a boundary."""
         if end == 0:
             return 0
         output = self.network.layers[end - 1].output
@@ -133,7 +126,7 @@ class _Model:
             firings = count * sum(layer.output.rows for layer in layers)
             if found and (one.macs - own > self.spare or firings > FIRINGS):
                 break
-            # more tiles take more work: they are of no use unless they hold less
+            # more tiles cost more multiply-accumulates, and are useful only if they hold less
             if not found or one.inner < found[-1].inner:
                 found.append(one)
         return found
@@ -150,9 +143,7 @@ class _Model:
 
 
 def _narrow(network: Network) -> tuple[int, ...]:
-    """Boundaries that are worth holding: no map beside one of them is smaller; the first and the
-    last.
-    """
+    """Boundaries whose maps are no larger than those of their neighbours, and the first and the last."""
     ends = boundaries(network)
     sizes = [inf if end == 0 else network.layers[end - 1].output.nbytes for end in ends]
     return tuple(
@@ -164,10 +155,10 @@ def _narrow(network: Network) -> tuple[int, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _Stream:
-    """A region as one stream of rows: which rows of which maps are alive together.
+    """A region as one stream of rows, with the rows that are alive together.
 
-    entry: the map that it reads. held: by map the bytes of one column of a row; alive: rows of each, by
-    instants that differ. whole: most bytes alive at one time, for rows of full width.
+    entry: the map that it reads. held: (maps,) bytes of one column of a row; alive: (instants, maps) rows, no two instants
+    equal. whole: most bytes alive at one time with rows of full width.
     """
 
     entry: str
@@ -178,14 +169,14 @@ class _Stream:
 
     @classmethod
     def of(cls, layers: Sequence[Layer]) -> _Stream:
-        """The stream of layers that make a region."""
+        """The stream of a region's layers."""
         made = {tensor.name for layer in layers for tensor in layer.outputs}
         entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
         end = layers[-1].output
         alone = Network("region", (entry,), (Output(end.name, end),), tuple(layers))
         conversion = convert(alone, "1")
         sharing = share(alone)
-        result = sharing.places[end.name].buffer  # counts where it is read
+        result = sharing.places[end.name].buffer  # counted by the region that reads it
         buffers = [one for one in buffers_of(conversion, sharing) if one.name != result]
         order = pulled(conversion, [layers[-1].name])
         lifetimes = lifetimes_of(order, buffers)
@@ -211,12 +202,12 @@ class _Stream:
         return int((self.alive @ (widths * self.held)).max(initial=0))
 
 
-# Stages and their chains ---------------------------------------------------------------------------
+# Cascades and their sequences -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class _Label:
-    """A chain of regions: bytes held between them, multiply-accumulates, most bytes in a tile."""
+    """A sequence of regions. held: bytes between them; inner: most bytes in a tile."""
 
     held: int
     macs: int
@@ -225,7 +216,7 @@ class _Label:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stage:
+class _Cascade:
     memory: int
     macs: int
     choices: tuple[_Choice, ...]
@@ -235,47 +226,48 @@ class _Stage:
         return tuple(replace(one.region, follows=k > 0) for k, one in enumerate(self.choices))
 
 
-def _kept(labels: list[_Label]) -> list[_Label]:
-    """Those that no other one beats in both, the middle and the ends of them first."""
-    labels.sort(key=lambda label: (label.held + label.inner, label.macs))
-    found: list[_Label] = []
-    for label in labels:
-        if not found or label.macs < found[-1].macs:
-            found.append(label)
-    if len(found) < 4:
-        return found
-    return [found[0], found[-1], found[len(found) // 2]]
+_Found = TypeVar("_Found", _Label, _Cascade)
 
 
-class _Stages:
-    """For every stretch of the network the trade of memory for multiply-accumulates as one stage.
+def _front(found: Iterable[_Found], size: Callable[[_Found], int]) -> list[_Found]:
+    """The Pareto front of bytes and multiply-accumulates, the smallest first."""
+    front: list[_Found] = []
+    for one in sorted(found, key=lambda one: (size(one), one.macs)):
+        if not front or one.macs < front[-1].macs:
+            front.append(one)
+    return front
 
-    limit: bytes that a stage may take.
+
+def _kept(labels: Sequence[_Label]) -> list[_Label]:
+    """The Pareto front of chains; of a front of four or more both ends and the middle."""
+    found = _front(labels, lambda label: label.held + label.inner)
+    return found if len(found) < 4 else [found[0], found[-1], found[len(found) // 2]]
+
+
+class _Cascades:
+    """For the layers between any two boundaries the trade of memory for multiply-accumulates as one cascade.
+
+    limit: most bytes of a cascade.
     """
 
     LEVELS = 8
-    """Bounds on what a tile holds, for which chains of regions are sought."""
+    """Limits on the bytes of a tile, for each of which sequences of regions are searched."""
 
     LABELS = 3
-    """Chains that are kept for the same last region."""
+    """Sequences that are kept for the same last region."""
 
     def __init__(self, model: _Model, limit: int) -> None:
         self.model, self.limit = model, limit
         self._between: dict[tuple[_Choice, _Choice], int] = {}
-        self.found: dict[tuple[int, int], list[_Stage]] = {}
+        self.found: dict[tuple[int, int], list[_Cascade]] = {}
         for first in model.ends[:-1]:
             for level in self._levels():
                 self._grow(first, level)
-        for key, stages in self.found.items():
-            stages.sort(key=lambda stage: (stage.memory, stage.macs))
-            best: list[_Stage] = []
-            for stage in stages:
-                if not best or stage.macs < best[-1].macs:
-                    best.append(stage)
-            self.found[key] = best
+        for key, cascades in self.found.items():
+            self.found[key] = _front(cascades, lambda one: one.memory)
 
     def _levels(self) -> list[int]:
-        """From the least that the largest layer needs on, up to the limit."""
+        """Limits on the bytes of a tile, from the least of the largest layer up to `limit`."""
         ends, choices = self.model.ends, self.model.choices
         low = max(min(one.inner for one in choices[step]) for step in pairwise(ends))
         low = max(1, min(low, self.limit))
@@ -283,7 +275,7 @@ class _Stages:
         return sorted({int(low * ratio**k) for k in range(self.LEVELS)})
 
     def _grow(self, first: int, level: int) -> None:
-        """All stages from a boundary on whose tiles hold at most `level` bytes."""
+        """Add all cascades after a boundary whose tiles hold at most `level` bytes."""
         model = self.model
         source, column = model.map_bytes(first), model.column_bytes(first)
         chains: dict[int, dict[int, list[_Label]]] = {end: {} for end in model.ends}
@@ -319,7 +311,7 @@ class _Stages:
                             chains[end].setdefault(one.region.tiles, []).append(longer)
 
     def _held(self, before: _Choice, one: _Choice) -> int:
-        """Most bytes of a map between two regions while the second one reads it tile by tile."""
+        """Most bytes of the map between two regions while the second one reads it tile by tile."""
         key = before, one
         if key not in self._between:
             most = max(
@@ -336,11 +328,11 @@ class _Stages:
         edge = max(model.map_bytes(first), model.map_bytes(end))
         memory = edge + strip + label.held + label.inner
         if memory <= self.limit:
-            stage = _Stage(memory, label.macs, label.choices)
-            self.found.setdefault((first, end), []).append(stage)
+            cascade = _Cascade(memory, label.macs, label.choices)
+            self.found.setdefault((first, end), []).append(cascade)
 
     def least(self, limit: int) -> tuple[int, tuple[Region, ...]] | None:
-        """The chain of stages within `limit` bytes with the fewest multiply-accumulates."""
+        """The sequence of cascades within `limit` bytes with the fewest multiply-accumulates."""
         ends = self.model.ends
         best: dict[int, tuple[int, tuple[Region, ...]]] = {0: (0, ())}
         for end in ends[1:]:
@@ -349,22 +341,22 @@ class _Stages:
                     continue
                 fits = [s for s in self.found.get((first, end), ()) if s.memory <= limit]
                 if fits:
-                    stage = min(fits, key=lambda s: s.macs)
+                    cascade = min(fits, key=lambda s: s.macs)
                     macs, regions = best[first]
-                    if end not in best or macs + stage.macs < best[end][0]:
-                        best[end] = macs + stage.macs, (*regions, *stage.regions)
+                    if end not in best or macs + cascade.macs < best[end][0]:
+                        best[end] = macs + cascade.macs, (*regions, *cascade.regions)
         return best.get(ends[-1])
 
     def limits(self) -> list[int]:
-        """All memories of stages: between two of them nothing changes."""
-        return sorted({stage.memory for stages in self.found.values() for stage in stages})
+        """The bytes of all cascades: the only limits at which results change."""
+        return sorted({cascade.memory for cascades in self.found.values() for cascade in cascades})
 
 
 EFFORT = 150_000
-"""Firings that are followed while chains of stages are tried: some 20 seconds."""
+"""Firings that are followed while sequences of cascades are tried: about 20 seconds."""
 
 TRIED = 6
-"""Chains of stages that are tried before their neighbours are."""
+"""Sequences of cascades that are tried before the neighbours of the best."""
 
 
 # The search ----------------------------------------------------------------------------------------
@@ -372,8 +364,8 @@ TRIED = 6
 
 @dataclass(frozen=True, eq=False)
 class MeasuredTiles:
-    """Regions, the network that they make, and what it takes: bytes alive at most in the order of its
-    tiles (workspace not counted), multiply-accumulates, firings.
+    """Regions, their network in tiles, and its costs: peak of bytes alive in the order of its tiles (without workspace),
+    multiply-accumulates, firings.
     """
 
     regions: tuple[Region, ...]
@@ -382,10 +374,15 @@ class MeasuredTiles:
     macs: int
     firings: int
 
+    @property
+    def tiles(self) -> str:
+        """The regions as text (`PlanOptions.tiles`)."""
+        return written(self.regions)
+
 
 def measured(network: Network, regions: Sequence[Region]) -> MeasuredTiles:
-    """What regions come to: made, cut into phases of a row, and followed firing by firing in the order of
-    their tiles, the image streamed.
+    """The costs of regions: of the network in tiles, in phases of one row, in the order of its tiles, with a streamed
+    image.
     """
     made = tiled(network, regions)
     conversion = convert(made.network, "1")
@@ -400,9 +397,8 @@ def searched(
 ) -> tuple[MeasuredTiles, ...]:
     """Regions with the least peak for at most `factor` times the multiply-accumulates, the best first.
 
-    network: with its layers joined (`rewriting.fuse`). effort: firings that are followed while chains
-    of stages are tried; the same effort gives the same regions on any machine.
-    Raises InputError for a factor below 1.
+    network: after fusion (`rewriting.fuse`). effort: firings that are followed while sequences of cascades are tried; the
+    same effort gives the same regions on any machine. Raises InputError for a factor below 1.
     """
     if not 1 <= factor < inf:
         raise InputError(
@@ -413,9 +409,9 @@ def searched(
     whole = measured(network, ())
     found = [whole]
     if len(boundaries(network)) > 1:
-        stages = _Stages(_Model(network, most - total), whole.peak_live)
+        cascades = _Cascades(_Model(network, most - total), whole.peak_live)
         left = effort
-        for regions in _candidates(stages, most - _outside(network), TRIED):
+        for regions in _candidates(cascades, most - _outside(network), TRIED):
             one = measured(network, regions)
             found.append(one)
             left -= one.firings
@@ -427,27 +423,27 @@ def searched(
 
 
 def _outside(network: Network) -> int:
-    """Multiply-accumulates behind the last boundary, which no region has."""
+    """Multiply-accumulates after the last boundary, which are in no region."""
     return sum(_cost(layer) for layer in network.layers[boundaries(network)[-1] :])
 
 
-def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region, ...]]:
-    """Chains of stages from the least memory that `most` multiply-accumulates allow on upwards."""
-    limits = stages.limits()
+def _candidates(cascades: _Cascades, most: int, count: int) -> Iterator[tuple[Region, ...]]:
+    """Sequences of cascades with at most `most` multiply-accumulates, from the least memory upwards."""
+    limits = cascades.limits()
     low, high = 0, len(limits)
     while low < high:
         middle = (low + high) // 2
-        found = stages.least(limits[middle])
+        found = cascades.least(limits[middle])
         if found is not None and found[0] <= most:
             high = middle
         else:
             low = middle + 1
     given, below = 0, most
     for limit in limits[low:]:
-        found = stages.least(limit)
+        found = cascades.least(limit)
         if found is not None and found[0] <= below:
-            # the next one is to be another chain, not the same with a tile less
-            below = found[0] - max(1, stages.model.spare // (3 * count))
+            # so that the next one is another sequence, and not the same with one tile less
+            below = found[0] - max(1, cascades.model.spare // (3 * count))
             yield found[1]
             given += 1
             if given == count:
@@ -457,8 +453,8 @@ def _candidates(stages: _Stages, most: int, count: int) -> Iterator[tuple[Region
 def _climbed(
     network: Network, found: list[MeasuredTiles], most: int, effort: int
 ) -> list[MeasuredTiles]:
-    """Better and better neighbours of the best, in front of what was found, as long as one gains and
-    the effort lasts.
+    """Repeatedly replace the best by a better neighbour, until none is better or the effort is used up. The result has
+    the best first.
     """
     known = {one.regions for one in found}
     gained = True
@@ -479,20 +475,23 @@ def _climbed(
 
 
 def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
-    """Multiply-accumulates of a network with regions in tiles, without making it."""
+    """Multiply-accumulates of a network with regions in tiles, without making that network."""
     total = multiply_accumulates(network)
     for region in regions:
         layers = network.layers[region.first : region.last + 1]
-        parts = parts_of(target_of(layers[-1]), region.tiles)
-        each = [wanted_columns(layers, part) for part in parts] if region.tiles > 1 else []
+        each = _columns(layers, region.tiles)
         total += _macs_in(layers, each) - sum(map(_cost, layers))
     return total
 
 
+def _columns(layers: Sequence[Layer], tiles: int) -> list[Mapping[str, Rows]]:
+    """The columns of every map for each tile; empty for one tile, which is the layers as they are."""
+    parts = parts_of(target_of(layers[-1]), tiles) if tiles > 1 else ()
+    return [wanted_columns(layers, part) for part in parts]
+
+
 def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int:
-    """Multiply-accumulates of tiles with these columns of every map; one tile is the layers as they
-    are.
-    """
+    """Multiply-accumulates of tiles with these columns of every map; empty for the layers as they are."""
     if len(each) < 2:
         return sum(map(_cost, layers))
     return sum(
@@ -503,7 +502,7 @@ def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int
 
 
 def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-    """Regions that differ in one, with no more tiles than each can have."""
+    """Regions with one change, each with at most as many tiles as it can have."""
     for found in _changed(network, regions):
         yield tuple(
             replace(one, tiles=min(one.tiles, most_tiles(network.layers[one.first : one.last + 1])))
@@ -512,7 +511,7 @@ def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple
 
 
 def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
-    """Another number of tiles of one region, another order, another end."""
+    """Regions with another number of tiles, another order, or another end of one of them."""
     ends = _narrow(network)
     for k, one in enumerate(regions):
         before, after = regions[:k], regions[k + 1 :]
@@ -554,84 +553,3 @@ def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Re
                         replace(one, first=end, follows=follows),
                         *after,
                     )
-
-
-# What is told --------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Told:
-    """What is computed more than once, and what that saves.
-
-    tiles: the regions as text (`PlanOptions.tiles`). macs, once: multiply-accumulates with and without
-    tiles. times: layer -> how often a column of it is computed, on average, where that is more than
-    once. peak_live, before: most bytes alive at one time with and without, a row a phase, scratch
-    not counted.
-    """
-
-    tiles: str
-    macs: int
-    once: int
-    times: Mapping[str, float]
-    peak_live: int
-    before: int
-
-    @property
-    def factor(self) -> float:
-        """Multiply-accumulates over those of the network as it is."""
-        return self.macs / self.once if self.once else 1.0
-
-    def __str__(self) -> str:
-        if not self.tiles:
-            return "nothing is computed twice: no tiles of columns take less"
-        most = max(self.times, key=self.times.__getitem__, default="")
-        again = (
-            f"{counted(len(self.times), 'layer is', 'layers are')} computed more than once in part "
-            f"('{most}' {self.times[most]:.2f} times)"
-            if self.times
-            else "nothing is computed twice"
-        )
-        return (
-            f"{self.factor:.4g} times the multiply-accumulates ({self.macs:,} for {self.once:,}), {again}; "
-            f"{self.peak_live:,} bytes alive at most for {self.before:,}, rows one by one"
-        )
-
-    @property
-    def saved(self) -> int:
-        """Bytes that are alive less at most."""
-        return self.before - self.peak_live
-
-
-def recomputed(
-    network: Network,
-    factor: float | Fraction,
-    plan_of: Callable[[str], int] | None = None,
-    *,
-    effort: int = EFFORT,
-) -> tuple[Tiled, Told]:
-    """A network that takes less memory for at most `factor` times its multiply-accumulates; the network
-    as it is where that gains nothing.
-
-    network: with its layers joined. plan_of: bytes that a plan with these tiles takes; it decides
-    among the best few. effort: as in `searched`. Raises InputError for a factor below 1.
-    """
-    found = searched(network, factor, effort)
-    best = found[0]
-    if plan_of is not None:
-        best = min(found[:TRIED], key=lambda one: plan_of(written(one.regions)))
-    before = next(one.peak_live for one in found if not one.regions)
-    once = multiply_accumulates(network)
-    times = MappingProxyType(dict(_times(network, best.regions)))
-    return best.tiled, Told(written(best.regions), best.macs, once, times, best.peak_live, before)
-
-
-def _times(network: Network, regions: Sequence[Region]) -> Iterator[tuple[str, float]]:
-    """Layers of which columns are computed more than once, and how often on average."""
-    for region in regions:
-        layers = network.layers[region.first : region.last + 1]
-        parts = parts_of(target_of(layers[-1]), region.tiles)
-        each = [wanted_columns(layers, part) for part in parts] if region.tiles > 1 else []
-        for layer in layers:
-            made = sum(len(wanted.get(layer.output.name, ())) for wanted in each)
-            if made > layer.output.shape[COLUMNS]:
-                yield layer.name, made / layer.output.shape[COLUMNS]

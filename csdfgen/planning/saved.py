@@ -1,10 +1,7 @@
-"""What can a network be run from? A plan with its arena, or a schedule of the graph that was made
-from the network.
+"""From which files can a network be executed? A plan, or a schedule of the graph that was made from the network.
 
-A plan (`plan_json`) is taken as it is. A schedule (`schedules.schedule`, written by `csdfgen
-analyze GRAPH -o` and
-`csdfgen schedule GRAPH -o`) brings firings and the capacities that they keep; its arena is made
-here.
+A plan (`planning.plan_file`) has its arena. A schedule (`schedules.schedule`, written by `csdfgen analyze GRAPH -o` and
+`csdfgen schedule GRAPH -o`) has firings and the capacities that they keep; this module makes the arena.
 """
 
 from __future__ import annotations
@@ -15,12 +12,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from csdfgen.dataflow import graph_json
+from csdfgen.dataflow.origin import Values
 from csdfgen.errors import CsdfgenError, PlanError, option
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
-from csdfgen.phases.provenance import digest_of
+from csdfgen.phases.graphs import digest_of
 from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.capacities import check_buffers, check_channels, check_order, row_limits
 from csdfgen.planning.lifetimes import lifetimes_of
@@ -40,8 +38,8 @@ __all__ = ["SavedPlan", "plan_from_schedule", "read_saved"]
 class SavedPlan:
     """A plan or a schedule from a file, before it is compared with a network.
 
-    model: file name of the network that it was made for; inputs and batch: as it is to be loaded. of_table:
-    whether it is one of several plans in its file.
+    model: file name of the network that it was made for; inputs, batch: shapes and images for which the network has to be
+    loaded; fixed: inputs that are made constants. of_table: whether the file has several plans.
     """
 
     where: str
@@ -50,17 +48,18 @@ class SavedPlan:
     inputs: Mapping[str, tuple[int, ...]]
     options: Mapping[str, str]
     content: PlanFile | Schedule
+    fixed: Mapping[str, Values]
     of_table: bool = False
 
     @property
     def planned_with(self) -> PlanOptions | None:
-        """The options of a plan, which say for which backend it was made; None for the schedule of a graph."""
+        """The options of a plan, which name its backend; None for the schedule of a graph."""
         return self.content.options if isinstance(self.content, PlanFile) else None
 
     def plan(self, network: Network, kernels: Backend) -> Plan:
         """The plan for the network, loaded with `inputs`, on a backend.
 
-        Raises what `plan_file.to_plan` and `plan_from_schedule` raise, with the file's name in front.
+        Raises as `plan_file.to_plan` and `plan_from_schedule`, with the file's name in front.
         """
         if isinstance(self.content, PlanFile):
             return to_plan(self.content, network, kernels)
@@ -71,11 +70,10 @@ class SavedPlan:
 
 
 def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -> SavedPlan:
-    """Read a plan or a schedule of a network. Raises InputError, PlanError, ScheduleError, one line
-    each.
+    """Read a plan or a schedule of a network. Raises InputError, PlanError or ScheduleError.
 
-    memory, images: which plan of a table of plans: the fastest of at most so many bytes, of so many images; 0
-    for any.
+    memory, images: choose a plan of a table of plans: the fastest of at most so many bytes, for so many images; 0 for
+    any.
     """
     where = str(path)
     data = load_json(path)
@@ -92,7 +90,14 @@ def read_saved(path: str | os.PathLike[str], memory: int = 0, images: int = 0) -
         )
         options = {name: getattr(plan.options, name) for name in CONVERSION}
         return SavedPlan(
-            where, plan.model, plan.batch, plan.inputs, MappingProxyType(options), plan, table
+            where,
+            plan.model,
+            plan.batch,
+            plan.inputs,
+            MappingProxyType(options),
+            plan,
+            plan.fixed,
+            table,
         )
     hint = (
         "; csdfgen schedule GRAPH -o PLAN.json makes a plan of a graph"
@@ -121,6 +126,7 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
         MappingProxyType(dict(origin.inputs)),
         MappingProxyType(options),
         schedule,
+        origin.fixed,
     )
 
 
@@ -129,13 +135,11 @@ def plan_from_schedule(
     schedule: Schedule,
     kernels: Backend,
 ) -> Plan:
-    """The plan that fires a network in the order of a schedule of its graph, in buffers within the
-    capacities there.
+    """The plan of a network in the order of a schedule of its graph, in buffers within the schedule's capacities.
 
-    network: loaded with the shapes and the batch of `schedule.origin`, whose options say how to cut
-    it. Raises PlanError if the schedule is of no network, of another one, or of a graph that does
-    not run; ScheduleError and CapacityExceededError where its firings do not follow from each other
-    or do not keep its capacities; InputError for options that do not exist.
+    network: loaded with the shapes and the batch of `schedule.origin`, whose options define its phases. Raises PlanError
+    if the schedule is of no network, of another one, or of a graph that cannot be executed; ScheduleError and
+    CapacityExceededError if its firings lack rows or exceed its capacities; InputError for options that do not exist.
     """
     origin = schedule.origin
     if origin is None:
@@ -163,8 +167,8 @@ def plan_from_schedule(
             f"made for '{origin.model}' ({origin.digest}), whose phases have other rows or shapes "
             f"than those of '{network.name}' ({digest}); make graph and schedule from this model"
         )
-    rooms = check_channels(conversion, schedule)
+    capacities = check_channels(conversion, schedule)
     lifetimes = lifetimes_of(order, phased.buffers)
-    limits = row_limits(conversion, phased.sharing, rooms)
+    limits = row_limits(conversion, phased.sharing, capacities)
     check_buffers(phased.buffers, lifetimes, limits)
     return Candidate(phased, schedule.policy, order).plan()

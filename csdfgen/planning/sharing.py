@@ -1,14 +1,13 @@
 """Which tensors share memory? Concat and Split as views, elementwise results in place.
 
-A *buffer* holds rows. Every tensor lies in one buffer, at an element offset and with one stride per
-dimension of its row; what joins others without computing anything (a Concat whose operands are
-written where they belong) may also be spread over several, a piece of each row in each. Without
-sharing each tensor is a buffer of its own. Row i of a tensor always lies in row i of its buffers.
+A *buffer* holds rows. Every tensor is stored in one buffer, at an element offset and with one stride per dimension of its
+row. The result of a Concat that computes nothing may also be spread over several buffers, with a piece of each row in
+each. Without sharing each tensor has its own buffer. Row i of a tensor is always stored in row i of its buffers.
 
-Sharing is a forest: each tensor has at most one parent that its place is derived from.
- - VIEW: an output lies inside its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
- - MERGE: an input lies inside the output (Concat): whoever writes the input writes it there.
- - INPLACE: the operand lies where the output will be, once nobody else reads the operand.
+Sharing is a forest: each tensor has at most one parent from which its place is derived.
+ - VIEW: an output is part of its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
+ - MERGE: an input is part of the output (Concat): the layer that writes the input writes it there.
+ - INPLACE: the operand has the place of the output, if no other layer reads the operand.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from types import MappingProxyType
 
 import numpy as np
@@ -25,14 +25,12 @@ from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
-__all__ = ["Place", "Sharing", "Spread", "share"]
+__all__ = ["Place", "Sharing", "Spread", "contiguous", "share"]
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a tensor lies: buffer, offset in its row and strides of the row's dimensions, in
-    elements.
-    """
+    """Where a tensor is stored: buffer, offset in its row and strides of the row's dimensions, in elements."""
 
     buffer: str
     offset: int
@@ -41,8 +39,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A tensor whose rows lie in several buffers: `sizes[k]` positions of dimension `along` of its row
-    at `places[k]`, one after the other.
+    """A tensor whose rows are in several buffers: `sizes[k]` consecutive positions of dimension `along` of its row at
+    `places[k]`.
     """
 
     along: int
@@ -52,11 +50,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class Sharing(Pickled):
-    """Places of all tensors, `spread` of those that lie in several buffers; buffers by name as the
-    tensor whose rows they are.
+    """Places of all tensors, `spread` for those in several buffers; buffers by name as the tensor whose rows they have.
 
-    silent: layers whose outputs need no computation, because views put every element where it
-        belongs.
+    silent: layers whose outputs need no computation, because every element is already stored in its place.
     """
 
     places: Mapping[str, Place]
@@ -65,12 +61,12 @@ class Sharing(Pickled):
     spread: Mapping[str, Spread] = field(default_factory=lambda: MappingProxyType({}))
 
     def homes(self, name: str) -> tuple[Place, ...]:
-        """Where a tensor lies: its place, or those of its pieces."""
+        """The place of a tensor, or those of its pieces."""
         spread = self.spread.get(name)
         return (self.places[name],) if spread is None else spread.places
 
     def piece(self, tensor: Tensor, buffer: str) -> tuple[Place, tuple[int, ...]]:
-        """Place and row shape of what a tensor has in one of its buffers."""
+        """Place and row shape of a tensor, or of its piece, in one of its buffers."""
         spread = self.spread.get(tensor.name)
         if spread is None:
             return self.places[tensor.name], tensor.row_shape
@@ -89,23 +85,19 @@ class Sharing(Pickled):
         return MappingProxyType({name: tuple(tensors) for name, tensors in out.items()})
 
 
-def _contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= size
-    return tuple(reversed(strides))
+def contiguous(shape: tuple[int, ...], size: int = 1) -> tuple[int, ...]:
+    """Strides of a contiguous row of elements of `size` units."""
+    return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 _RESHAPES_WITHOUT_COPY = np.lib.NumpyVersion(np.__version__) >= "2.1.0"
-"""Before, only setting the shape of a view refuses to copy; from numpy 2.5 on that is deprecated.
-"""
+"""Older versions refuse to copy only when the shape of a view is set, which is deprecated from numpy 2.5 on."""
 
 
 def _reshaped(
     shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """Strides of a strided row read with another shape, None if that needs a copy; numpy decides."""
+    """Strides of a strided row with another shape; None if numpy needs a copy for that."""
     dummy = np.lib.stride_tricks.as_strided(np.empty(1, np.int8), shape, strides)
     try:
         if _RESHAPES_WITHOUT_COPY:
@@ -119,8 +111,8 @@ def _reshaped(
 
 @dataclass(frozen=True, slots=True)
 class _Link:
-    """Child tensor lies in parent tensor: in [start, ...) of dimension `dim` of its row, or reads
-    the whole row anew.
+    """A child tensor is part of its parent: from position `start` of dimension `dim` of its row on, or for None the whole
+    row in another shape.
     """
 
     parent: str
@@ -129,7 +121,7 @@ class _Link:
 
 
 class _Forest:
-    """The links chosen so far, and the places that follow from them."""
+    """The links so far, and the places that follow from them."""
 
     def __init__(self, network: Network) -> None:
         self.network = network
@@ -142,14 +134,12 @@ class _Forest:
         return name
 
     def place(self, name: str) -> Place | None:
-        """The place that follows from the links; None if a reading of a strided row would need a
-        copy.
-        """
+        """The place that follows from the links; None if another shape of a strided row needs a copy."""
         tensors = self.network.tensors
         tensor = tensors[name]
         link = self.links.get(name)
         if link is None:
-            return Place(name, 0, _contiguous(tensor.row_shape))
+            return Place(name, 0, contiguous(tensor.row_shape))
         parent = tensors[link.parent]
         outer = self.place(link.parent)
         if outer is None:
@@ -164,9 +154,7 @@ class _Forest:
         return None if strides is None else Place(outer.buffer, outer.offset, strides)
 
     def try_link(self, child: str, link: _Link) -> bool:
-        """Add a link unless it contradicts what is there (a second parent, a cycle, a place that
-        needs copies).
-        """
+        """Add a link unless it contradicts the others (a second parent, a cycle, a place that needs a copy)."""
         if child in self.links or self.root(link.parent) == child:
             return False
         before, after = self.network.tensors[child], self.network.tensors[link.parent]
@@ -180,7 +168,7 @@ class _Forest:
         return True
 
     def below(self, name: str) -> list[str]:
-        """The tensor and everything whose place is derived from it."""
+        """The tensor and all tensors whose places are derived from it."""
         found = [name]
         for parent in found:
             found.extend(self.children.get(parent, ()))
@@ -193,8 +181,8 @@ def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
 
 
 def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
-    """Whether `layer` may write over a tensor: it alone reads it, what lies in it, and what it is a
-    view of.
+    """Whether `layer` may overwrite a tensor: it is the only reader of the tensor, of its parts, and of the tensors that
+    it is a view of.
     """
     network = forest.network
     if not _sole_reader(network, name, layer):
@@ -205,7 +193,7 @@ def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
         parent = forest.links[name].parent
         producer = network.producer.get(name)
         if producer is None or all(t is None or t.name != parent for t in producer.inputs):
-            return False  # merged into something that is written elsewhere
+            return False  # merged into a tensor that another layer writes
         if not _sole_reader(network, parent, producer):
             return False
         name = parent
@@ -213,11 +201,10 @@ def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
 
 
 def _parts_are_free(forest: _Forest, name: str) -> bool:
-    """Whether every operand that was merged into a tensor is read by nobody but the layer that
-    joins it.
+    """Whether every operand that is merged into a tensor is read only by the layer that joins it.
 
-    Another reader may come later: the rows must then stay as they are (an image that is joined with
-    its own convolution, whose window still needs rows above the newest).
+    Another reader may come later, and the rows must then stay unchanged (an image that is joined with its own
+    convolution, whose window still needs rows above the newest).
     """
     network = forest.network
     for part in forest.below(name)[1:]:
@@ -228,32 +215,21 @@ def _parts_are_free(forest: _Forest, name: str) -> bool:
     return True
 
 
-def _link_view(forest: _Forest, layer: Layer, alias: Alias) -> None:
-    source = layer.inputs[alias.position]
-    output = layer.outputs[alias.output]
-    network = forest.network
-    if source is None:
-        return
-    if (output.name in network.output_tensors) != (source.name in network.output_tensors):
-        return  # an output is kept whole to the end: it must not keep more than itself
-    forest.try_link(output.name, _Link(source.name, alias.dim, alias.start))
-
-
-def _link_merge(forest: _Forest, layer: Layer, alias: Alias) -> None:
-    source = layer.inputs[alias.position]
-    output = layer.outputs[alias.output]
-    network = forest.network
-    if source is None or (output.name in network.output_tensors) != (
-        source.name in network.output_tensors
-    ):
-        return
-    forest.try_link(source.name, _Link(output.name, alias.dim, alias.start))
+def _link(forest: _Forest, layer: Layer, alias: Alias) -> None:
+    """The link of a view, or of an operand that is merged, unless one of the two tensors is a network output: it is
+    stored to the end, and must not keep more than its own rows.
+    """
+    source, output = layer.inputs[alias.position], layer.outputs[alias.output]
+    outputs = forest.network.output_tensors
+    if source is not None and (output.name in outputs) == (source.name in outputs):
+        child, parent = output.name, source.name
+        if alias.kind is AliasKind.MERGE:
+            child, parent = parent, child
+        forest.try_link(child, _Link(parent, alias.dim, alias.start))
 
 
 def _link_shared_prefix(forest: _Forest, layer: Layer, merges: list[Alias]) -> None:
-    """A Concat whose operands already lie side by side in a larger one is itself a part of that
-    (DenseNet).
-    """
+    """A Concat whose operands are already contiguous in a larger one is a part of that one (DenseNet)."""
     output = layer.outputs[0]
     if output.name in forest.links or output.name in forest.network.output_tensors:
         return
@@ -300,22 +276,21 @@ def share(
     kept: bool = False,
     fed: frozenset[str] = frozenset(),
 ) -> Sharing:
-    """Places of all tensors of a network; every tensor in a buffer of its own unless `together`.
+    """Places of all tensors of a network; every tensor has its own buffer unless `together`.
 
-    apart: operands of a Concat that computes nothing keep buffers of their own, over which its result
-    is spread; otherwise they lie side by side in its rows. kept: outputs stay in their buffers, and
-    so in one. fed: Slices of an input that is not in the
-    arena (`phases.conversion.fed_slices`), so no views.
+    apart: operands of a Concat that computes nothing keep separate buffers, over which its result is spread; otherwise
+    they are contiguous in its rows. kept: outputs stay in their buffers, and each in one. fed: Slices of an input that is
+    not in the arena (`phases.conversion.fed_slices`), which are no views.
     """
     forest = _Forest(network)
     if together:
         for layer, merges in reversed(_aliases(network, AliasKind.MERGE, fed)):
             for alias in merges:
-                _link_merge(forest, layer, alias)
+                _link(forest, layer, alias)
             _link_shared_prefix(forest, layer, merges)
         for layer, views in _aliases(network, AliasKind.VIEW, fed):
             for alias in views:
-                _link_view(forest, layer, alias)
+                _link(forest, layer, alias)
         for layer, inplace in _aliases(network, AliasKind.INPLACE, fed):
             any(_link_inplace(forest, layer, alias) for alias in inplace)
     places: dict[str, Place] = {}
@@ -337,8 +312,8 @@ def share(
 
 
 def _taken_apart(network: Network, whole: Sharing, *, kept: bool) -> Sharing:
-    """The same sharing with every buffer that several layers fill side by side in as many pieces, but
-    not those of outputs that are kept.
+    """The same sharing with every buffer divided into the pieces that different layers write, except buffers of outputs
+    that are kept.
     """
     places, buffers = dict(whole.places), dict(whole.buffers)
     spread: dict[str, Spread] = {}
@@ -364,13 +339,11 @@ def _taken_apart(network: Network, whole: Sharing, *, kept: bool) -> Sharing:
 
 
 def _axis_of_pieces(network: Network, whole: Sharing, home: str) -> int | None:
-    """The dimension of its rows along which all tensors of a buffer are plain ranges; None if there
-    is none.
-    """
+    """The dimension along which all tensors of a buffer are ranges of its rows; None if there is none."""
     names, root = whole.members[home], whole.buffers[home]
     if len(names) < 3 or not root.row_elements:
         return None
-    steps = _contiguous(root.row_shape)
+    steps = contiguous(root.row_shape)
     for axis in reversed(range(len(root.row_shape))):
         others = [size for dim, size in enumerate(root.row_shape) if dim != axis]
         for name in names:
@@ -393,9 +366,7 @@ def _range(network: Network, whole: Sharing, name: str, axis: int) -> tuple[int,
 
 
 def _pieces(network: Network, whole: Sharing, home: str, axis: int) -> list[tuple[str, int, int]]:
-    """(tensor whose rows it is, start, stop) of the ranges that are written apart from each other and
-    make up the row; none if they do not.
-    """
+    """(tensor, start, stop) of the ranges that are written separately and together are the row; empty if they are not."""
     ranges: dict[tuple[int, int], str] = {}
     for name in whole.members[home]:
         layer = network.producer.get(name)
@@ -418,9 +389,7 @@ def _pieces(network: Network, whole: Sharing, home: str, axis: int) -> list[tupl
 
 
 def _is_over_others(network: Network, whole: Sharing, name: str) -> bool:
-    """Whether a tensor is written just where an operand lies that others put together: in place, so
-    that it may be in as many pieces.
-    """
+    """Whether a tensor is written in place of an operand that is joined from pieces, and may have the same pieces."""
     layer = network.producer.get(name)
     if layer is None:
         return False
@@ -437,20 +406,20 @@ def _is_over_others(network: Network, whole: Sharing, name: str) -> bool:
 def _pieces_of(
     network: Network, whole: Sharing, name: str, axis: int, pieces: list[tuple[str, int, int]]
 ) -> Spread:
-    """What a tensor has of each piece that it reaches."""
+    """The places of a tensor in the pieces that it overlaps."""
     start, stop = _range(network, whole, name, axis)
     sizes, places = [], []
     for buffer, low, high in pieces:
         first, last = max(start, low), min(stop, high)
         if first < last:
-            steps = _contiguous(network.tensors[buffer].row_shape)
+            steps = contiguous(network.tensors[buffer].row_shape)
             sizes.append(last - first)
             places.append(Place(buffer, (first - low) * steps[axis], steps))
     return Spread(axis, tuple(sizes), tuple(places))
 
 
 def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> bool:
-    """Whether every element of every output already lies where the layer would copy it."""
+    """Whether every element of every output is already stored where the layer would copy it."""
     if layer.epilogue:
         return False
     aliases = [a for a in operator_of(layer).aliases(layer) if a.kind is not AliasKind.INPLACE]
@@ -458,22 +427,22 @@ def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> b
         mine = [a for a in aliases if a.output == index]
         views = [a for a in mine if a.kind is AliasKind.VIEW]
         merges = [a for a in mine if a.kind is AliasKind.MERGE]
-        if views and _lies_within(layer.inputs[views[0].position], output, views[0], places):
+        if views and _is_within(layer.inputs[views[0].position], output, views[0], places):
             continue
         operands = [t for t in layer.inputs if t is not None]
         complete = bool(merges) and len(merges) == len(operands) and not layer.constants
         if complete and all(
-            _lies_within(output, layer.inputs[a.position], a, places) for a in merges
+            _is_within(output, layer.inputs[a.position], a, places) for a in merges
         ):
             continue
         return False
     return True
 
 
-def _lies_within(
+def _is_within(
     outer: Tensor | None, inner: Tensor | None, alias: Alias, places: Mapping[str, Place]
 ) -> bool:
-    """Whether `inner` lies in `outer` just where the alias says."""
+    """Whether `inner` is stored in `outer` at the place of the alias."""
     if outer is None or inner is None or outer.rows != inner.rows:
         return False
     big, small = places[outer.name], places[inner.name]

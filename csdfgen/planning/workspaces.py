@@ -1,8 +1,8 @@
-"""How much scratch does each firing need? What a backend declares for its step, before placement.
+"""How much scratch does each firing need? As much as a backend declares for its step, before placement.
 
-A declaration depends on the structure of the phase (`program.steps.demands`) and on which of its
-rows lie together: those of a block (`buffers.Buffer.blocks`), and no others. What a backend declares
-then is enough wherever the blocks are placed. Firings that agree in these are declared once.
+A declaration depends on the structure of the phase (`program.steps.demands`) and on the rows that are contiguous: only
+those of a block (`buffers.Buffer.blocks`) are assumed to be. The declared scratch is therefore enough wherever the
+blocks are placed. Firings that are equal in this are declared once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Timed = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
 
 _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
-"""Limits of scratch of which a firing gets the largest that is free, see `Backend.workspace`."""
+"""Limits of scratch; a firing gets the largest that is free, see `Backend.workspace`."""
 
 
 class Declarations:
-    """What a backend declares for the layers of a conversion, for any order and any placement.
+    """The scratch that a backend declares for the layers of a conversion, for any order and any placement.
 
-    buffers: those of tensors and states.
+    buffers: of tensors and states.
     """
 
     def __init__(
@@ -63,17 +63,15 @@ class Declarations:
         self._asked: dict[tuple[str, int, int | None], int] = {}
 
     def sizes(self, limit: int | None = None) -> Scratch:
-        """Actor -> bytes of scratch of each of its phases; actors that need none are left out.
+        """Actor -> bytes of scratch of each of its phases, of actors that need any.
 
-        limit: bytes that a firing is to do with if it can; None: as many as make it fastest.
+        limit: bytes that limit the scratch of a firing if its kernel can do with so few; None: as many as make it fastest.
         """
         found = {work.name: self._declared(work, limit) for work in self._works}
         return {name: sizes for name, sizes in found.items() if sizes.any()}
 
     def levels(self) -> list[Scratch]:
-        """The same for each limit of which a firing gets the largest that is free, from little to
-        much.
-        """
+        """The scratch for each of the limits, from little to much."""
         return [self.sizes(limit) for limit in reversed(_LEVELS)][::-1]
 
     def given(
@@ -84,10 +82,10 @@ class Declarations:
         order: Sequence[tuple[str, int]],
         room: int = 0,
     ) -> Placement:
-        """A placement whose firings have what is free then as scratch, as far as they make use of it.
+        """A placement whose firings get free bytes as scratch, as far as they use them.
 
-        scratch: as it was placed, of the buffers with these lifetimes. room: bytes that the arena may take for
-        that, see `placement.with_free_scratch`.
+        scratch: as it was placed, of the buffers with these lifetimes. room: bytes that the arena may grow to, see
+        `placement.with_free_scratch`.
         """
         levels = self.levels()
         each = {**timed(_idle(levels), order), **scratch}
@@ -95,8 +93,8 @@ class Declarations:
         return trimmed(wide, each, self._used(wide.regions))
 
     def _used(self, regions: Mapping[str, Region]) -> Used:
-        """What a firing makes of the bytes that it is given, where its rows lie in these regions: levels are
-        what it can use wherever they lie.
+        """The bytes that a firing uses of its scratch if its rows are in these regions; it may use fewer than declared
+        for any placement.
         """
         addresses = Addresses(self._sharing, regions)
         works = {work.name: work for work in self._works}
@@ -104,7 +102,7 @@ class Declarations:
         def used(actor: str, phase: int, size: int) -> int:
             step = addresses.step(works[actor], phase, 0, Scratchpad("", 0, 0))
             while (needed := self._use(step, size)) < size:
-                size = needed  # in less, a kernel may choose what takes still less
+                size = needed  # with less scratch, a kernel may choose an algorithm that takes still less
             return size
 
         return used
@@ -116,7 +114,7 @@ class Declarations:
 
     @cached_property
     def _kinds(self) -> Mapping[str, tuple[list[Step], np.ndarray]]:
-        """Actor -> a step of every kind that its firings are of, and the kind of each phase."""
+        """Actor -> (a step of every kind of its firings, the kind of each phase)."""
         found = {}
         for work in self._works:
             assert work.layer is not None
@@ -134,7 +132,7 @@ class Declarations:
         return found
 
     def _ask(self, actor: str, kind: int, step: Step, limit: int | None) -> int:
-        """Bytes for one kind of firing; what is fastest is not asked for again where it fits."""
+        """Bytes for one kind of firing; if those without a limit are within the limit, they are the answer."""
         key = actor, kind, limit
         if key not in self._asked:
             most = None if limit is None else self._asked.get((actor, kind, None))
@@ -145,47 +143,41 @@ class Declarations:
         return self._asked[key]
 
     def _declare(self, step: Step, limit: int | None) -> int:
-        """Bytes for a step; plans of the same layers at other heights have many that are alike."""
-        known = _declared(step.layer)
-        key = self._kernels, limit, demand_of(step)
+        """Bytes for a step; plans of the same layers at other heights have many equal ones."""
+        known = _known(step.layer)
+        key = "declared", self._kernels, limit, demand_of(step)
         if key not in known:
             known[key] = self._kernels.workspace(step, self._extents, limit)
         return known[key]
 
     def _use(self, step: Step, size: int) -> int:
-        """Bytes that a step makes use of, of so many."""
-        known = _made_use_of(step.layer)
-        key = self._kernels, size, demand_of(step)
+        """Bytes that a step uses of so many."""
+        known = _known(step.layer)
+        key = "used", self._kernels, size, demand_of(step)
         if key not in known:
             known[key] = self._kernels.used(step, size)
         return known[key]
 
 
 @remembered
-def _declared(layer: Layer) -> dict[tuple[Any, ...], int]:
-    """Bytes that were declared for steps of a layer, by all that they depend on."""
-    return {}
-
-
-@remembered
-def _made_use_of(layer: Layer) -> dict[tuple[Any, ...], int]:
-    """Bytes that steps of a layer make use of, by all that they depend on."""
+def _known(layer: Layer) -> dict[tuple[Any, ...], int]:
+    """Bytes that steps of a layer need and use, by everything that they depend on."""
     return {}
 
 
 def timed(scratch: Scratch, order: Sequence[tuple[str, int]]) -> Timed:
-    """Scratch with the firings that take it."""
+    """Scratch with the firing of each phase."""
     times = times_of(order)
     return {actor: (sizes, times[actor]) for actor, sizes in scratch.items()}
 
 
 def _idle(levels: Sequence[Scratch]) -> Scratch:
-    """None for every actor that could use some."""
+    """0 bytes for every actor that could use scratch."""
     return {actor: np.zeros_like(sizes) for level in levels for actor, sizes in level.items()}
 
 
 def _apart(buffer: Buffer) -> Region:
-    """Every block below the one before: none continues another."""
+    """A region in which each block is below the one before, so that no two blocks are contiguous."""
     rows = np.arange(buffer.rows)
     blocks = np.searchsorted(np.array(buffer.blocks), rows, side="right") - 1
     within = rows - np.array(buffer.blocks)[blocks]

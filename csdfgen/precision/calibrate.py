@@ -19,23 +19,23 @@ from csdfgen.precision.ranges import Observer
 
 __all__ = [
     "Calibration",
-    "Frame",
     "Inputs",
+    "Sample",
     "calibrate",
     "evenly",
     "fitted_on",
-    "frames_of",
     "images_of",
     "measured_on",
+    "samples_of",
 ]
 
 _FEW = 4
 """From this number of inputs on, one of as many is kept for measuring."""
 
-Frame = Mapping[str, np.ndarray]
+Sample = Mapping[str, np.ndarray]
 """Arrays by input, as the network takes them."""
 
-Inputs = Iterable[Frame] | Frame | np.ndarray
+Inputs = Iterable[Sample] | Sample | np.ndarray
 """What inputs may be given as; arrays with one picture or several along axis 0."""
 
 
@@ -73,8 +73,8 @@ def calibrate(
     settled = plan(network, fuse="none")
     program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
     count = 0
-    for frame in frames_of(network, inputs):
-        program(frame)
+    for sample in samples_of(network, inputs):
+        program(sample)
         count += 1
         if progress is not None:
             progress(count)
@@ -88,8 +88,8 @@ def calibrate(
     return Calibration(watched, count, settled.figures["arena"])
 
 
-def frames_of(network: Network, inputs: Inputs) -> Iterator[Frame]:
-    """Inputs one frame after the other: what has several along axis 0 is cut. Raises InputError."""
+def samples_of(network: Network, inputs: Inputs) -> Iterator[Sample]:
+    """Inputs one sample after the other: what has several along axis 0 is cut. Raises InputError."""
     if isinstance(inputs, np.ndarray):
         names = [tensor.name for tensor in network.inputs]
         if len(names) != 1:
@@ -97,12 +97,14 @@ def frames_of(network: Network, inputs: Inputs) -> Iterator[Frame]:
                 f"one array for {len(names)} inputs; give a dict with {', '.join(names)}"
             )
         inputs = {names[0]: inputs}
-    several: Sequence[Frame] | Iterable[Frame] = [inputs] if isinstance(inputs, Mapping) else inputs
+    several: Sequence[Sample] | Iterable[Sample] = (
+        [inputs] if isinstance(inputs, Mapping) else inputs
+    )
     for one in several:
         yield from _cut(network, one)
 
 
-def _cut(network: Network, given: Frame) -> Iterator[Frame]:
+def _cut(network: Network, given: Sample) -> Iterator[Sample]:
     counts = {}
     for tensor in network.inputs:
         if tensor.name not in given:
@@ -130,7 +132,7 @@ def _cut(network: Network, given: Frame) -> Iterator[Frame]:
             f"inputs have different numbers of pictures: {listed}; give as many of each"
         )
     for k in range(next(iter(counts.values()), 0)):
-        frame = {}
+        sample = {}
         for tensor in network.inputs:
             shape = network.whole_shape(tensor)
             array = (
@@ -138,42 +140,42 @@ def _cut(network: Network, given: Frame) -> Iterator[Frame]:
                 if shape
                 else np.asarray(given[tensor.name])
             )
-            frame[tensor.name] = array[k * shape[0] : (k + 1) * shape[0]] if shape else array
-        yield frame
+            sample[tensor.name] = array[k * shape[0] : (k + 1) * shape[0]] if shape else array
+        yield sample
 
 
 # Which inputs serve for what ---------------------------------------------------------------------
 
 
-def images_of(frames: list[Frame], batch: int) -> list[Frame]:
+def images_of(samples: list[Sample], batch: int) -> list[Sample]:
     """The inputs, those of a batch as single images: tensors are looked at one image at a time."""
     if batch == 1:
-        return frames
+        return samples
     return [
-        {name: array[k : k + 1] for name, array in frame.items()}
-        for frame in frames
+        {name: array[k : k + 1] for name, array in sample.items()}
+        for sample in samples
         for k in range(batch)
     ]
 
 
-def fitted_on(frames: list[Frame], count: int) -> Sequence[Frame]:
+def fitted_on(samples: list[Sample], count: int) -> Sequence[Sample]:
     """At most so many of those that weights are fitted to."""
-    return evenly(_split(frames)[0], count)
+    return evenly(_split(samples)[0], count)
 
 
-def measured_on(frames: list[Frame], count: int) -> Sequence[Frame]:
+def measured_on(samples: list[Sample], count: int) -> Sequence[Sample]:
     """At most so many of those that noise is measured on."""
-    return evenly(_split(frames)[1], count)
+    return evenly(_split(samples)[1], count)
 
 
-def evenly(frames: Sequence[Frame], count: int) -> Sequence[Frame]:
+def evenly(samples: Sequence[Sample], count: int) -> Sequence[Sample]:
     """At most so many inputs, evenly taken from those given."""
-    return frames[:: max(1, -(-len(frames) // count))][:count]
+    return samples[:: max(1, -(-len(samples) // count))][:count]
 
 
-def _split(frames: list[Frame]) -> tuple[list[Frame], list[Frame]]:
+def _split(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
     """Inputs to fit weights to, and others to measure on; of few inputs all are both."""
-    if len(frames) < _FEW:
-        return frames, frames
-    others = frames[_FEW - 1 :: _FEW]
-    return [one for k, one in enumerate(frames) if k % _FEW != _FEW - 1], others
+    if len(samples) < _FEW:
+        return samples, samples
+    others = samples[_FEW - 1 :: _FEW]
+    return [one for k, one in enumerate(samples) if k % _FEW != _FEW - 1], others

@@ -40,11 +40,11 @@ class Ends:
     inputs: Mapping[str, Format] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[str, Format] = field(default_factory=lambda: MappingProxyType({}))
 
-    def taken(self, frame: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    def taken(self, sample: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Values of inputs as the model takes them."""
         return {
             name: quantized(array, self.inputs[name]) if name in self.inputs else array
-            for name, array in frame.items()
+            for name, array in sample.items()
         }
 
     def given(self, outputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

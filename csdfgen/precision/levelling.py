@@ -21,7 +21,7 @@ import numpy as np
 import onnx
 
 from csdfgen.model.network import Network
-from csdfgen.precision.calibrate import Frame
+from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.products import Products
 
@@ -62,14 +62,16 @@ class _Channels:
     power: np.ndarray
 
 
-def levelled(model: onnx.ModelProto, network: Network, frames: Sequence[Frame]) -> onnx.ModelProto:
-    """A float model with levelled channels, which computes the same. network: the model's. frames: inputs."""
+def levelled(
+    model: onnx.ModelProto, network: Network, samples: Sequence[Sample]
+) -> onnx.ModelProto:
+    """A float model with levelled channels, which computes the same. network: the model's. samples: inputs."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     work = Products(copy.graph)
     found = list(_passages(work))
     names = {name for one in found for name in one.tensors}
-    seen = _seen(network, frames, names)
+    seen = _seen(network, samples, names)
     for one in found:
         if set(one.tensors) <= seen.keys():
             _level(work, one, seen)
@@ -99,11 +101,11 @@ def _passages(work: Products) -> Iterator[_Passage]:
                 yield _Passage(node, tuple(tensors), tuple(reading))
 
 
-def _seen(network: Network, frames: Sequence[Frame], names: set[str]) -> Mapping[str, _Channels]:
+def _seen(network: Network, samples: Sequence[Sample], names: set[str]) -> Mapping[str, _Channels]:
     """Channels of tensors on these inputs."""
     found: dict[str, _Channels] = {}
-    for frame in frames:
-        values = whole_values(network, frame)
+    for sample in samples:
+        values = whole_values(network, sample)
         for name in names & values.keys():
             array = network.tensors[name].to_onnx(values[name])
             if array.ndim < 2:
@@ -113,9 +115,9 @@ def _seen(network: Network, frames: Sequence[Frame], names: set[str]) -> Mapping
             reach, power = np.abs(flat).max(1), (flat**2).mean(1)
             before = found.get(name)
             if before is not None:
-                reach, power = np.maximum(reach, before.reach), power / len(frames) + before.power
+                reach, power = np.maximum(reach, before.reach), power / len(samples) + before.power
             else:
-                power = power / len(frames)
+                power = power / len(samples)
             found[name] = _Channels(reach, power)
     return found
 

@@ -3,7 +3,7 @@ float network.
 
 Source: paper 003, section 1.3 (pseudo-quantization: float arithmetic on binned values). Noises of single
 tensors and weights add up, so that what a set of formats will do is known without running it: it is the
-sum. Noise is relative: squared errors of an output over its squared values, both summed over all frames, the
+sum. Noise is relative: squared errors of an output over its squared values, both summed over all samples, the
 mean over outputs; signal to noise is its inverse, in dB.
 """
 
@@ -19,8 +19,8 @@ import numpy as np
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows
-from csdfgen.precision.calibrate import Frame
+from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows, written_in
+from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.ranges import binned, step_of
 
 __all__ = [
@@ -51,7 +51,7 @@ class Sensitivity:
     """Relative noise at the outputs of single tensors (with those that share their scale) and of single
     layers' weights, all else float.
 
-    together: of all of them at once. formats: of the tensors when they were tried. frames: inputs that each
+    together: of all of them at once. formats: of the tensors when they were tried. samples: inputs that each
     was tried on; `together` is the mean over more.
     """
 
@@ -59,7 +59,7 @@ class Sensitivity:
     weights: Mapping[str, float]
     together: float
     formats: Mapping[str, Format]
-    frames: int
+    samples: int
 
     def noise(self, formats: Mapping[str, Format], wide_weights: Collection[str] = ()) -> float:
         """What a choice of formats will add up to; tensors without a format are float. wide_weights: layers whose
@@ -91,7 +91,7 @@ def decibels(noise: float) -> float:
 
 def noise_together(
     network: Network,
-    frames: Sequence[Frame],
+    samples: Sequence[Sample],
     groups: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
     weights: Weights,
@@ -102,14 +102,16 @@ def noise_together(
     """
     swaps = _swapped(network, weights)
     everywhere = {name: formats[leader] for leader, names in groups.items() for name in names}
-    powers = [_powers(network, _reference(network, frame), everywhere, swaps) for frame in frames]
+    powers = [
+        _powers(network, _reference(network, sample), everywhere, swaps) for sample in samples
+    ]
     return _relative(powers)
 
 
 def noise_alone(
     network: Network,
-    frames: Sequence[Frame],
-    others: Sequence[Frame],
+    samples: Sequence[Sample],
+    others: Sequence[Sample],
     groups: Mapping[str, Sequence[str]],
     formats: Mapping[str, Format],
     weights: Weights,
@@ -117,7 +119,7 @@ def noise_alone(
 ) -> Sensitivity:
     """The noise of each group of tensors and of each layer's weights.
 
-    frames, others: inputs that each is tried on, and more on which all are tried at once.
+    samples, others: inputs that each is tried on, and more on which all are tried at once.
     groups: leader -> tensors that have its scale. formats: by leader. weights: layer's output -> its
     weights and bias as they are once they have been integers. progress: (done, in all).
     """
@@ -127,13 +129,13 @@ def noise_alone(
         *(({}, {name: swap}) for name, swap in swaps.items()),
     ]
     powers: list[list[_Powers]] = [[] for _ in trials]
-    together = noise_together(network, [*frames, *others], groups, formats, weights)
-    for number, frame in enumerate(frames):
-        known = _reference(network, frame)
+    together = noise_together(network, [*samples, *others], groups, formats, weights)
+    for number, sample in enumerate(samples):
+        known = _reference(network, sample)
         for done, (bins, swap) in enumerate(trials):
             powers[done].append(_powers(network, known, bins, swap))
             if progress is not None:
-                progress(number * len(trials) + done + 1, len(frames) * len(trials))
+                progress(number * len(trials) + done + 1, len(samples) * len(trials))
     noises = [_relative(found) for found in powers]
     tensors = dict(zip(groups, noises, strict=False))
     layered = dict(zip(swaps, noises[len(groups) :], strict=True))
@@ -142,7 +144,7 @@ def noise_alone(
         MappingProxyType(layered),
         together,
         MappingProxyType(dict(formats)),
-        len(frames),
+        len(samples),
     )
 
 
@@ -154,7 +156,7 @@ def relative_noise(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarr
 def measured_noise(
     clean: Sequence[Mapping[str, np.ndarray]], found: Sequence[Mapping[str, np.ndarray]]
 ) -> float:
-    """The same of several frames, each with its part of both sums."""
+    """The same of several samples, each with its part of both sums."""
     return _relative([_powers_of(a, b) for a, b in zip(clean, found, strict=True)])
 
 
@@ -174,7 +176,7 @@ def _powers_of(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray])
 
 
 def _relative(powers: Sequence[_Powers]) -> float:
-    """The noise of frames together."""
+    """The noise of samples together."""
     errors, values = np.sum(powers, 0) if powers else np.zeros((2, 0))
     with np.errstate(invalid="ignore"):
         return float(np.mean(errors / np.maximum(values, 1e-30))) if errors.size else 0.0
@@ -193,11 +195,11 @@ def _swapped(network: Network, weights: Weights) -> dict[str, Layer]:
 
 
 _Known = tuple[Values, dict[str, np.ndarray]]
-"""Every tensor of a frame, and the outputs."""
+"""Every tensor of a sample, and the outputs."""
 
 
-def _reference(network: Network, frame: Frame) -> _Known:
-    values = whole_values(network, frame)
+def _reference(network: Network, sample: Sample) -> _Known:
+    values = whole_values(network, sample)
     return values, _outputs(network, values)
 
 
@@ -219,11 +221,11 @@ def _with_weights(layer: Layer, weights: np.ndarray, bias: np.ndarray | None) ->
     return replace(layer, constants=MappingProxyType(constants))
 
 
-def whole_values(network: Network, frame: Frame) -> Values:
-    """Every tensor of a frame, as it is stored."""
+def whole_values(network: Network, sample: Sample) -> Values:
+    """Every tensor of a sample, as it is stored."""
     values: Values = {}
     for tensor in network.inputs:
-        stored = tensor.to_storage(np.asarray(frame[tensor.name]).astype(tensor.dtype))
+        stored = tensor.to_storage(np.asarray(sample[tensor.name]).astype(tensor.dtype))
         values[tensor.name] = np.ascontiguousarray(stored)
     with np.errstate(all="ignore"):
         for layer in network.layers:
@@ -269,8 +271,7 @@ def _computed(layer: Layer, values: Mapping[str, np.ndarray]) -> Values:
             held = stored_rows(layer, position, rows)
             stored = values[source.name][held.start : held.stop]
             slabs.append(presented(stored, layer, position, rows))
-        results = [target[phase.out.start : phase.out.stop] for target in targets]
-        run_slab(operator, layer, phase, slabs, results)
+        run_slab(operator, layer, phase, slabs, written_in(operator, layer, phase, targets))
     for output, target in zip(outputs, targets, strict=True):
         if target is not output:
             np.copyto(output, target, "unsafe")

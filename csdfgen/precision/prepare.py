@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
 from onnx import shape_inference, version_converter
 
-from csdfgen.errors import ModelError, first_line
+from csdfgen.errors import ModelError, about, first_line
 from csdfgen.precision.folding import fold_constants
+from csdfgen.reading.fronts import from_other
+from csdfgen.reading.input_shapes import shapes_wanted
 from csdfgen.reading.onnx_file import from_proto, opset_of, read_file
-from csdfgen.reading.zoo import build, is_zoo_name
 
 __all__ = ["OPSET", "float_model", "prepared"]
 
@@ -28,16 +30,22 @@ _LEAST_OPSET = 13
 """The first one whose QuantizeLinear takes a scale for each filter."""
 
 
-def float_model(source: str | os.PathLike[str] | onnx.ModelProto) -> tuple[onnx.ModelProto, str]:
+def float_model(
+    source: str | os.PathLike[str] | onnx.ModelProto,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+) -> tuple[onnx.ModelProto, str]:
     """(model with its weights, where it is from) of a file, a name of the zoo, or a model as it is.
-    Raises InputError, ModelError.
+
+    shapes: of inputs, for files that become ONNX for certain shapes. Raises InputError, ModelError.
     """
     if isinstance(source, onnx.ModelProto):
         copy = onnx.ModelProto()
         copy.CopyFrom(source)
         return copy, from_proto(source).source
-    if is_zoo_name(source):
-        return build(source), str(source)
+    with about(os.fspath(source)):
+        other = from_other(source, shapes_wanted(shapes, None))
+    if other is not None:
+        return other, str(source)
     path = Path(source)
     read_file(path)  # refuses what is none, in a line
     return onnx.load(path), str(path)
@@ -97,12 +105,27 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
         except REFUSALS as error:
             raise ModelError(f"onnxruntime refuses it: {reason_of(error)}") from error
         found = onnx.load(path)
+    _drop_unused(found)
     # domains that nothing of the model is from are only confusing
     used = {node.domain for node in found.graph.node} | {""}
     kept = [one for one in found.opset_import if one.domain in used]
     del found.opset_import[:]
     found.opset_import.extend(kept)
     return found
+
+
+def _drop_unused(model: onnx.ModelProto) -> None:
+    """Remove nodes that no output needs: those that only the other branch of an If read."""
+    needed = {entry.name for entry in model.graph.output}
+    nodes = model.graph.node
+    for place in reversed(range(len(nodes))):
+        node = nodes[place]
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            return  # its graphs read what its inputs do not list
+        if needed.isdisjoint(node.output):
+            del nodes[place]
+        else:
+            needed.update(node.input)
 
 
 def _add_two(model: onnx.ModelProto) -> None:

@@ -31,14 +31,14 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import counted, size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.calibrate import (
-    Frame,
     Inputs,
+    Sample,
     calibrate,
     evenly,
     fitted_on,
-    frames_of,
     images_of,
     measured_on,
+    samples_of,
 )
 from csdfgen.precision.choice import (
     Arenas,
@@ -78,24 +78,26 @@ from csdfgen.precision.writer import (
     skeleton,
     with_formats,
 )
+from csdfgen.reading.fixed import AskedValues, fixed_inputs, hold_constant
 from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load
+from csdfgen.reading.onnx_file import from_proto
 
 __all__ = ["Quantized", "quantize", "sensitivity"]
 
-TRIED_FRAMES = 4
+TRIED_SAMPLES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
 
 TRIALS = 600
-"""Frames, about, that may be run for that: where there are many tensors, inputs are fewer."""
+"""Samples, about, that may be run for that: where there are many tensors, inputs are fewer."""
 
-LEVELLED_FRAMES = 8
+LEVELLED_SAMPLES = 8
 """Inputs on which channels are looked at."""
 
-ROUNDED_FRAMES = 24
+ROUNDED_SAMPLES = 24
 """Inputs by whose windows weights are rounded."""
 
-MEASURED_FRAMES = 16
+MEASURED_SAMPLES = 16
 """Inputs on which the result is measured."""
 
 Progress = Callable[..., None]
@@ -175,6 +177,7 @@ def quantize(
     with_front: bool = False,
     planning: PlanOptions | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
+    fix: AskedValues | None = None,
     progress: Progress | None = None,
 ) -> Quantized:
     """A float model in fewer bytes: `csdfgen quantize`.
@@ -186,7 +189,7 @@ def quantize(
         measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
         how the result will be planned, instead of as `csdfgen.plan` does by default; a budget in it is one
         for "mixed" as well, which then takes all formats for which some heights fit. shapes: sizes of
-        inputs, which the model then declares.
+        inputs, which the model then declares. fix: inputs that become constants, as for `csdfgen.load`.
     Raises InputError, ModelError.
     """
     budget = None if memory is None else size_of(memory)
@@ -206,8 +209,11 @@ def quantize(
         )
     check_together(options if time is None else replace(options, latency=time))
     profile_for(options)  # refuses a device that is none before anything is measured
-    source, where = float_model(model)
+    source, where = float_model(model, shapes)
     with about(where):
+        if fix:
+            hold_constant(source, fixed_inputs(from_proto(source), fix, shapes or {}))
+            shapes = {name: sizes for name, sizes in (shapes or {}).items() if name not in fix}
         work = _Work(source, inputs, wish, shapes, progress or _untold, options)
         return work.in_float16() if format == "float16" else work.in_integers(with_front)
 
@@ -225,7 +231,7 @@ def sensitivity(
 
     inputs: as for `quantize`. Raises InputError, ModelError.
     """
-    source, where = float_model(model)
+    source, where = float_model(model, shapes)
     with about(where):
         wish = Wish("int8", method, percentile).checked()
         work = _Work(source, inputs, wish, shapes, progress or _untold, usual())
@@ -259,15 +265,15 @@ class _Work:
     options: PlanOptions
     model: onnx.ModelProto = field(init=False)
     network: Network = field(init=False)
-    frames: list[Frame] = field(init=False)
+    samples: list[Sample] = field(init=False)
 
     def __post_init__(self) -> None:
         self.tell("loading")
         self.network = self._loaded(self.source)
         if not any(tensor.dtype == "float32" for tensor in self.network.tensors.values()):
             raise InputError("has no float32 tensors to quantize")
-        self.frames = [] if self.inputs is None else list(frames_of(self.network, self.inputs))
-        if not self.frames and self.wish.format != "float16":
+        self.samples = [] if self.inputs is None else list(samples_of(self.network, self.inputs))
+        if not self.samples and self.wish.format != "float16":
             raise InputError(
                 "there is no input to calibrate on; give pictures or arrays (--calibrate)"
             )
@@ -282,8 +288,8 @@ class _Work:
         return self._loaded(self.model)
 
     @property
-    def _images(self) -> list[Frame]:
-        return images_of(self.frames, self.network.batch)
+    def _images(self) -> list[Sample]:
+        return images_of(self.samples, self.network.batch)
 
     def _loaded(self, model: onnx.ModelProto) -> Network:
         sizes = None if self.shapes is None else {k: tuple(v) for k, v in self.shapes.items()}
@@ -352,7 +358,7 @@ class _Work:
         self.tell("predicting noise")
         return noise_together(
             self.folded,
-            measured_on(self._images, MEASURED_FRAMES),
+            measured_on(self._images, MEASURED_SAMPLES),
             written.groups,
             formats,
             as_values(self.model, written.model),
@@ -381,18 +387,18 @@ class _Work:
     def written(self) -> _Written:
         """The model in int8, by what was seen of its tensors, once its channels are level."""
         self.tell("levelling channels")
-        seen_first = fitted_on(self._images, LEVELLED_FRAMES)
+        seen_first = fitted_on(self._images, LEVELLED_SAMPLES)
         self.model = levelled(self.model, self._loaded(self.model), seen_first)
         bare = in_int8(self.model, {})
         found = skeleton(self.model, bare)
         if not found.tensors:
             raise InputError("has no operator whose tensors could be integers")
-        self.tell("calibrating", 0, len(self.frames))
+        self.tell("calibrating", 0, len(self.samples))
         seen = calibrate(
             self.folded,
-            self.frames,
+            self.samples,
             tensors=found.tensors,
-            progress=lambda done: self.tell("calibrating", done, len(self.frames)),
+            progress=lambda done: self.tell("calibrating", done, len(self.samples)),
         )
         narrow, wide = tensor_formats(
             self.model, self.network, found, seen, len(self._images), self.wish
@@ -401,16 +407,16 @@ class _Work:
             self.model,
             in_int8(self.model, narrow),
             self.folded,
-            fitted_on(self._images, ROUNDED_FRAMES),
+            fitted_on(self._images, ROUNDED_SAMPLES),
             lambda done, total: self.tell("rounding weights", done, total),
         )
         return _Written(made, found, narrow, wide)
 
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
-        kept = measured_on(self._images, MEASURED_FRAMES)
+        kept = measured_on(self._images, MEASURED_SAMPLES)
         trials = 2 * len(written.narrow)
-        tried = evenly(kept, max(1, min(TRIED_FRAMES, TRIALS // trials)))
+        tried = evenly(kept, max(1, min(TRIED_SAMPLES, TRIALS // trials)))
         return noise_alone(
             self.folded,
             tried,
@@ -436,7 +442,7 @@ class _Work:
         network = self._loaded(model)
         made, whole = planned(network), chosen(self.network, usual())
         measured = None
-        if self.frames:
+        if self.samples:
             # rows that are handed on one by one are those of any other plan
             kept = chosen(network, usual()) if made.options.result == "streamed" else made
             measured = self._measured(whole, kept, ends)
@@ -451,16 +457,16 @@ class _Work:
         """Signal to noise of a plan against that of the float network, dB. ends: inputs and outputs of the
         former that are integers.
         """
-        frames = measured_on(self.frames, MEASURED_FRAMES)
+        samples = measured_on(self.samples, MEASURED_SAMPLES)
         programs = [(runtime.compile(whole), Ends()), (runtime.compile(made), ends)]
         outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
             [],
             [],
         )
-        for done, frame in enumerate(frames):
-            self.tell("measuring", done, len(frames))
+        for done, sample in enumerate(samples):
+            self.tell("measuring", done, len(samples))
             for (program, own), kept in zip(programs, outputs, strict=True):
-                kept.append(own.given(program(own.taken(frame))))
+                kept.append(own.given(program(own.taken(sample))))
         noise = measured_noise(*outputs)
         if not np.isfinite(noise):
             raise InputError(_no_numbers(self.wish.format, outputs[0]))

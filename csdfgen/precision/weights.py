@@ -21,7 +21,7 @@ from onnx import numpy_helper
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.ops.stored import values_of
-from csdfgen.precision.calibrate import Frame
+from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.products import KINDS, number
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
@@ -143,10 +143,10 @@ def rounded_anew(
     source: onnx.ModelProto,
     model: onnx.ModelProto,
     network: Network,
-    frames: Sequence[Frame],
+    samples: Sequence[Sample],
     progress: Callable[[int, int], None] | None = None,
 ) -> onnx.ModelProto:
-    """The model with other integers of weights and biases, for the least error on these frames.
+    """The model with other integers of weights and biases, for the least error on these samples.
 
     source, network: the float model. progress: (done, in all).
     """
@@ -155,9 +155,9 @@ def rounded_anew(
     weighted = (one for one in _weighted(source, model) if one.alone)
     found = {one.output: one for one in weighted if one.output in layers}
     moments: dict[str, Moments] = {}
-    total = len(frames) + len(found)
-    for done, frame in enumerate(frames):
-        values = whole_values(network, frame)
+    total = len(samples) + len(found)
+    for done, sample in enumerate(samples):
+        values = whole_values(network, sample)
         for name in found:
             tensor = layers[name].inputs[0]
             if tensor is None:
@@ -173,7 +173,7 @@ def rounded_anew(
         if name in moments:
             arrays.update(_anew(one, layers[name].constants[1], moments.pop(name)))
         if progress is not None:
-            progress(len(frames) + done + 1, total)
+            progress(len(samples) + done + 1, total)
     return with_arrays(model, arrays)
 
 

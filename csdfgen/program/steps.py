@@ -271,8 +271,10 @@ class Backend(Protocol):
         """
 
     @property
-    def variants(self) -> bool:
-        """Whether layers have variants whose times are measured (`csdfgen.tuning`)."""
+    def variants(self) -> str:
+        """A regular expression that matches the words of its variants, whose times `csdfgen.tuning` measures; "" for a
+        backend without variants. An exact backend has those variants alone that add up products.
+        """
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """Words for the variants that compute slabs of so many rows of a layer in different ways, as `PlanOptions.ways`
@@ -396,18 +398,25 @@ def _held(layer: Layer, phase: Phase, whole: Sequence[View | None]) -> tuple[Vie
     return tuple(found)
 
 
-def structures(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
+def structures(
+    layer: Layer, phases: Sequence[Phase], *, anywhere: bool = False
+) -> list[tuple[Any, ...]]:
     """Phases of a layer with equal structures make equal calls at equal addresses.
 
     Phases of layers that are shifted copies of each other have one structure, those that read a
     border of the map, and those of layers whose rows have values of their own, each their own.
+    anywhere: equal calls at other addresses suffice.
     """
-    operator, repeats = operator_of(layer), _repeats(layer)
+    operator, period = operator_of(layer), _period(layer)
+    repeats = _repeats(layer) or (anywhere and _is_pointwise(layer))
     found: list[tuple[Any, ...]] = []
     for phase in phases:
-        alike = _reads(layer, phase, operator) if repeats else None
+        alike = _reads(layer, phase, operator, anywhere) if repeats else None
+        if period:
+            alike = phase.out.start % period, *(len(rows or ()) for rows in phase.ins)
         exact = phase.out, phase.ins, phase.first, phase.last
-        found.append((len(phase.out), alike) if alike is not None else exact)
+        begins = phase.first and bool(operator.held(layer))
+        found.append((len(phase.out), alike, begins) if alike is not None else exact)
     return found
 
 
@@ -419,13 +428,41 @@ def _repeats(layer: Layer) -> bool:
     )
 
 
+@remembered
+def _is_pointwise(layer: Layer) -> bool:
+    """Whether rows of a layer are computed alike but for the elements of constants that they meet."""
+    return operator_of(layer).mode(layer) is Mode.ROWS and all(
+        operator_of(one).pointwise or operator_of(one).repeats(one)
+        for one in (layer, *layer.epilogue)
+    )
+
+
+@remembered
+def _period(layer: Layer) -> int:
+    """Rows after which a layer that reads its operands as they are stored, and what follows it, computes alike
+    again; 0 if not known.
+    """
+    operator = operator_of(layer)
+    own = tuple(None if tensor is None else tensor.row_axis for tensor in layer.inputs)
+    follows = all(operator_of(one).repeats(one) for one in layer.epilogue)
+    by_rows = operator.mode(layer) is Mode.ROWS and follows and layer.input_axes == own
+    return operator.period(layer) if by_rows else 0
+
+
 def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
     """Phases of a layer with equal demands take equal workspace where their rows lie alike: equal
     structures, and phases of an accumulating layer that add up equally many rows.
     """
-    if operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
-        return structures(layer, phases)
-    return [(tuple(len(rows or ()) for rows in p.ins), p.first, p.last) for p in phases]
+    operator = operator_of(layer)
+    if operator.mode(layer) is not Mode.ACCUMULATE:
+        return structures(layer, phases, anywhere=True)
+    window = operator.window(layer)
+    # taps that are apart meet every so many rows only
+    apart = 1 if window is None else window.dilation
+    return [
+        (tuple((len(r), r.start % apart) if r else None for r in p.ins), p.first, p.last)
+        for p in phases
+    ]
 
 
 def demand_of(step: Step) -> tuple[Any, ...]:
@@ -437,14 +474,24 @@ def demand_of(step: Step) -> tuple[Any, ...]:
 
 
 def relations(step: Step) -> tuple[Any, ...]:
-    """Which rows of a step lie together, and where they lie relative to others of their buffer."""
+    """Which rows of a step are stored together, how far each run of them reaches, and where it starts relative to the
+    others of its buffer, if that matters: where copies may overlap because the step writes in the buffer, and where
+    images may be evenly spaced.
+    """
     first: dict[str, int] = {}
     found = []
+    made = [one for view in (*step.outputs, *step.states) for one in view.pieces or (view,)]
+    written = {one.pool for one in made}
     for view in (*step.inputs, *step.outputs, *step.states):
         for one in () if view is None else view.pieces or (view,):
             if one.rows:
                 start = first.setdefault(one.pool, one.rows[0])
-                found.append((one.pool, one.rows[0] - start, tuple(one.runs)))
+                matters = one.pool in written or step.phase.images > 1
+                each = [
+                    (a, b, one.rows[b - 1] - one.rows[a], one.rows[a] - start if matters else 0)
+                    for a, b in one.runs
+                ]
+                found.append((one.pool, tuple(each)))
     return tuple(found)
 
 
@@ -459,9 +506,32 @@ def _form(view: View) -> tuple[Any, ...]:
     return len(view.rows), view.shape, view.strides, view.format, pieces, view.along
 
 
-def _reads(layer: Layer, phase: Phase, operator: Operator) -> tuple[Any, ...] | None:
+@remembered
+def _read_whole(layer: Layer) -> frozenset[int]:
+    """Operands that a row-phased layer reads whole, and alike, for every row of its output.
+
+    A window that covers all rows does not: padding lies elsewhere for each row of the output.
+    """
+    operator = operator_of(layer)
+    if operator.window(layer) is not None or operator.period(layer):
+        return frozenset()
+    one = operator.input_rows(layer, Rows(0, 1))
+    return frozenset(
+        position
+        for position, (tensor, axis, rows) in enumerate(
+            zip(layer.inputs, layer.input_axes, one, strict=True)
+        )
+        if tensor is not None
+        and rows == Rows(0, height_along(tensor, axis))
+        and layer.output.rows > 1
+    )
+
+
+def _reads(
+    layer: Layer, phase: Phase, operator: Operator, anywhere: bool
+) -> tuple[Any, ...] | None:
     """How many rows the phase reads of each operand, and whether they are all; None where a border
-    of one that it does not read row by row or whole is in sight.
+    of one that it does not read row by row or whole is in sight. anywhere: see `structures`.
     """
     window = None if operator.rowwise else operator.window(layer)
     span = 0 if window is None else (len(phase.out) - 1) * window.stride + window.extent
@@ -470,9 +540,13 @@ def _reads(layer: Layer, phase: Phase, operator: Operator) -> tuple[Any, ...] | 
         if tensor is None:
             continue
         rows, axis = rows or Rows(0, 0), layer.input_axes[position]
-        as_stored, height = axis == tensor.row_axis, height_along(tensor, axis)
-        by_row = as_stored and rows == phase.out and height == layer.output.rows
-        whole = operator.rowwise and len(rows) == height  # of a window, all rows means both borders
+        as_stored, height = anywhere or axis == tensor.row_axis, height_along(tensor, axis)
+        # what a window reads may be the row of the same number by chance, by another tap
+        windowed = window is not None and position == 0 and window.kernel > 1
+        by_row = not windowed and as_stored and rows == phase.out and height == layer.output.rows
+        # of a window, all rows means both borders; of what a state begins with, none means a later phase
+        whole = (operator.rowwise or position in _read_whole(layer)) and len(rows) == height
+        whole = whole or (bool(operator.held(layer)) and len(rows) in (0, height))
         # Addresses do not say which rows are read of an operand that is stored along another axis. Where
         # taps are apart, the first or last rows are not read, though others are padding.
         in_sight = not as_stored or len(rows) < span or rows.start == 0 or rows.stop == height

@@ -1,4 +1,4 @@
-"""How is an ONNX file read without trusting it? The stages behind `csdfgen.load`, in the order in
+"""How is an ONNX file read without trusting it? The steps behind `csdfgen.load`, in the order in
 which they run.
 
 onnx_file       the bytes: every length that the file claims is checked before it is used
@@ -7,6 +7,7 @@ onnx_schema     what ONNX allows a node to have
 onnx_graph      one flat list of operations in order: functions and constant branches are inlined, dead
                 nodes are dropped
 dequantized     patterns of quantized models become operations on integers
+fixed           inputs become constants by --fix
 input_shapes    free sizes are fixed by --shape and --batch; row axes of the inputs
 folding         operations of constants alone are evaluated
 network_builder operations to layers; every unknown operator in one error

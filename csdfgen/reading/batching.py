@@ -46,6 +46,8 @@ def obstacle(whole: Network, single: Network, batch: int) -> str | None:
     """Why the images cannot run one after another: the first layer that mixes them, or is not
     known not to; None if they can.
     """
+    if single.bounded:
+        return f"what '{label(next(iter(single.bounded)))}' finds is counted for all of them"
     if not all(_same_tensor(a, b, batch) for a, b in zip(whole.inputs, single.inputs, strict=True)):
         return f"its inputs are not those of {batch} images"
     for a, b in zip(whole.layers, single.layers, strict=False):

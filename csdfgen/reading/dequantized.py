@@ -22,9 +22,11 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format, Stored
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT
+from csdfgen.ops.composing import is_composed
 from csdfgen.ops.integers import BYTES, STORED, limits
 from csdfgen.reading.onnx_file import label
-from csdfgen.reading.onnx_graph import WITH_16_BITS, Graph, Operation
+from csdfgen.reading.onnx_graph import Graph, Operation
+from csdfgen.reading.onnx_schema import WITH_16_BITS
 
 __all__ = ["as_integers"]
 
@@ -174,10 +176,18 @@ class _Rewriting:
             raise _NoPatternError
         if operation.op_type == "DequantizeLinear" or id(operation) in self._replaced:
             raise _NoPatternError
-        if not any(n and not self._is_known(n) for n in operation.inputs):
+        computed = [
+            k for k, name in enumerate(operation.inputs) if name and not self._is_known(name)
+        ]
+        if not computed:
             raise _NoPatternError
         if operation.op_type in _MOVING_ALL and self._move(operation):
             return
+        several = is_composed(kind) or computed != [0] or any(operation.outputs[1:])
+        direction = operation.attributes.get("direction")
+        several = several or (direction is not None and direction.s == b"bidirectional")
+        if kind.parts is not None and several:
+            raise _NoPatternError  # tensors between its layers have no format of their own
         inputs = list(operation.inputs)
         read: list[Format | None] = [None] * len(inputs)
         for k, name in enumerate(operation.inputs):
@@ -441,8 +451,8 @@ class _Rewriting:
 
 def _moves(operation: Operation, x: _Quantized) -> bool:
     """Whether an operator that moves values takes integers of a type."""
-    if operation.op_type == "MaxPool" and x.dtype not in BYTES:
-        return False
+    if operation.op_type == "MaxPool" and (x.dtype not in BYTES or any(operation.outputs[1:])):
+        return False  # it moves no indices
     return operation.opset >= _BYTES_SINCE.get(operation.op_type, 0)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 
 from csdfgen.errors import ModelError
+from csdfgen.reading.fronts import files_of
 from csdfgen.reading.onnx_file import ModelFile, read_file, text
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
@@ -25,7 +26,8 @@ def model_digest(model: str) -> str:
         return hashlib.sha256(f"{entry.name}@{height}x{width}".encode()).hexdigest()
     path = Path(model)
     try:
-        parts = [file_digest(one) for one in (path, *_beside(read_file(path)))]
+        paths = files_of(model) or (path, *_beside(read_file(path)))
+        parts = [file_digest(one) for one in paths]
     except ModelError as error:
         raise error.at(model) from None
     except OSError as error:

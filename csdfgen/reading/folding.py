@@ -10,7 +10,9 @@ then our own kernel does. So no file of a few bytes can ask for gigabytes or hou
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,18 +23,10 @@ from onnx import helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Node, Tensor
+from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import (
-    Operator,
-    height_along,
-    held_in,
-    phases,
-    presented,
-    run_slab,
-    stored_rows,
-)
+from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.evaluated import run_layer
 from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
@@ -42,7 +36,6 @@ __all__ = [
     "FOLDED_ONLY",
     "Folder",
     "is_foldable",
-    "run_layer",
     "stand_in",
 ]
 
@@ -105,13 +98,15 @@ def _times_rank(node: Node) -> int:
     return sum(a.size * a.ndim for a in _operands(node))
 
 
-def _product(node: Node) -> int:
-    return prod(a.size for a in _operands(node))
-
-
 def _gathered(node: Node) -> int:
     data, indices = _operands(node)
     return indices.size * (data.size // max(1, data.shape[node.attributes.get("axis", 0)]))
+
+
+def _gathered_nd(node: Node) -> int:
+    data, indices = _operands(node)
+    behind = node.attributes.get("batch_dims", 0) + indices.shape[-1]
+    return indices.size // max(1, indices.shape[-1]) * prod(data.shape[behind:])
 
 
 def _expanded(node: Node) -> int:
@@ -131,6 +126,15 @@ def _filled(node: Node) -> int:
 def _counted(node: Node) -> int:
     start, limit, delta = (a.item() for a in _operands(node))
     return max(0, int((limit - start) // delta) + 1)
+
+
+def _windowed(node: Node) -> int:
+    return max(0, int(_operands(node)[0].item()))
+
+
+def _mel_matrix(node: Node) -> int:
+    bins, length = (max(0, int(array.item())) for array in _operands(node)[:2])
+    return bins * (length // 2 + 1)
 
 
 def _one_hot(node: Node) -> int:
@@ -156,10 +160,12 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     **dict.fromkeys(_REARRANGING.split(), (_no_larger, _MANY)),
     **dict.fromkeys(_ELEMENT_BY_ELEMENT.split(), (_no_larger, _FEW)),
     "CastLike": (_as_first, _MANY),
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), (_windowed, _MANY)),
     "ConstantOfShape": (_filled, _MANY),
     "Expand": (_expanded, _MANY),
     "Gather": (_gathered, _MANY),
-    "GatherND": (_product, _FEW),
+    "GatherND": (_gathered_nd, _MANY),
+    "MelWeightMatrix": (_mel_matrix, _FEW),
     "NonZero": (_times_rank, _MANY),
     "OneHot": (_one_hot, _MANY),
     "Range": (_counted, _MANY),
@@ -271,8 +277,19 @@ def _divided(node: Node) -> np.ndarray:
     return np.asarray(towards_minus + inexact.astype(a.dtype))
 
 
+def _gather_nd(node: Node) -> np.ndarray:
+    """The reference evaluator walks through the indices one by one."""
+    data, indices = _operands(node)
+    batch = node.attributes.get("batch_dims", 0)
+    if indices.shape[:batch] != data.shape[:batch]:
+        raise ModelError(f"indices of shape {indices.shape} for data of shape {data.shape}")
+    apart = np.indices(indices.shape[:-1], sparse=True)[:batch]
+    return np.asarray(data[tuple(chain(apart, np.moveaxis(indices, -1, 0)))])
+
+
 _DIRECT: Mapping[str, Callable[[Node], np.ndarray]] = {
     "Div": _divided,
+    "GatherND": _gather_nd,
     "Identity": lambda node: _operands(node)[0],
     "Shape": _shape,
     "Size": lambda node: np.array(_operands(node)[0].size, np.int64),
@@ -321,59 +338,17 @@ def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarra
     if not isinstance(data, np.ndarray):
         raise ModelError("has no first operand")
     source = Tensor("constant", data.shape, Format(data.dtype.name))
-    layer = operator.build(
-        Node(
-            node.name,
-            node.op_type,
-            node.opset,
-            node.attributes,
-            (source, *node.inputs[1:]),
-            node.outputs,
-        )
-    )
-    check_size(max(t.elements for t in layer.outputs))
-    work = operator.cost(layer, Rows(0, layer.output.rows))
+    layers = operator.layers(replace(node, inputs=(source, *node.inputs[1:])))
+    check_size(max(t.elements for layer in layers for t in layer.outputs))
+    work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
     if work > MAX_FOLDED_WORK:
         raise ModelError(
             f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant"
         )
-    return run_layer(operator, layer, (data,))
-
-
-def run_layer(
-    operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]
-) -> tuple[np.ndarray, ...]:
-    """The outputs of one layer in ONNX axis order, computed at once from whole inputs in ONNX axis
-    order.
-    """
-    stored = [
-        None if t is None or a is None else t.to_storage(a)
-        for t, a in zip(layer.inputs, arrays, strict=False)
-    ]
-    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
-    targets = held_in(operator, layer, outputs)
-    tallest = max(
-        height_along(t, axis)
-        for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
-        if t is not None
-    )
-    for phase in phases(operator, layer, max(tallest, layer.output.rows)):
-        slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
-        run_slab(
-            operator, layer, phase, slabs, [o[phase.out.start : phase.out.stop] for o in targets]
-        )
-    for output, target in zip(outputs, targets, strict=True):
-        if target is not output:
-            np.copyto(output, target, "unsafe")
-    return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
-
-
-def _slab(
-    stored: Sequence[np.ndarray | None], layer: Layer, position: int, rows: Rows | None
-) -> np.ndarray | None:
-    if rows is None:
-        return None
-    whole = stored[position]
-    assert whole is not None
-    held = stored_rows(layer, position, rows)
-    return presented(whole[held.start : held.stop], layer, position, rows)
+    known = {source.name: data}
+    for layer in layers:
+        arrays = [None if t is None else known[t.name] for t in layer.inputs]
+        results = run_layer(operator_of(layer), layer, arrays)
+        known.update((t.name, a) for t, a in zip(layer.outputs, results, strict=True))
+    nothing = np.empty(0)
+    return tuple(known[name] if name else nothing for name in node.outputs)

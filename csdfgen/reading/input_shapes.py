@@ -19,6 +19,7 @@ from csdfgen.errors import ModelError, option, shape_option
 from csdfgen.files import quoted
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.base import MICROSOFT
+from csdfgen.reading.fronts import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
@@ -30,6 +31,7 @@ __all__ = [
     "image_axes_of_input",
     "input_shapes",
     "row_axis_of_input",
+    "shapes_wanted",
 ]
 
 
@@ -66,6 +68,23 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
     return {i.name: _shape(graph, i, shapes.get(i.name), batch) for i in inputs}
 
 
+def shapes_wanted(asked: AskedShapes | None, batch: int | None) -> ShapeOf:
+    """What an input will be asked for, by its name and the shape that its file declares (None for none), for models
+    that are made for certain shapes. What is wrong with them is refused by `input_shapes` later.
+    """
+
+    def wanted(name: str, declared: Shape | None) -> Shape | None:
+        given = asked.get(name) if isinstance(asked, Mapping) else asked
+        found = declared if given is None else _sizes(asked or {}, given)
+        if found is None or (declared is not None and len(found) != len(declared)):
+            return declared
+        if batch is not None and len(found) > 1:
+            found = (batch, *found[1:])
+        return found if min(found, default=1) >= 1 else declared
+
+    return wanted
+
+
 def declare_shapes(model: onnx.ModelProto, network: Network, names: Collection[str]) -> None:
     """Give inputs of a model the shapes with which it was loaded, and drop what it claims of other tensors. A
     model whose constants fix one image keeps it. names: of the inputs.
@@ -81,7 +100,8 @@ def declare_shapes(model: onnx.ModelProto, network: Network, names: Collection[s
             dims.add().dim_value = size
     del model.graph.value_info[:]
     for entry in model.graph.output:
-        entry.type.tensor_type.ClearField("shape")
+        if entry.type.HasField("tensor_type"):  # an output may be declared by its name alone
+            entry.type.tensor_type.ClearField("shape")
 
 
 def _known(inputs: Sequence[GraphInput]) -> str:
@@ -193,6 +213,9 @@ _SPATIAL_NAMES = """
 _SPATIAL = frozenset(_SPATIAL_NAMES.split())
 """Operators whose axes are batch, channel, rows, …"""
 
+_RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
+"""Operators whose rows are time steps."""
+
 _AXIS_KEEPING_NAMES = """
     Abs Add Cast Ceil Clip Concat DequantizeLinear Div Dropout DynamicQuantizeLinear Elu Erf Exp Floor Gelu HardSigmoid
     HardSwish Identity LeakyRelu Log Max Mean Min Mul Neg PRelu Pad Pow QLinearAdd QLinearConcat QLinearLeakyRelu QLinearMul
@@ -265,6 +288,11 @@ def _first_spatial(graph: Graph, name: str, rank: int) -> tuple[Operation, _Axis
             if len(axes) in (3, 4, 5):
                 return operation, axes
             continue
+        if operation.op_type in _RECURRENT and position == 0 and len(axes) == 3:
+            steps, batch, values = axes
+            if "layout" in operation.attributes and operation.attributes["layout"].i:
+                batch, steps, values = axes
+            return operation, (batch, values, steps)
         moved = _moved(operation, axes, graph.constants)
         if moved is not None:
             maps.update((output, moved) for output in operation.outputs if output)
@@ -275,6 +303,8 @@ def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisM
     """The axes behind an operation; None where they cannot be followed."""
     if operation.op_type in _AXIS_KEEPING:
         return axes
+    if operation.op_type == "MatMul" and operation.inputs[1] in constants and len(axes) > 2:
+        return (*axes[:-1], None)  # other values at each position
     follow = _FOLLOWED.get(operation.op_type)
     return None if follow is None else follow(axes, _axes_operand(operation, constants))
 

@@ -12,52 +12,81 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias
 
 import onnx
+from onnx import numpy_helper
 
-from csdfgen.errors import CsdfgenError, InputError, ModelError, option
+from csdfgen.errors import CsdfgenError, InputError, ModelError, about, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.dequantized import as_integers
+from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
-from csdfgen.reading.input_shapes import AskedShapes, input_shapes, row_axis_of_input
+from csdfgen.reading.fronts import from_other
+from csdfgen.reading.input_shapes import (
+    AskedShapes,
+    input_shapes,
+    row_axis_of_input,
+    shapes_wanted,
+)
 from csdfgen.reading.network_builder import (
     build_network,
     fold_constants,
     refuse_unknown,
     refuse_unsupported,
 )
-from csdfgen.reading.onnx_file import ModelFile, from_proto, label, read_file
+from csdfgen.reading.onnx_file import ModelFile, Weight, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
-from csdfgen.reading.zoo import build as build_zoo_model
-from csdfgen.reading.zoo import is_zoo_name
+from csdfgen.reading.pytorch import is_torch, of_module
 
 __all__ = ["load", "load_frames"]
 
+TorchModel: TypeAlias = Any
+"""torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
+
 
 def load(
-    source: str | os.PathLike[str] | onnx.ModelProto,
+    source: str | os.PathLike[str] | onnx.ModelProto | TorchModel,
+    example: Any = None,
     *,
     shapes: AskedShapes | None = None,
     batch: int | None = None,
+    fix: AskedValues | None = None,
 ) -> Network:
-    """Read a model: a file, a name of the zoo ("zoo:NAME" or "zoo:NAME@HEIGHTxWIDTH"), or a model
-    in memory.
+    """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt), a name of the zoo ("zoo:NAME" or
+    "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX, a module of torch, or an exported program.
 
+    example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes.
     shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
         instead of the declared ones; of a network with one input the shape alone will do.
     batch: leading size of every input of rank 2 or more; a free leading size is 1 without it. Also
         of a model whose constants fix one image, if its images do not touch each other.
-    Raises ModelError, or UnsupportedOperatorError that lists all operators which are not known.
+    fix: input name -> its value, a number, numbers or a text such as "16000": the input becomes a constant, and
+        what depends on it alone is folded (the branch of an If that a sample rate selects).
+    Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
+    where torch or an example is missing.
     """
+    known = isinstance(source, str | os.PathLike | onnx.ModelProto)
+    if example is not None or (not known and is_torch(source)):
+        with about(type(source).__name__):
+            source = of_module(source, example)
     where = (
         label(source.graph.name) or "model"
         if isinstance(source, onnx.ModelProto)
         else label(os.fspath(source), 1000)
     )
     try:
-        file = _read(source)
+        file = _read(source, shapes, batch)
+        given = shapes if isinstance(shapes, Mapping) else {}
+        fixed = fixed_inputs(file, fix, given) if fix else {}
+        if fixed:
+            weights = (Weight(numpy_helper.from_array(a, name)) for name, a in fixed.items())
+            file = replace(file, weights=(*file.weights, *weights))
+        if isinstance(shapes, Mapping):
+            shapes = {name: sizes for name, sizes in shapes.items() if name not in fixed}
         graph = _graph(file)
         folder = Folder(file.directory)
         try:
@@ -67,7 +96,8 @@ def load(
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
-        return _network(file, graph, folder, sizes)
+        found = _network(file, graph, folder, sizes)
+        return replace(found, fixed=MappingProxyType(fixed)) if fixed else found
     except MemoryError as error:
         raise ModelError("there is not enough memory to load it", where=where) from error
     except CsdfgenError as error:
@@ -81,16 +111,17 @@ def load_frames(
     shapes: AskedShapes | None = None,
     batch: int | None = None,
     apart: bool = False,
+    fix: AskedValues | None = None,
 ) -> Network:
     """A model of one image as a batch of `frames`, if nothing else says how many images it takes.
 
     apart: refuse one whose images touch each other, instead of what it means with them. Raises as
     `load`; InputError.
     """
-    network = load(source, shapes=shapes, batch=batch)
+    network = load(source, shapes=shapes, batch=batch, fix=fix)
     if frames == 1 or network.batch > 1 or batch is not None:
         return network
-    whole = load(source, shapes=shapes, batch=frames)
+    whole = load(source, shapes=shapes, batch=frames, fix=fix)
     if whole.batch == 1 and apart:
         raise InputError(
             f"{option('requests', frames)} are images that do not touch each other; in this network "
@@ -100,15 +131,18 @@ def load_frames(
     return whole
 
 
-def _read(source: str | os.PathLike[str] | onnx.ModelProto) -> ModelFile:
+def _read(
+    source: str | os.PathLike[str] | onnx.ModelProto, shapes: AskedShapes | None, batch: int | None
+) -> ModelFile:
     if isinstance(source, onnx.ModelProto):
         return from_proto(source)
-    if is_zoo_name(source):
-        return replace(from_proto(build_zoo_model(source)), source=source)
     if not os.fspath(source):
         raise ModelError(
             "the name of the model is empty; give a file, or a name of the zoo as zoo:NAME"
         )
+    model = from_other(source, shapes_wanted(shapes, batch))
+    if model is not None:
+        return replace(from_proto(model), source=os.fspath(source))
     return read_file(Path(source))
 
 
@@ -143,7 +177,13 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
             for i in graph.inputs
         ]
         return build_network(
-            graph, inputs, folder, name=file.name, source=file.source, lift_to=lift_to
+            graph,
+            inputs,
+            folder,
+            name=file.name,
+            source=file.source,
+            lift_to=lift_to,
+            apart=batch == 1,
         )
 
     batches = {shape[:1] for shape in sizes.values()}

@@ -14,16 +14,19 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError
+from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
 from csdfgen.reading.batching import lifted
+from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
+from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
+from csdfgen.reading.last_steps import with_last_states
 from csdfgen.reading.onnx_file import ModelFile, label
-from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, operators_named
+from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, in_order, operators_named
 from csdfgen.reading.onnx_schema import (
     Signature,
     attribute_values,
@@ -33,6 +36,7 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
+from csdfgen.reading.unrolling import UNROLLED, unroll
 
 __all__ = [
     "build_network",
@@ -60,11 +64,19 @@ _Value = Tensor | np.ndarray | _Unknown | None
 
 
 def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset()) -> Graph:
-    """The graph without the operations that need no network input; their results are among its
-    constants. but: operators that are left alone.
+    """The graph without the operations that need no network input; their results are among its constants, and an If
+    whose condition is one is replaced by its branch. but: operators that are left alone.
     """
-    rest = []
-    for operation in graph.operations:
+    rest, opened = [], False
+    waiting = list(reversed(graph.operations))
+    while waiting:
+        operation = waiting.pop()
+        if _can_open(operation) and operation.inputs and operation.inputs[0] in graph.constants:
+            condition = graph.constants[operation.inputs[0]]
+            if condition.size == 1:
+                waiting += reversed(graph.branch(operation, bool(condition.item())))
+                opened = True
+                continue
         if (
             operation.op_type in but
             or not _can_fold(operation)
@@ -74,11 +86,14 @@ def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset
             continue
         operands = [graph.constants[n] if n else None for n in operation.inputs]
         try:
-            results = folder.fold(operation, _node(operation, operation.name, operands))
+            node = _node(operation, operation.name, _values(operation, operands))
+            results = _integers(operation, folder.fold(operation, node))
         except ModelError as error:
             raise error.at(_where(operation)) from error
         for name, array in zip(operation.outputs, results, strict=False):
             graph.constants[name] = array
+    if opened:  # what only the other branch read is not needed
+        return in_order(graph, rest)
     return replace(graph, operations=tuple(rest))
 
 
@@ -90,22 +105,34 @@ def build_network(
     name: str,
     source: str,
     lift_to: int | None = None,
+    apart: bool = True,
 ) -> Network:
     """The network for inputs of these shapes, constants folded. Raises ModelError, see
     `loader.load`.
 
     lift_to: a number of images; constants that fix a single one are lifted to it (`lifting`), and
-        the network says whether there were any.
+        the network says whether there were any. apart: normalizations of one image may be taken apart; they are not
+        where the network is compared with one of several images.
     """
     for tensor in inputs:
         _check_size(tensor, f"input '{label(tensor.name)}' has")
-    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to)
+    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart)
     for operation in graph.operations:
         visit.operation(operation)
     visit.raise_what_was_found()
     outputs = tuple(visit.output(wanted) for wanted in graph.outputs)
+    given = {output.tensor.name for output in outputs if output.tensor is not None}
+    layers = visit.layers
+    if any("sequence" in layer.attributes for layer in layers):
+        layers = with_last_states(layers, given)
     return Network(
-        name, tuple(inputs), outputs, tuple(visit.layers), source=source, lifted=visit.lifted
+        name,
+        tuple(inputs),
+        outputs,
+        tuple(layers),
+        source=source,
+        lifted=visit.lifted,
+        bounded=visit.bounded,
     )
 
 
@@ -140,14 +167,19 @@ def _is_named(domain: str, op_type: str) -> bool:
     """Whether an operator of that name and domain may be one that is known."""
     if op_type in OPERATORS:
         return OPERATORS[op_type].domain == domain
-    return not domain and (op_type == "If" or is_foldable(op_type))
+    return not domain and (op_type in _OPENED or is_foldable(op_type))
 
 
 def _signature(operation: Operation) -> Signature | None:
     """What the schema of its operator says; None where there is none."""
     if operation.domain == MICROSOFT:
         return microsoft_signature(operation.op_type)
-    return None if operation.domain else signature(operation.op_type, operation.opset)
+    if operation.domain:
+        return None
+    found = signature(operation.op_type, operation.opset)
+    return found or microsoft_signature(
+        operation.op_type
+    )  # which writes some into ONNX's own domain
 
 
 def _is_known(operation: Operation) -> bool:
@@ -162,9 +194,17 @@ def _can_build(operation: Operation) -> bool:
     return _is_known(operation) and operation.op_type in OPERATORS
 
 
+_OPENED = frozenset({"If", *UNROLLED})
+"""Operators that are replaced by what is inside of them."""
+
+
 def _can_open(operation: Operation) -> bool:
     """Whether it is an If, whose branch takes its place once the condition is a constant."""
     return _is_known(operation) and operation.op_type == "If"
+
+
+def _can_unroll(operation: Operation) -> bool:
+    return _is_known(operation) and operation.op_type in UNROLLED
 
 
 def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
@@ -188,6 +228,7 @@ class _Visit:
         inputs: Mapping[str, Tensor | _Unknown],
         folder: Folder,
         lift_to: int | None = None,
+        apart: bool = True,
     ) -> None:
         self.layers: list[Layer] = []
         self.lifted = False
@@ -195,10 +236,18 @@ class _Visit:
         self._graph = graph
         self._folder = folder
         self._lift_to = lift_to
+        self._apart = apart
         self._inputs = inputs
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
         self._first_error: CsdfgenError | None = None
+        self._bounded = Bounded(self._add)
+
+    @property
+    def bounded(self) -> Mapping[str, int]:
+        """Tensor -> the axis along which it has as many positions as are found at run time."""
+        made = {tensor.name for layer in self.layers for tensor in layer.outputs}
+        return MappingProxyType({n: k for n, k in self._bounded.axes.items() if n in made})
 
     def raise_what_was_found(self) -> None:
         """Unsupported operators before any other error: those need another model, whatever else is
@@ -215,6 +264,7 @@ class _Visit:
         """
         value = self._value(name)
         if isinstance(value, np.ndarray):
+            self._bounded.check_output(name)
             return Output(name, None, value)
         assert isinstance(value, Tensor)
         if name in self._inputs:
@@ -228,7 +278,7 @@ class _Visit:
             )
             self._add(OPERATORS["Identity"].build(node))
             return Output(name, self.layers[-1].output)
-        return Output(name, value)
+        return Output(name, self._bounded.filled_output(value))
 
     def operation(self, operation: Operation) -> None:
         """Evaluate an operation or make a layer of it; what fails is noted, and its results are
@@ -236,6 +286,9 @@ class _Visit:
         """
         result = _Unknown.COMPUTED
         try:
+            if _can_unroll(operation):
+                self._unrolled(operation)
+                return
             if not (_can_build(operation) or _can_fold(operation) or _can_open(operation)):
                 self._note_unsupported(operation)  # whatever its operands are
                 self._values.update((name, result) for name in operation.outputs if name)
@@ -271,8 +324,32 @@ class _Visit:
             return False
         node = _node(operation, operation.name, _values(operation, constants))
         results = _integers(operation, self._folder.fold(operation, node))
+        self._bounded.folded(
+            operation.op_type,
+            operation.inputs,
+            constants,
+            operation.outputs,
+            results,
+            lambda given: self._folder.fold(operation, replace(node, inputs=tuple(given))),
+        )
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
+
+    def _unrolled(self, operation: Operation) -> None:
+        """The turns of a loop, if its operands are known; else its results are unknown."""
+        operands = [self._value(n) for n in operation.inputs]
+        if any(isinstance(o, _Unknown) for o in operands):
+            self._values.update((n, _Unknown.COMPUTED) for n in operation.outputs if n)
+            return
+        self._bounded.check_turns(operation.inputs)
+
+        def keep(name: str, array: np.ndarray) -> str:
+            fresh = self._fresh_tensor(name)
+            self._values[fresh] = array
+            return fresh
+
+        known = [o for o in operands if not isinstance(o, _Unknown)]
+        unroll(operation, known, self._graph, self.operation, self._value, keep)
 
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""
@@ -287,17 +364,46 @@ class _Visit:
             return False
         values = _values(operation, known)
         node = _node(operation, self._layer_name(operation.name), values)
+        node = self._bounded.prepared(node, operation.inputs)
         try:
-            layer = _layer(self._for_all_images(node))
+            layers = _layers(self._for_all_images(node), alone=operation.stored is not None)
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
         if operation.stored is not None:
-            layer = _on_integers(layer, operation, known, values)
-        self._add(layer)
+            (layer,) = layers
+            layers = (_on_integers(layer, operation, known, values),)
+        for layer in self._normalized(self._grouped(layers)):
+            self._add(layer)
+            self._bounded.follow(layer)
+        self._bounded.sized(node, operation.inputs, layers)
         missing = [n for n in operation.outputs if n and n not in self._values]
         if missing:
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _grouped(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """The layers; a normalization of groups that ends with them takes the place of its layers."""
+        last = (*self.layers[-2:], *layers)
+        merged = group_normalization(*last) if len(last) == 3 else None
+        inside = [layer.output.name for layer in last[:2]]
+        if merged is None or any(self._reads(name) != 1 for name in inside):
+            return layers
+        del self.layers[-2:]
+        return (merged,)
+
+    def _normalized(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
+        """The layers; a normalization of a map that others read too is taken apart."""
+        (layer, *others) = layers
+        source = layer.inputs[0] if layer.inputs else None
+        if others or layer.op_type not in OF_MAPS or source is None:
+            return layers
+        return by_rows(layer) if self._apart and self._reads(source.name) > 1 else layers
+
+    def _reads(self, name: str) -> int:
+        """How often the graph reads a name, or gives it."""
+        graph = self._graph
+        read = ((*op.inputs, *op.captured) for op in graph.operations)
+        return sum(names.count(name) for names in (*read, graph.outputs))
 
     def _for_all_images(self, node: Node) -> Node:
         if self._lift_to is None:
@@ -320,7 +426,7 @@ class _Visit:
         if error.name in self._inputs:
             return ModelError(
                 f"input {error.position} is the network input '{name}', it must be a constant; "
-                "store its values in the model as an initializer"
+                f"give its values with {option('fix')}, or store them in the model as an initializer"
             )
         behind = ", ".join(f"'{label(n)}'" for n in self._inputs_behind(error.name))
         return ModelError(
@@ -433,7 +539,9 @@ def _on_integers(
             np.copyto(constants[k], operand)
             forms[k] = form
     written = {name: stored.written(k) for k, name in enumerate(operation.outputs)}
-    made = tuple(written[tensor.name] for tensor in layer.outputs)
+    made = tuple(
+        written.get(tensor.name) for tensor in layer.outputs
+    )  # some have no name in the file
     for tensor, form in zip(layer.outputs, made, strict=True):
         if form is not None and tensor.dtype != "float32":
             raise ModelError(
@@ -451,8 +559,8 @@ def _on_integers(
     )
 
 
-def _layer(node: Node) -> Layer:
-    """What the node's operator makes of it."""
+def _layers(node: Node, *, alone: bool = False) -> tuple[Layer, ...]:
+    """What the node's operator makes of it. alone: on integers, which are those of one layer."""
     operator = OPERATORS[node.op_type]
     if node.opset < operator.since:
         raise ModelError(
@@ -465,7 +573,7 @@ def _layer(node: Node) -> Layer:
         if node.operand(position) is not None:
             require_constant(node, position)
     try:
-        return operator.build(node)
+        return (operator.build(node),) if alone else operator.layers(node)
     except _BUILD_ERRORS as error:
         raise ModelError(
             f"its attributes and operands do not fit together: {label(str(error), 120)}"
@@ -532,7 +640,11 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
         )
     if _CONTROL_FLOW & set(found):
         advice.append(
-            "control flow is not supported; export the model with fixed sizes and loops unrolled"
+            "control flow that depends on data is not supported; export the model with fixed sizes and loops unrolled"
+        )
+    if "If" in found:
+        advice.append(
+            f"if the condition of an If is computed from an input, make that a constant with {option('fix')}"
         )
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
         advice.append("export the model without them; 'csdfgen operators' lists those that are")

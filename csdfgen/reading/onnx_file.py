@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import mmap
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,12 +20,14 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from csdfgen.errors import ModelError
+from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields
 
 __all__ = [
     "OLDEST_OPSET",
     "ModelFile",
     "Stored",
     "Weight",
+    "check_file",
     "from_proto",
     "label",
     "opset_of",
@@ -42,7 +44,6 @@ OLDEST_OPSET = 7
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
 _TENSOR_RAW_DATA = 9
-_LENGTH_PREFIXED = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,27 +94,57 @@ def label(name: str | bytes, limit: int = 80) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+_IN_PYTHON = (
+    "in Python, csdfgen.load(module, example) takes the module (pip install 'csdfgen[torch]')"
+)
+_OTHER_FORMATS = {
+    ".pt": f"is a checkpoint of PyTorch; {_IN_PYTHON}",
+    ".pth": f"is a checkpoint of PyTorch; {_IN_PYTHON}",
+    ".safetensors": f"holds weights without a network; {_IN_PYTHON}",
+    ".tflite": "is a model of TensorFlow Lite; convert it: python -m tf2onnx.convert --tflite FILE --output model.onnx",
+    ".pb": "is a graph of TensorFlow; convert it: python -m tf2onnx.convert --graphdef FILE --inputs x:0 --outputs y:0 "
+    "--output model.onnx",
+    ".h5": "is a model of Keras; convert it: in Python, keras.models.load_model(FILE).export('model.onnx', format='onnx')",
+    ".keras": "is a model of Keras; convert it: in Python, keras.models.load_model(FILE).export('model.onnx', format='onnx')",
+}
+"""Suffix -> what such a file is if it is no ONNX file, and how to get to one."""
+
+
 def read_file(path: Path) -> ModelFile:
     """Read a model file, all but the raw data of its initializers.
 
-    Raises ModelError for what is no ONNX file: missing, a directory, empty, cut short, too large.
+    Raises ModelError for what is no ONNX file: missing, a directory, empty, cut short, too large, of another
+    framework.
     """
+    check_file(path)
     try:
-        if path.is_dir():
-            raise ModelError("is a directory, not an ONNX file")
-        if not path.is_file():
-            raise ModelError("is not a regular file" if path.exists() else "does not exist")
-        size = path.stat().st_size
-        if size == 0:
-            raise ModelError("is empty")
-        if size > MAX_FILE_BYTES:
-            raise ModelError(
-                f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data"
-            )
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             return _parse(data, path)
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}") from error
+    except (
+        ModelError
+    ) as error:  # by its content, because suffixes such as .pb were used for ONNX too
+        other = _OTHER_FORMATS.get(path.suffix.lower())
+        raise (error if other is None else ModelError(other)) from error.__cause__
+
+
+def check_file(path: Path) -> None:
+    """Raise ModelError for what cannot be a model file: missing, a directory, empty, too large."""
+    try:
+        if path.is_dir():
+            raise ModelError("is a directory, not a file of a model")
+        if not path.is_file():
+            raise ModelError("is not a regular file" if path.exists() else "does not exist")
+        size = path.stat().st_size
+    except OSError as error:
+        raise ModelError(f"cannot be read: {error.strerror or error}") from error
+    if size == 0:
+        raise ModelError("is empty")
+    if size > MAX_FILE_BYTES:
+        raise ModelError(
+            f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data"
+        )
 
 
 def from_proto(model: onnx.ModelProto) -> ModelFile:
@@ -162,68 +193,15 @@ def opset_of(model: onnx.ModelProto) -> int:
     return max(own, default=1)
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """One field of a message: [start, stop) with its tag, [body, stop) without tag and length."""
-
-    number: int
-    wire_type: int
-    start: int
-    body: int
-    stop: int
-
-
-_FIXED_SIZES = {1: 8, 5: 4}
-
-
-def _varint(data: mmap.mmap, at: int, stop: int) -> tuple[int, int]:
-    """(value, position behind it) of the varint at a position."""
-    value = 0
-    for shift in range(0, 70, 7):
-        if at >= stop:
-            raise ModelError(f"is cut short, or no ONNX file: it ends within a number at byte {at}")
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, at
-    raise ModelError(f"is damaged, or no ONNX file: the number before byte {at} does not end")
-
-
-def _fields(data: mmap.mmap, start: int, stop: int) -> Iterator[_Field]:
-    """The fields of the message that fills bytes [start, stop)."""
-    at = start
-    while at < stop:
-        tag, body = _varint(data, at, stop)
-        number, wire_type = tag >> 3, tag & 7
-        if wire_type == 0:
-            end = _varint(data, body, stop)[1]
-        elif wire_type == _LENGTH_PREFIXED:
-            length, body = _varint(data, body, stop)
-            end = body + length
-        elif wire_type in _FIXED_SIZES:
-            end = body + _FIXED_SIZES[wire_type]
-        else:
-            raise ModelError(
-                f"is damaged, or no ONNX file: a field of unknown kind {wire_type} at byte {at}"
-            )
-        if end > stop:
-            raise ModelError(
-                f"is cut short, or no ONNX file: the field at byte {at} claims {end - body} bytes, {stop - body} are left"
-            )
-        yield _Field(number, wire_type, at, body, end)
-        at = end
-
-
-def _split(data: mmap.mmap, start: int, stop: int, number: int) -> tuple[bytes, list[_Field]]:
+def _split(data: mmap.mmap, start: int, stop: int, number: int) -> tuple[bytes, list[Field]]:
     """A message without its length-prefixed fields of that number, and those fields.
 
     Messages that stand one behind the other are merged by the parser, so dropping fields needs no
     re-encoding.
     """
     rest, taken, kept_from = bytearray(), [], start
-    for field in _fields(data, start, stop):
-        if field.number == number and field.wire_type == _LENGTH_PREFIXED:
+    for field in fields(data, start, stop):
+        if field.number == number and field.wire_type == LENGTH_PREFIXED:
             rest += data[kept_from : field.start]
             kept_from = field.stop
             taken.append(field)
@@ -236,7 +214,7 @@ def _parse(data: mmap.mmap, path: Path) -> ModelFile:
     if not graphs:
         raise ModelError("holds no graph, it is no ONNX model")
     body = b""
-    initializers: list[_Field] = []
+    initializers: list[Field] = []
     for graph in graphs:
         rest, found = _split(data, graph.body, graph.stop, _GRAPH_INITIALIZER)
         body += rest
@@ -254,7 +232,7 @@ def _parse(data: mmap.mmap, path: Path) -> ModelFile:
         raise ModelError("is damaged, or no ONNX file: it does not parse") from error
 
 
-def _weight(data: mmap.mmap, field: _Field, path: Path) -> Weight:
+def _weight(data: mmap.mmap, field: Field, path: Path) -> Weight:
     head, raw = _split(data, field.body, field.stop, _TENSOR_RAW_DATA)
     stored = Stored(path, raw[-1].body, raw[-1].stop - raw[-1].body) if raw else None
     return Weight(onnx.TensorProto.FromString(head), stored)

@@ -19,26 +19,22 @@ from onnx import AttributeProto
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Stored
-from csdfgen.ops.base import MICROSOFT
 from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
-from csdfgen.reading.onnx_schema import SAME_AS_ONNX
+from csdfgen.reading.onnx_schema import known_as
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
 __all__ = [
-    "WITH_16_BITS",
     "Constants",
     "Graph",
     "GraphInput",
     "Operation",
+    "in_order",
     "operators_named",
     "read_graph",
 ]
 
 MAX_OPERATIONS = 200_000
 """Functions that call functions can stand for any number of operations."""
-
-WITH_16_BITS = 21
-"""The first opset in which ONNX quantizes to 16 bits."""
 
 _FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
@@ -149,6 +145,7 @@ class Graph:
     """The operations of a model in an order in which they can run, and everything they start from.
 
     branch: (If operation, condition) -> the operations of that branch, which make the If's outputs.
+    turn: (Loop or Scan operation, number of the turn, what the body reads, names of its results) -> its operations.
     """
 
     inputs: tuple[GraphInput, ...]
@@ -156,6 +153,7 @@ class Graph:
     operations: tuple[Operation, ...]
     constants: Constants
     branch: Callable[[Operation, bool], tuple[Operation, ...]]
+    turn: Callable[[Operation, int, tuple[str, ...], tuple[str, ...]], tuple[Operation, ...]]
 
 
 def read_graph(file: ModelFile) -> Graph:
@@ -173,7 +171,13 @@ def read_graph(file: ModelFile) -> Graph:
     _refuse_twice(outputs, ())
     known = _Known(frozenset(i.name for i in inputs), reader.constants)
     ordered = _in_order(operations, outputs, known)
-    return Graph(inputs, outputs, ordered, reader.constants, reader.branch)
+    return Graph(inputs, outputs, ordered, reader.constants, reader.branch, reader.turn)
+
+
+def in_order(graph: Graph, operations: Sequence[Operation]) -> Graph:
+    """The graph with these operations instead of its own, without those that no output needs."""
+    known = _Known(frozenset(i.name for i in graph.inputs), graph.constants)
+    return replace(graph, operations=_in_order(operations, graph.outputs, known))
 
 
 def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
@@ -184,7 +188,7 @@ def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
     for index, node in enumerate(file.graph.node):
         domain, op_type = _domain(node.domain), text(node.op_type)
         if (domain, op_type) not in functions:
-            yield domain, op_type, _node_name(node, index)
+            yield *known_as(domain, op_type, 0)[:2], _node_name(node, index)
 
 
 def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
@@ -231,6 +235,8 @@ class _Reader:
             (_domain(f.domain), text(f.name), text(f.overload)): f for f in file.model.functions
         }
         self._branches: dict[tuple[str, bool], tuple[Operation, ...]] = {}
+        self._weights: dict[str, dict[str, str]] = {}
+        """Of each body the initializers, by their inner names."""
         self._count = 0
 
     def _add_initializers(
@@ -319,6 +325,43 @@ class _Reader:
             self._branches[key] = _in_order(inner, [o for o in operation.outputs if o], outside)
         return self._branches[key]
 
+    def turn(
+        self, operation: Operation, number: int, given: tuple[str, ...], results: tuple[str, ...]
+    ) -> tuple[Operation, ...]:
+        """The operations of one turn of a loop. given: names in the whole network of what the body reads, by the position
+        of its inputs; results: of what it makes. Raises ModelError.
+        """
+        graph, outer = operation.attributes["body"].g, operation.scope
+        formals, outputs = ([text(o.name) for o in some] for some in (graph.input, graph.output))
+        if len(formals) != len(given) or len(outputs) != len(results):
+            raise ModelError(
+                f"gives {len(given)} inputs and takes {len(results)} outputs of its body, which has {len(formals)} and "
+                f"{len(outputs)}"
+            )
+        if operation.name not in self._weights:
+            weights: dict[str, str] = {}
+
+            def rename(name: str) -> str:
+                weights[name] = self._fresh(f"{operation.name}/{name}")
+                return weights[name]
+
+            self._add_initializers(graph, (Weight(t) for t in graph.initializer), rename)
+            self._weights[operation.name] = weights
+        names = {**self._weights[operation.name], **dict(zip(formals, given, strict=True))}
+        scope = _Scope(
+            f"{operation.name}/{number}/",
+            names,
+            outer.opsets,
+            outer.arguments,
+            outer,
+            outer.calls,
+        )
+        inner = self._inside(graph.node, scope, names, outputs, replace(operation, outputs=results))
+        outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {
+            n for op in inner for n in op.outputs
+        }
+        return _in_order(inner, results, outside)
+
     def _inside(
         self,
         nodes: Sequence[onnx.NodeProto],
@@ -372,9 +415,8 @@ def _node_name(node: onnx.NodeProto, index: int) -> str:
 
 def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
-    opset = scope.opsets.get(domain, 0)
-    if domain == MICROSOFT and op_type in SAME_AS_ONNX:
-        domain, opset = "", max(scope.opsets.get("", 0), WITH_16_BITS)
+    newest = scope.opsets.get("", 0)
+    domain, op_type, opset = known_as(domain, op_type, scope.opsets.get(domain, 0), newest)
     name = scope.prefix + _node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:

@@ -21,15 +21,18 @@ from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Tensor
+from csdfgen.ops.base import MICROSOFT
+from csdfgen.ops.composed import TWINS
 from csdfgen.reading.onnx_file import label, text
 
 __all__ = [
-    "SAME_AS_ONNX",
+    "WITH_16_BITS",
     "Formal",
     "Signature",
     "attribute_values",
     "check_attributes",
     "check_operands",
+    "known_as",
     "microsoft_signature",
     "signature",
 ]
@@ -177,10 +180,35 @@ def check_operands(
 # onnxruntime's own operators ---------------------------------------------------------------------
 
 
-SAME_AS_ONNX = frozenset({"DequantizeLinear", "QuantizeLinear"})
-"""Operators that have a twin of the same name and meaning in ONNX's own domain. Those of 16 bits, which
-ONNX has from opset 21 on, are written for older ones.
+WITH_16_BITS = 21
+"""The first opset in which ONNX quantizes to 16 bits."""
+
+SAME_AS_ONNX = frozenset({"DequantizeLinear", "Gelu", "GridSample", "QuantizeLinear", "Trilu"})
+"""Operators that have a twin of the same name and meaning in ONNX's own domain. They are written for opsets that
+have them later or not for all types: quantizing to 16 bits is ONNX's from opset 21 on.
 """
+
+_WITHOUT_A_DOMAIN = MappingProxyType({"SimplifiedLayerNormalization": 1, "LayerNormalization": 17})
+"""Operators that onnxruntime writes into ONNX's own domain, for any opset -> the one to take it as."""
+
+
+def known_as(
+    domain: str, op_type: str, opset: int, newest: int = WITH_16_BITS
+) -> tuple[str, str, int]:
+    """(domain, operator, opset) by which an operator is known here. newest: opset of ONNX's own domain, for twins of
+    its operators.
+
+    >>> known_as("com.microsoft", "Attention", 1)
+    ('com.microsoft', 'com.microsoft.Attention', 1)
+    """
+    if domain == MICROSOFT and op_type in SAME_AS_ONNX:
+        return "", op_type, max(newest, WITH_16_BITS)
+    if domain == MICROSOFT and op_type in TWINS:
+        return domain, f"{MICROSOFT}.{op_type}", opset
+    if not domain and op_type in _WITHOUT_A_DOMAIN:
+        return domain, op_type, max(opset, _WITHOUT_A_DOMAIN[op_type])
+    return domain, op_type, opset
+
 
 _BYTES = frozenset({"int8", "uint8"})
 
@@ -191,13 +219,69 @@ _TYPES: Mapping[str, frozenset[str]] = {
     "float": frozenset({"float32"}),
     "int": frozenset({"int32"}),
     "any": _BYTES | {"float32"},
+    "F": frozenset({"float16", "float32", "float64"}),
+    "G": frozenset({"float16", "float32", "float64"}),
+    "M": frozenset({"int32"}),
+    "long": frozenset({"int64"}),
 }
 """Type variable -> element types."""
 
 _TWO = "T float T? T float T? float T?"
 _ONE = "T float T? float T?"
 
+_ATTENTION = {
+    "mask_filter_value": "FLOAT",
+    "num_heads": "INT",
+    "scale": "FLOAT",
+    "unidirectional": "INT",
+}
+_PRODUCT = {"alpha": "FLOAT", "transA": "INT", "transB": "INT"}
+
 _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "BiasGelu": ("F F", {}),
+    "DynamicQuantizeLSTM": (
+        "float B B float? int? float? float? float? float B float B",
+        {
+            "activation_alpha": "FLOATS",
+            "activation_beta": "FLOATS",
+            "activations": "STRINGS",
+            "clip": "FLOAT",
+            "direction": "STRING",
+            "hidden_size": "INT",
+            "input_forget": "INT",
+        },
+    ),
+    "DynamicQuantizeMatMul": ("float B float B? float?", {}),
+    "FastGelu": ("F F?", {}),
+    "FusedConv": (
+        "F F F? F?",
+        {
+            "activation": "STRING",
+            "activation_params": "FLOATS",
+            "auto_pad": "STRING",
+            "dilations": "INTS",
+            "group": "INT",
+            "kernel_shape": "INTS",
+            "pads": "INTS",
+            "strides": "INTS",
+        },
+    ),
+    "FusedGemm": (
+        "F F F?",
+        {
+            **_PRODUCT,
+            "activation": "STRING",
+            "activation_alpha": "FLOAT",
+            "activation_beta": "FLOAT",
+            "activation_gamma": "FLOAT",
+            "beta": "FLOAT",
+        },
+    ),
+    "FusedMatMul": ("F F", {**_PRODUCT, "transBatchA": "INT", "transBatchB": "INT"}),
+    "GroupNorm": (
+        "F G G",
+        {"activation": "INT", "channels_last": "INT", "epsilon": "FLOAT", "groups": "INT"},
+    ),
     "QGemm": (
         "A float A B float B int? float? A?",
         {"alpha": "FLOAT", "transA": "INT", "transB": "INT"},
@@ -221,12 +305,58 @@ _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
     "QLinearMul": (_TWO, {}),
     "QLinearSigmoid": (_ONE, {}),
     "QLinearSoftmax": (_ONE, {"axis": "INT", "opset": "INT"}),
+    "MatMulIntegerToFloat": ("A B float float A? B? float?", {}),
+    "MultiHeadAttention": ("F F? F? F? M? F? F? F? M? M?", _ATTENTION),
+    f"{MICROSOFT}.Attention": (
+        "F F F? M? F? F? M?",
+        {
+            **_ATTENTION,
+            "do_rotary": "INT",
+            "past_present_share_buffer": "INT",
+            "qkv_hidden_sizes": "INTS",
+            "rotary_embedding_dim": "INT",
+        },
+    ),
+    "QuickGelu": ("F", {"alpha": "FLOAT"}),
+    "SimplifiedLayerNormalization": (
+        "F G",
+        {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"},
+    ),
+    "SkipLayerNormalization": ("F F F F? F?", {"epsilon": "FLOAT"}),
+    "SkipSimplifiedLayerNormalization": ("F F F F?", {"epsilon": "FLOAT"}),
+    "TransposeMatMul": ("F F", _PRODUCT),
+    f"{MICROSOFT}.RotaryEmbedding": (
+        "F long F F",
+        {
+            "interleaved": "INT",
+            "is_packed_batching": "INT",
+            "num_heads": "INT",
+            "rotary_embedding_dim": "INT",
+            "scale": "FLOAT",
+        },
+    ),
 }
 """Operator -> inputs by their type variables (`?`: may be absent; `*`: any number), and attributes with
 their kinds.
 """
 
-_REQUIRED = frozenset({"kernel_shape", "opset", ("QLinearConcat", "axis")})
+_OUTPUTS = {
+    "DynamicQuantizeLSTM": 3,
+    "MultiHeadAttention": 4,
+    f"{MICROSOFT}.Attention": 2,
+    "SimplifiedLayerNormalization": 2,
+    "SkipLayerNormalization": 4,
+    "SkipSimplifiedLayerNormalization": 4,
+}
+"""Most results of an operator, where it has several."""
+
+_REQUIRED = frozenset(
+    {
+        *(("QLinearAveragePool", "kernel_shape"), ("QLinearSoftmax", "opset")),
+        *(("QLinearConcat", "axis"), ("GroupNorm", "activation"), ("GroupNorm", "groups")),
+        *((f"{MICROSOFT}.Attention", "num_heads"), ("MultiHeadAttention", "num_heads")),
+    }
+)
 
 _MOST = 2**31 - 1
 
@@ -247,12 +377,9 @@ def _signature(op_type: str, inputs: str, attributes: Mapping[str, str]) -> Sign
         inputs=formals,
         min_inputs=least,
         max_inputs=_MOST if names[-1].endswith("*") else len(names),
-        max_outputs=1,
+        max_outputs=_OUTPUTS.get(op_type, 1),
         attributes=MappingProxyType(
-            {
-                name: (kind, name in _REQUIRED or (op_type, name) in _REQUIRED)
-                for name, kind in attributes.items()
-            }
+            {name: (kind, (op_type, name) in _REQUIRED) for name, kind in attributes.items()}
         ),
     )
 
@@ -261,5 +388,5 @@ _SIGNATURES = {name: _signature(name, *said) for name, said in _OPERATORS.items(
 
 
 def microsoft_signature(op_type: str) -> Signature | None:
-    """What the documentation says about an operator of onnxruntime's domain; None for others."""
+    """What the documentation says about an operator of onnxruntime's own; None for others."""
     return _SIGNATURES.get(op_type)

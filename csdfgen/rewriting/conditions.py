@@ -89,18 +89,25 @@ def _constant_faults(producer: Layer, layer: Layer, merged: Layer) -> Iterator[s
 
 
 def check_network(
-    rule: str, before: Network, after: Network, may_vanish: frozenset[str] = frozenset()
+    rule: str,
+    before: Network,
+    after: Network,
+    may_vanish: frozenset[str] = frozenset(),
+    may_repeat: frozenset[str] = frozenset(),
 ) -> None:
     """`after`, with other layers, may stand for `before`: the same inputs and outputs, every tensor
     made once and before it is read, no reader lost, every ONNX node kept.
 
-    may_vanish: operators whose layers may go with their nodes. Raises BrokenRewritingError.
+    may_vanish: operators whose layers may go with their nodes. may_repeat: ONNX nodes of which several layers may
+    compute parts, reading the same tensors. Raises BrokenRewritingError.
     """
-    for found in _network_faults(before, after, may_vanish):
+    for found in _network_faults(before, after, may_vanish, may_repeat):
         raise BrokenRewritingError(rule, before.name, found)
 
 
-def _network_faults(before: Network, after: Network, may_vanish: frozenset[str]) -> Iterator[str]:
+def _network_faults(
+    before: Network, after: Network, may_vanish: frozenset[str], may_repeat: frozenset[str]
+) -> Iterator[str]:
     if after.inputs != before.inputs:
         yield f"the inputs are {_names(after.inputs)}, {_names(before.inputs)} are wanted"
     made = {t.name: t for t in after.inputs}
@@ -118,13 +125,16 @@ def _network_faults(before: Network, after: Network, may_vanish: frozenset[str])
         yield f"output '{absent[0]}' is made by no layer"
     gone = len(before.layers) - len(after.layers)
     reads, left = (sum(len(list(_reads(n))) for n in net.layers) for net in (before, after))
-    if reads - left != gone:
+    if reads - left != gone and not may_repeat:
         yield f"{gone} layers are gone with {reads - left} reads, each has one of its own"
     nodes, kept = Counter(onnx_nodes(*before.layers)), Counter(onnx_nodes(*after.layers))
     free = Counter(
         n for part in before.layers if part.op_type in may_vanish for n in onnx_nodes(part)
     )
-    wrong = (kept - nodes) or (nodes - kept - free)
+    more = Counter(
+        {name: count for name, count in (kept - nodes).items() if name not in may_repeat}
+    )
+    wrong = more or (nodes - kept - free)
     if wrong:
         yield f"ONNX node '{min(wrong)}' is in {kept[min(wrong)]} layers, {nodes[min(wrong)]} before"
 

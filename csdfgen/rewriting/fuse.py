@@ -2,9 +2,10 @@
 
 `none` keeps every ONNX node an actor. `fold` moves constant arithmetic into weights: BatchNormalization,
 bias Add and constant Mul into the convolution in front of it, a Pad with zeros (or a negative one, the
-paper's crop) into the Conv behind it; it removes Identity and Dropout. `full` also applies activations in
-the slab that the producer has just written, and lets a Gemm read the rows of a map that was only
-flattened for it. Planning decides which tensors share memory (in-place Add, Concat and Split as views).
+paper's crop) into the Conv behind it; it removes Identity, Dropout, a Pad by nothing, and Expand in front of
+operators that broadcast. `full` also applies activations in the slab that the producer has just written,
+lets a Gemm read the rows of a map that was only flattened for it, and makes one layer of an attention
+(`rewriting.attention`). Planning decides which tensors share memory (in-place Add, Concat and Split as views).
 
 Every rewriting is a function of two layers, `producer` and the only reader of its output,
 that returns the layer which replaces both, or None where its conditions do not hold. What must
@@ -28,7 +29,9 @@ from csdfgen.ops.base import AliasKind, Mode
 from csdfgen.ops.folded_weights import batch_factors, by_channel, for_outputs, scaled
 from csdfgen.ops.linear import flattened_gemm
 from csdfgen.ops.reducing import FLOATS
+from csdfgen.rewriting.attention import attend
 from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
+from csdfgen.rewriting.heads import attend_in_parts
 
 __all__ = ["FUSE_LEVELS", "fuse"]
 
@@ -37,8 +40,11 @@ PairRule = Callable[[Layer, Layer], "Layer | None"]
 WEIGHTED = frozenset({"Conv", "ConvTranspose"})
 """Operators whose weights and bias take in a factor and an offset."""
 
-PASSED_ON = frozenset({"Identity", "Dropout"})
-"""Operators that hand their input on as it is."""
+NORMALIZATIONS = frozenset({"BatchNormalization", "InstanceNormalization", "GroupNormalization"})
+"""Operators with a factor and an offset per channel."""
+
+PASSED_ON = frozenset({"Identity", "Dropout", "Pad"})
+"""Operators that hand their input on as it is; a Pad, if it adds nothing."""
 
 
 def _joined(producer: Layer, layer: Layer, **changes: Any) -> Layer:
@@ -107,15 +113,18 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     return _joined(producer, layer, constants=MappingProxyType(constants))
 
 
-def fold_affine_into_batch_normalization(producer: Layer, layer: Layer) -> Layer | None:
-    """BatchNormalization, then constant Add, Sub, Mul, Div per channel: one BatchNormalization."""
-    if producer.op_type != "BatchNormalization" or producer.epilogue or producer.stored is not None:
+def fold_affine_into_normalization(producer: Layer, layer: Layer) -> Layer | None:
+    """A normalization with a factor and an offset per channel, then constant Add, Sub, Mul, Div per channel: one
+    normalization.
+    """
+    if producer.op_type not in NORMALIZATIONS or producer.epilogue or producer.stored is not None:
         return None
-    affine = _affine(layer)
-    if affine is None:
+    affine, constants = _affine(layer), dict(producer.constants)
+    if affine is None or not constants.keys() >= {1, 2}:
         return None
     scale, shift = affine
-    constants = dict(producer.constants)
+    if constants[1].shape != scale.shape:
+        return None
     bias = constants[2].astype(np.float64) * scale + shift
     constants |= {1: scaled(constants[1], scale), 2: bias.astype(constants[1].dtype)}
     return _joined(producer, layer, constants=MappingProxyType(constants))
@@ -206,8 +215,8 @@ def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | No
 
 
 def drop_identities(network: Network) -> Network:
-    """Identity and Dropout (inference) vanish; their readers read the input. Kept where an input is
-    an output.
+    """Identity, Dropout (inference) and a Pad by nothing vanish; their readers read the input. Kept where
+    an input is an output.
     """
     renamed: dict[str, Tensor] = {}
     layers: list[Layer] = []
@@ -216,6 +225,7 @@ def drop_identities(network: Network) -> Network:
         layer = _reading(layer, renamed)
         source = layer.inputs[0] if layer.inputs else None
         passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
+        passes = passes and not any(layer.attributes.get("pads", ()))
         if (
             passes
             and source is not None
@@ -237,6 +247,52 @@ def drop_identities(network: Network) -> Network:
     rewritten = replace(network, layers=tuple(layers), outputs=outputs)
     check_network("drop_identities", network, rewritten, may_vanish=PASSED_ON)
     return rewritten
+
+
+def broadcast_instead_of_expanding(network: Network) -> Network:
+    """Expand vanishes where every reader is an elementwise operator that broadcasts its input to the same result."""
+    sources: dict[str, Tensor] = {}
+    layers: list[Layer] = []
+    for layer in network.layers:
+        source = layer.inputs[0] if layer.inputs else None
+        readers = [reader for tensor in layer.outputs for reader, _ in network.readers[tensor.name]]
+        if (
+            layer.op_type == "Expand"
+            and source is not None
+            and layer.stored is None
+            and layer.output.name not in network.output_tensors
+            and readers
+            and all(_broadcasts(reader, layer.output.name, source) for reader in readers)
+        ):
+            sources[layer.output.name] = sources.get(source.name, source)
+            continue
+        read = _reading(layer, sources)
+        if read is not layer:
+            axes = zip(layer.inputs, read.inputs, layer.input_axes, strict=True)
+            own = tuple(
+                axis if new is old or new is None else new.row_axis for old, new, axis in axes
+            )
+            read = replace(read, input_axes=own)
+        layers.append(read)
+    if not sources:
+        return network
+    rewritten = replace(network, layers=tuple(layers))
+    vanish = frozenset({"Expand"})
+    check_network("broadcast_instead_of_expanding", network, rewritten, may_vanish=vanish)
+    return rewritten
+
+
+def _broadcasts(layer: Layer, name: str, source: Tensor) -> bool:
+    """Whether an elementwise layer makes the same of a tensor that is read in place of the one with the name."""
+    if not operator_of(layer).pointwise or layer.stored is not None:
+        return False
+    shapes = [
+        source.shape if tensor.name == name else tensor.shape
+        for tensor in layer.inputs
+        if tensor is not None
+    ]
+    shapes += [constant.shape for constant in layer.constants.values()]
+    return np.broadcast_shapes(*shapes) == layer.output.shape
 
 
 def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
@@ -311,7 +367,7 @@ def _merged(rules: Iterable[PairRule], producer: Layer, layer: Layer) -> Layer |
 
 FOLD_RULES: tuple[PairRule, ...] = (
     fold_affine_into_convolution,
-    fold_affine_into_batch_normalization,
+    fold_affine_into_normalization,
     fold_pad_into_convolution,
 )
 FULL_RULES: tuple[PairRule, ...] = (
@@ -331,4 +387,9 @@ def fuse(network: Network, level: str = "full") -> Network:
     """
     if level == "none":
         return network
-    return merge_pairs(drop_identities(network), FUSE_LEVELS[level])
+    simpler = broadcast_instead_of_expanding(drop_identities(network))
+    if level == "full" and any(
+        layer.op_type in ("Softmax", "Attention") for layer in simpler.layers
+    ):
+        simpler = attend_in_parts(attend(simpler))
+    return merge_pairs(simpler, FUSE_LEVELS[level])

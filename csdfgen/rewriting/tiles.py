@@ -440,14 +440,14 @@ class _Tiling:
 
     def sinks(self) -> Iterator[str]:
         """The last layer of every tile, in the order in which tiles run."""
-        stages: list[list[_Run]] = []
+        cascades: list[list[_Run]] = []
         for run in self.runs:
-            if run.region.follows and stages:
-                stages[-1].append(run)
+            if run.region.follows and cascades:
+                cascades[-1].append(run)
             else:
-                stages.append([run])
-        for stage in stages:
-            yield from _in_turn(stage)
+                cascades.append([run])
+        for cascade in cascades:
+            yield from _in_turn(cascade)
 
 
 def _unique(wanted: str, taken: set[str], into: set[str]) -> str:
@@ -459,24 +459,24 @@ def _unique(wanted: str, taken: set[str], into: set[str]) -> str:
     return name
 
 
-def _in_turn(stage: Sequence[_Run]) -> Iterator[str]:
+def _in_turn(cascade: Sequence[_Run]) -> Iterator[str]:
     """Tiles of regions that follow each other: those of the last one in turn, each behind the tiles
     that it waits for.
     """
-    done = [0] * len(stage)
+    done = [0] * len(cascade)
 
     def up_to(at: int, count: int) -> Iterator[str]:
-        run = stage[at]
+        run = cascade[at]
         while done[at] < count:
             number = done[at]
             if at:
-                above = stage[at - 1].pieces
+                above = cascade[at - 1].pieces
                 yield from up_to(at - 1, sum(p.start < run.reads[number].stop for p in above))
             done[at] += 1
             yield run.ends[number]
 
-    for at in (len(stage) - 1, *range(len(stage))):
-        yield from up_to(at, len(stage[at].ends))
+    for at in (len(cascade) - 1, *range(len(cascade))):
+        yield from up_to(at, len(cascade[at].ends))
 
 
 def parts_of(target: Tensor, tiles: int) -> tuple[Rows, ...]:

@@ -1,3 +1,3 @@
-"""Many plans at once: which (`spec`), what of each (`point`), where (`engines`), what is kept (`cache`), and what
-comes out (`table`, `picture`).
+"""How are many plans made at once? `spec` lists the points, `point` plans one, `engines` distribute them, `cache` keeps
+them, and `table` and `picture` show the results.
 """

@@ -1,7 +1,7 @@
-"""What may a sweep vary? The options of planning that are declared for sweeps (`model.options`), and how a model
-is loaded.
+"""What can a sweep vary? The options of planning that are declared for sweeps (`model.options`), and how a model is
+loaded.
 
-A value becomes what JSON has: text, a number, a flag. An empty text stands for an option that is not given.
+A value is kept as text, a number or a flag, as JSON has them. An empty text means that the option is not given.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _SHAPE = re.compile(rf"(?P<name>.*?)=(?P<sizes>{_SIZES.pattern})(?: |$)", re.ASC
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A key of the file. read: the value as it is kept; raises InputError. column: its name in the table, with
-    its unit. kind: "text", "integer", "number" or "flag".
+    """A key of the file. read: converts a value to the form that is kept; raises InputError. column: its name in the
+    table, with its unit. kind: "text", "integer", "number" or "flag".
     """
 
     read: Callable[[Any], Value]
@@ -55,7 +55,7 @@ def _read(name: str, declared: Option, value: Any) -> Value:
 
 
 def _shapes(value: object) -> str:
-    """{"x": "1x3x8x8"} as x=1x3x8x8, several with blanks between them."""
+    """{"x": "1x3x8x8"} as x=1x3x8x8, several separated by blanks."""
     if not isinstance(value, Mapping) or not value:
         raise InputError(
             f'is {quoted(value)}; a table is needed, such as {{ input = "1x3x48x64" }}'
@@ -69,7 +69,7 @@ def _shapes(value: object) -> str:
 
 
 def shapes_of(text: str) -> dict[str, tuple[int, ...]]:
-    """The shapes in what is kept of them.
+    """The shapes in the text that is kept.
 
     >>> shapes_of("left=1x3x8x8 the right=1x8")
     {'left': (1, 3, 8, 8), 'the right': (1, 8)}
@@ -87,7 +87,7 @@ AXES: Mapping[str, Axis] = MappingProxyType(
         **{name: _axis(name, one) for name, one in OPTIONS.items() if "axis" in one.users},
     }
 )
-"""Key of the file -> what it means, in the order of the table's columns."""
+"""Key of the file -> its axis, in the order of the columns of the table."""
 
 
 def value_of(name: str, value: object) -> Value:

@@ -1,7 +1,8 @@
-"""What is known already? The outcome of every finished point, a file each, in a folder beside the results.
+"""Which points are already planned? The cache has a file for the outcome of every finished point, in a folder next to
+the results.
 
-A file appears whole or not at all, and is found by the digest of all that its outcome depends on; one that is
-damaged is as good as absent.
+A file is written as a whole or not at all. Its name is the digest of all that the outcome depends on. Damaged files
+are ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 
 def cache_beside(results: Path) -> Path:
-    """The folder of a table's points: that of its name, whatever it is written as.
+    """The folder of the points of a table: the name of the table, for all its formats.
 
     >>> cache_beside(Path("out/results.parquet")).name
     'results.points'
@@ -43,7 +44,7 @@ class Cache:
     folder: Path
 
     def get(self, key: str) -> Outcome | None:
-        """What is known of a point; None if it has to be planned."""
+        """The outcome of a point; None if it has to be planned."""
         path = self._path(key)
         try:
             return _read(path) if path.is_file() else None
@@ -51,7 +52,7 @@ class Cache:
             return None
 
     def put(self, key: str, outcome: Outcome) -> None:
-        """Keep an outcome; the first makes the folder. Raises InputError."""
+        """Keep an outcome, in a folder that is made if necessary. Raises InputError."""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -65,7 +66,7 @@ class Cache:
 
 
 def _read(path: Path) -> Outcome:
-    """Raises InputError for a file that is no outcome."""
+    """The outcome in a file. Raises InputError for other files."""
     fields = Fields(load_json(path, _MOST_BYTES), str(path))
     fields.check_header(_FORM, _VERSION)
     child = fields.child("outcome")

@@ -1,7 +1,7 @@
-"""Who plans the points? Processes of this machine, or the workers of a Dask cluster that is there.
+"""Where are points planned? In processes of this machine, or by the workers of a running Dask cluster.
 
-Either yields (place in the list, outcome) as points finish, in any order, and leaves nothing running behind when
-it is closed.
+Both engines yield (place in the list, outcome) as points finish, in any order, and end all their work when they are
+closed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from csdfgen.sweeps.worker import begin
 __all__ = ["Engine", "dask_cluster", "local_processes", "scheduler_address"]
 
 Finished = Generator[tuple[int, Outcome], None, None]
-"""(place in the list, outcome) of points that are done."""
+"""(place in the list, outcome) of finished points."""
 
 Engine = Callable[[Sequence[Task]], Finished]
 
@@ -32,7 +32,7 @@ _REACHED_WITHIN, _LEFT_WITHIN = 10, 5
 """Seconds."""
 
 _NOT_UNPACKED = "deserialization"
-"""In what Dask says of a worker that lacks modules."""
+"""A word in the message of Dask about a worker that lacks modules."""
 
 _DASK_LOGGERS = ("distributed", "tornado", "asyncio")
 
@@ -41,11 +41,11 @@ _DASK_LOGGERS = ("distributed", "tornado", "asyncio")
 
 
 def local_processes(tasks: Sequence[Task], jobs: int) -> Finished:
-    """As many points at a time as `jobs` says, each in a process that ends with this one, however it ends.
+    """Plan `jobs` points at a time, in processes that end with this one in all cases.
 
-    Raises CsdfgenError of a worker; ToolError if one is gone.
+    Raises the CsdfgenError of a worker, and ToolError if a worker was ended.
     """
-    context = get_context("spawn")  # threads of linear algebra do not outlive a fork
+    context = get_context("spawn")  # threads of linear algebra do not survive a fork
     here, there = context.Pipe(duplex=False)
     pool = ProcessPoolExecutor(min(jobs, len(tasks)), context, begin, (here,))
     try:
@@ -58,14 +58,14 @@ def local_processes(tasks: Sequence[Task], jobs: int) -> Finished:
             "a process that planned was ended from outside, perhaps for want of memory; go on with fewer --jobs"
         ) from None
     finally:
-        there.close()  # who still plans stops at once
+        there.close()  # processes that still plan end at once
         pool.shutdown(wait=True, cancel_futures=True)
         here.close()
 
 
 @contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Processes that are started in the block never hear Ctrl-C, not while they start either; this one hears it
+    """Processes that are started in the block never receive Ctrl-C, not even while they start; this one receives it
     afterwards.
     """
     if not hasattr(signal, "pthread_sigmask"):
@@ -82,7 +82,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def scheduler_address(text: str) -> str:
-    """Dask's own address of a scheduler. Raises InputError for what is none.
+    """The address of a scheduler in the form of Dask. Raises InputError for an invalid address.
 
     >>> scheduler_address("dask://10.0.0.1:8786")
     'tcp://10.0.0.1:8786'
@@ -94,8 +94,8 @@ def scheduler_address(text: str) -> str:
 
 
 def dask_cluster(tasks: Sequence[Task], address: str) -> Finished:
-    """The points on the workers of a scheduler (`scheduler_address`). Raises ToolError where it cannot be reached,
-    goes away, or has no worker that can plan; CsdfgenError of a worker.
+    """Plan the points on the workers of a scheduler (`scheduler_address`). Raises ToolError if it cannot be reached, ends,
+    or has no worker that can plan, and the CsdfgenError of a worker.
     """
     distributed = _distributed()
     client = _connected(distributed, address)
@@ -116,13 +116,13 @@ def _distributed() -> Any:
         raise InputError(
             f"--on needs Dask, which cannot be imported ({error}); pip install 'csdfgen[dask]'"
         ) from None
-    for name in _DASK_LOGGERS:  # what is wrong is said in a line of ours
+    for name in _DASK_LOGGERS:  # csdfgen reports errors in one line itself
         logging.getLogger(name).setLevel(logging.CRITICAL + 1)
     return distributed
 
 
 def _connected(distributed: Any, address: str) -> Any:
-    """A client of the scheduler, which has a worker at least. Raises ToolError."""
+    """A client of the scheduler, which must have a worker. Raises ToolError."""
     client = None
     try:
         client = distributed.Client(address, timeout=_REACHED_WITHIN, set_as_default=False)
@@ -140,7 +140,7 @@ def _connected(distributed: Any, address: str) -> Any:
 
 
 def _result(distributed: Any, future: Any, address: str) -> Outcome:
-    """What a worker has found. Raises CsdfgenError, its own or for it."""
+    """The outcome that a worker returns. Raises the CsdfgenError of the worker, or one about it."""
     try:
         return future.result()
     except (CsdfgenError, MemoryError):
@@ -162,6 +162,6 @@ def _result(distributed: Any, future: Any, address: str) -> Outcome:
 
 
 def _leave(client: Any) -> None:
-    """Forget what is not done yet; what a worker is at, it ends."""
-    with suppress(Exception):  # the scheduler may be gone, and nothing of ours is left there then
+    """Cancel the points that have not begun; a worker completes its present point."""
+    with suppress(Exception):  # the scheduler may have ended, and all points with it
         client.close(timeout=_LEFT_WITHIN)

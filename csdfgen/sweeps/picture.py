@@ -1,4 +1,4 @@
-"""How does a sweep look? Panels and lines from its points: what varies, but memory and time, tells lines apart."""
+"""How is a sweep drawn? Its points form panels and lines; the options that vary, except memory and time, name the lines."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ __all__ = ["picture"]
 
 _PANEL = ("model", "device")
 _WITHIN = ("memory", "latency", "energy")
-"""Axes along a line."""
+"""Axes whose values are points of one line."""
 
 
 def picture(swept: Swept, title: str) -> bytes:
-    """Predicted time over memory, as SVG: a panel a model and device."""
+    """Predicted time over memory, as SVG, with one panel for each model and device."""
     varying = [name for name in AXES if len({one.values[name] for one in swept.points}) > 1]
     apart = [name for name in varying if name not in (*_PANEL, *_WITHIN)]
-    labels = [", ".join(_said(point, name) for name in apart) for point in swept.points]
+    labels = [", ".join(_name(point, name) for name in apart) for point in swept.points]
     panels: dict[str, dict[str, set[tuple[int, float]]]] = {}
     for point, outcome, label in zip(swept.points, swept.outcomes, labels, strict=True):
         lines = panels.setdefault(_panel(point, "device" in varying), {})
@@ -49,8 +49,8 @@ def _panel(point: Point, several_devices: bool) -> str:
     return f"{title} on {on}" if several_devices else title
 
 
-def _said(point: Point, name: str) -> str:
-    """A value as a line is called by it."""
+def _name(point: Point, name: str) -> str:
+    """A value as a part of the name of a line."""
     value = point.values[name]
     if value is None or value is False:
         return f"no {name}"

@@ -1,7 +1,7 @@
-"""What does one point of a sweep come to? Its plan, made in whatever process this is, in figures.
+"""What is the outcome of one point of a sweep? The figures of its plan, which any process can make.
 
-A worker may run on another machine: one that has other files, another csdfgen or other instructions refuses, so
-that a table is the same wherever its rows come from.
+A worker may run on another machine. It refuses points if it has other files, another csdfgen or other instructions, so
+that a table does not depend on where its rows come from.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ from types import MappingProxyType
 
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, ToolError, about, options_as_arguments
-from csdfgen.goals.asked import wished
-from csdfgen.goals.choice import chosen, profile_for
+from csdfgen.goals.choice import chosen, profile_for, run_options
 from csdfgen.model.network import Network
 from csdfgen.model.options import OPTIONS, PlanOptions
 from csdfgen.planning.plan import Plan
@@ -36,7 +35,7 @@ from runtime.images import ImageOptions, read_frames
 __all__ = ["FIGURES", "Outcome", "Task", "plan_point", "task_of"]
 
 Outcome = Mapping[str, Value]
-"""What is known of a point, by the names of `FIGURES`, and `plan_seconds`: how long planning took."""
+"""The figures of a point, by the names of `FIGURES`, and `plan_seconds`, the time of planning."""
 
 FIGURES: Mapping[str, str] = MappingProxyType(
     {
@@ -54,18 +53,18 @@ FIGURES: Mapping[str, str] = MappingProxyType(
         "error": "text",
     }
 )
-"""Figure -> kind (`axes.Axis`). images: that come together; planned_bytes: of the arena; outputs_bytes: of arrays
-beside it; a frame is one image, a request all of them; sqnr_db: of formats that were calibrated.
+"""Figure -> kind (`axes.Axis`). images: of the request; planned_bytes: of the arena; outputs_bytes: of arrays outside
+of it; a frame is one image, a request all of them; sqnr_db: of formats that were calibrated.
 """
 
 _BATCHING = "joint"
-"""How requests are batched unless it is said."""
+"""The default of how requests are batched."""
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A point for a worker. folder: the spec's, where files are looked for. digests: of what the point reads, by
-    name; program, code: of the csdfgen that asks (`sources`).
+    """A point for a worker. folder: that of the spec, in which files are searched. digests: of the files of the point, by
+    name; program, code: of the csdfgen that made the task (`sources`).
     """
 
     point: Point
@@ -88,15 +87,13 @@ class Task:
 
 
 def task_of(point: Point, folder: str) -> Task:
-    """The task of a point whose backend is settled. Raises CsdfgenError for a file that is not there."""
+    """The task of a point whose backend is known. Raises CsdfgenError for a missing file."""
     code = instructions(str(point.values["backend"]))
     return Task(point, folder, digests_of(point, folder), program_digest(), code)
 
 
 def plan_point(task: Task) -> Outcome:
-    """Plan a point; what csdfgen refuses is an outcome too. Raises CsdfgenError where this process is none that
-    can plan it.
-    """
+    """Plan a point; a refusal by csdfgen is an outcome too. Raises CsdfgenError if this process cannot plan it."""
     _check(task)
     start = time.perf_counter()
     with options_as_arguments():
@@ -105,7 +102,7 @@ def plan_point(task: Task) -> Outcome:
 
 
 def _check(task: Task) -> None:
-    """Raise InputError in a process that would make other plans."""
+    """Raise InputError if this process would make other plans."""
     if program_digest() != task.program:
         raise InputError("a worker has another csdfgen; install the same version there")
     if instructions(str(task.point.values["backend"])) != task.code:
@@ -126,10 +123,10 @@ def _outcome(task: Task) -> dict[str, Value]:
     try:
         return nothing | {"ok": True} | _figures(task)
     except ToolError:
-        raise  # no compiler is no property of a point
+        raise  # a missing compiler is no property of a point
     except CsdfgenError as error:
-        said = str(error).replace(f"{task.folder}{os.sep}", "")
-        return nothing | {"ok": False, "error": said}
+        message = str(error).replace(f"{task.folder}{os.sep}", "")
+        return nothing | {"ok": False, "error": message}
 
 
 def _figures(task: Task) -> dict[str, Value]:
@@ -147,8 +144,8 @@ def _figures(task: Task) -> dict[str, Value]:
     with about(model):
         if values["formats"]:
             made = _quantized(task, network, options)
-            return _told(made.plan) | {"sqnr_db": made.sqnr_db}
-        return _told(chosen(network, options))
+            return _shown(made.plan) | {"sqnr_db": made.sqnr_db}
+        return _shown(chosen(network, options))
 
 
 def _count(value: Value) -> int | None:
@@ -156,7 +153,7 @@ def _count(value: Value) -> int | None:
 
 
 def _options(task: Task) -> PlanOptions:
-    """How the point is to be planned. Raises InputError."""
+    """The options that a point is planned with. Raises InputError."""
     values = task.point.values
     given = {
         name: value / declared.kind.factor if isinstance(value, float) else value
@@ -169,26 +166,26 @@ def _options(task: Task) -> PlanOptions:
         given["tuning"] = located(task.folder, str(values["tuning"]))
     if values["requests"]:
         given |= {"frames": values["requests"], "batching": values["batching"] or _BATCHING}
-    return wished(given)
+    return run_options(given)
 
 
 def _quantized(task: Task, network: Network, options: PlanOptions) -> Quantized:
-    """The model in other formats, planned. Raises CsdfgenError."""
-    values, told = task.point.values, task.point.calibration
-    files = [located(task.folder, name) for name in told.files]
-    images = ImageOptions(told.resize, told.mean, told.std, told.layout)
+    """The model in other formats, with its plan. Raises CsdfgenError."""
+    values, given = task.point.values, task.point.calibration
+    files = [located(task.folder, name) for name in given.files]
+    images = ImageOptions(given.resize, given.mean, given.std, given.layout)
     return quantize(
         located(task.folder, str(values["model"])),
         read_frames(files, network, images) or None,
         format=str(values["formats"]),
-        integer_io=told.integer_io,
+        integer_io=given.integer_io,
         planning=options,
         shapes=shapes_of(str(values["shape"] or "")) or None,
     )
 
 
-def _told(plan: Plan) -> dict[str, Value]:
-    """What a table says of a plan. An order covers `conversion.frames` images, and is repeated for a batch."""
+def _shown(plan: Plan) -> dict[str, Value]:
+    """The figures of a plan. An order covers `conversion.frames` images, and is repeated for a batch."""
     profile = profile_for(plan.options)
     figures, covered = plan.figures, plan.conversion.frames
     seconds = estimate(plan, profile).seconds

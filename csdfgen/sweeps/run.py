@@ -1,4 +1,4 @@
-"""From a spec to rows: what is known is taken from the cache, the rest is planned, and kept as soon as it is."""
+"""How is a sweep executed? Known points come from the cache; the others are planned, and kept when they finish."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """All points with their outcomes, in the order of the spec. known: outcomes that were there before."""
+    """All points with their outcomes, in the order of the spec. known: number of outcomes from the cache."""
 
     points: tuple[Point, ...]
     outcomes: tuple[Outcome, ...]
@@ -31,13 +31,13 @@ class Swept:
 
     @property
     def refused(self) -> int:
-        """Points that have no plan."""
+        """Number of points without a plan."""
         return sum(not outcome["ok"] for outcome in self.outcomes)
 
 
 def tasks_of(spec: Spec, where: str) -> tuple[Task, ...]:
-    """A task for every point, its backend settled on this machine. Raises CsdfgenError for what is no property of
-    one point: a model, a device or another file that is not there, native code that cannot be built.
+    """A task for every point, with its backend on this machine. Raises CsdfgenError for faults that are no property of
+    one point: a missing model, device or other file, and native code that cannot be built.
     """
     folder = str(spec.folder)
     found = []
@@ -55,11 +55,11 @@ def tasks_of(spec: Spec, where: str) -> tuple[Task, ...]:
 
 
 def sweep(tasks: tuple[Task, ...], cache: Cache, engine: Engine, progress: Progress) -> Swept:
-    """Plan every point that the cache does not know. Raises CsdfgenError of the engine, of workers and of the
-    cache; KeyboardInterrupt with how many points are kept, so that the next sweep goes on there.
+    """Plan every point that is not in the cache. Raises the CsdfgenError of the engine, of workers and of the cache, and
+    KeyboardInterrupt with the number of points that are kept, from which the next sweep continues.
     """
     keys = [task.key for task in tasks]
-    by_key = dict(zip(keys, tasks, strict=True))  # a point that is asked for twice is planned once
+    by_key = dict(zip(keys, tasks, strict=True))  # a point that occurs twice is planned once
     known = {key: outcome for key in by_key if (outcome := cache.get(key)) is not None}
     before = sum(key in known for key in keys)
     left = [key for key in by_key if key not in known]
@@ -77,12 +77,12 @@ def sweep(tasks: tuple[Task, ...], cache: Cache, engine: Engine, progress: Progr
         kept = sum(key in known for key in keys)
         if not kept:
             raise
-        said = f"{error.message}; {_kept(kept, len(keys), cache)}"
-        raise type(error)(said, where=error.where) from None
+        message = f"{error.message}; {_kept(kept, len(keys), cache)}"
+        raise type(error)(message, where=error.where) from None
     points = tuple(task.point for task in tasks)
     return Swept(points, tuple(known[key] for key in keys), before)
 
 
 def _kept(kept: int, total: int, cache: Cache) -> str:
-    said = f"{kept:,} of {total:,} points are done"
-    return f"{said}, kept in {cache.folder}, from where the same command goes on" if kept else said
+    done = f"{kept:,} of {total:,} points are done"
+    return f"{done}, kept in {cache.folder}, from where the same command goes on" if kept else done

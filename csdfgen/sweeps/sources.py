@@ -1,6 +1,7 @@
-"""What does a plan depend on beside its options? Files, csdfgen's own code, the instructions of native kernels.
+"""What does a plan depend on besides its options? On files, the code of csdfgen, and the instructions of native kernels.
 
-Each has a digest: points that are kept are found by it, and a worker on another machine holds its own against it.
+Each has a digest, which is part of the name of a kept point, and which a worker on another machine compares with its
+own.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CODE = (".py", ".toml", ".c", ".h")
 
 @cache
 def program_digest() -> str:
-    """Hexadecimal digits of csdfgen's own code, its version among it."""
+    """Hexadecimal digits of a digest of the code of csdfgen, including its version."""
     found = hashlib.sha256()
     for package in _PACKAGES:
         spec = importlib.util.find_spec(package)
@@ -40,16 +41,16 @@ def program_digest() -> str:
 
 @cache
 def instructions(backend: str) -> str:
-    """The instruction set that the kernels of a backend are built for, on which their scratch depends; "" where they are
-    built for none. Raises ToolError where they cannot be built.
+    """The instruction set that the kernels of a backend are built for, which determines their scratch; "" for kernels that
+    are not built. Raises ToolError if they cannot be built.
     """
     kernels = kernels_of(backend)
     return "" if kernels.code == kernels.name else kernels.code
 
 
 def located(folder: str, name: str) -> str:
-    """A name in the file as this process finds it: a model of the zoo and a device that is built in stand for
-    themselves, files are looked for from the file's folder on.
+    """A name in the file as this process uses it: names of the zoo are unchanged, and files are relative to the folder of
+    the file.
 
     >>> located("/home/a", "net.onnx"), located("/home/a", "zoo:lenet5"), located("/home/a", "x=y.npy")
     ('/home/a/net.onnx', 'zoo:lenet5', 'x=/home/a/y.npy')
@@ -57,20 +58,20 @@ def located(folder: str, name: str) -> str:
     if is_zoo_name(name):
         return name
     put, equals, file = name.partition("=")
-    if equals and not Path(folder, name).exists():  # the input that a file is for
+    if equals and not Path(folder, name).exists():  # the input that reads the file
         return f"{put}={Path(folder, file)}"
     return str(Path(folder, name))
 
 
 def device_located(folder: str, name: str) -> str:
-    """The same of a device: the name of a profile that is built in, or a file."""
+    """The name of a device as this process uses it: that of a profile that csdfgen ships, or a file."""
     if name == HOST:
         return located(folder, str(HOST_FILE))
     return located(folder, name) if name.endswith(".toml") else name
 
 
 def digests_of(point: Point, folder: str) -> Mapping[str, str]:
-    """Digests of what a point reads, by the names in the file. Raises CsdfgenError for what is not there."""
+    """Digests of the files of a point, by their names in the spec. Raises CsdfgenError for a missing file."""
     model = str(point.values["model"])
     found = {model: _model(located(folder, model))}
     for name in _files_of(point, folder):
@@ -79,7 +80,7 @@ def digests_of(point: Point, folder: str) -> Mapping[str, str]:
 
 
 def _files_of(point: Point, folder: str) -> Iterator[str]:
-    """Names of what is no model."""
+    """Names of the files other than the model."""
     device, tuning = point.values["device"], point.values["tuning"]
     if device and device_located(folder, str(device)) != device:
         yield str(device)
@@ -102,7 +103,7 @@ def _model_now(source: str, changed: int, size: int) -> str:
 
 
 def _content(source: str) -> str:
-    """Of a file, or of all files of a folder; with NAME= before it or without."""
+    """The digest of a file, or of all files of a folder, with or without a leading NAME=."""
     path = Path(source)
     if not path.exists():
         path = Path(source.partition("=")[2] or source)
@@ -116,7 +117,7 @@ def _content(source: str) -> str:
 
 @cache
 def _content_now(stamps: tuple[tuple[str, int, int], ...]) -> str:
-    """What files hold; the same content is not read again as long as they are not written."""
+    """The digest of the content of files, which are read again only after they have changed."""
     found = hashlib.sha256()
     for name, _, _ in stamps:
         found.update(f"{Path(name).name}\n{file_digest(Path(name))}\n".encode())

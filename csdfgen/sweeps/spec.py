@@ -1,7 +1,7 @@
-"""Which points does a SPEC.toml ask for? Every combination of its values, grid by grid, in its order.
+"""Which points does a SPEC.toml list? All combinations of its values, grid by grid, in its order.
 
-Keys are the options of `csdfgen schedule`, with one value or a list of them; those above the first [[grid]] are of
-every grid. The first key changes slowest. What is unknown, and a value that is none, is refused with its place.
+Keys are the options of `csdfgen schedule`, with one value or a list; keys above the first [[grid]] apply to every grid.
+The first key varies slowest. Unknown keys and invalid values are refused with their place.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _MOST_POINTS = 100_000
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """What a float model is shown before it is stored in integers. files: as written in the file; how pixels
-    become values as in `runtime.images.ImageOptions`.
+    """The inputs that a float model is calibrated with. files: names as in the spec; the others as in
+    `runtime.images.ImageOptions`.
     """
 
     files: tuple[str, ...] = ()
@@ -48,20 +48,20 @@ class Calibration:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One plan that is asked for: the value of every axis, None where nothing is said."""
+    """One requested plan: the value of every axis, None where it is not given."""
 
     values: Mapping[str, Value]
     calibration: Calibration
 
     @property
     def images(self) -> int:
-        """Of one order of firings, as asked for."""
+        """Images of one order of firings, as requested."""
         return int(self.values["requests"] or self.values["frames"] or 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """A file as read. folder: in which names of files are looked for, its own."""
+    """The content of a file. folder: the folder of the file, to which the names of other files are relative."""
 
     points: tuple[Point, ...]
     title: str
@@ -89,14 +89,14 @@ def read_spec(path: str | os.PathLike[str]) -> Spec:
 
 
 def _check_keys(table: TomlTable) -> None:
-    """Raise InputError for a key that is none."""
+    """Raise InputError for an unknown key."""
     for name in (*AXES, _CALIBRATION):
         table.get(name)
     table.finish()
 
 
 def _points(grid: TomlTable, most: int) -> Iterator[Point]:
-    """The combinations of one grid, the first key slowest."""
+    """The combinations of one grid; the first key varies slowest."""
     given = {name: _values(grid, name) for name in grid.value if name != _CALIBRATION}
     if None in given.setdefault("model", [None]):
         raise grid.fault("model", 'is missing; an ONNX file or "zoo:NAME" is needed')
@@ -115,7 +115,7 @@ def _points(grid: TomlTable, most: int) -> Iterator[Point]:
 
 
 def _values(grid: TomlTable, name: str) -> Sequence[Value]:
-    """The values of an axis, at least one, no two alike."""
+    """The values of an axis: one or more, all different."""
     found = grid.value[name]
     asked = found if isinstance(found, list) else [found]
     if not asked:
@@ -152,7 +152,7 @@ def _flag(table: TomlTable, name: str) -> bool:
 
 
 def _numbers(table: TomlTable, name: str) -> tuple[float, ...] | None:
-    """A number for every channel, or one for all."""
+    """One number for every channel, or one for all channels."""
     value: Any = table.get(name)
     if value is None:
         return None
@@ -169,7 +169,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _check(point: Point, grid: TomlTable) -> None:
-    """Raise InputError for what no plan can be asked for; what only this model or budget lacks becomes a row."""
+    """Raise InputError for combinations that no plan can have. Refusals that depend on the model or budget become rows."""
     values = point.values
     if values["batching"] and not values["requests"]:
         raise grid.fault("batching", "needs images to share out; say how many with requests")

@@ -1,6 +1,6 @@
-"""How is a sweep written down? A row a point in the order of the spec, the same columns whatever was asked.
+"""How is a sweep stored? As a table with one row per point in the order of the spec, and the same columns for all sweeps.
 
-`.csv` and `.json` need nothing else; `.parquet` is written by pyarrow. Equal rows give equal bytes.
+pyarrow writes `.parquet`; `.csv` and `.json` need no further package. Equal rows give equal bytes.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from csdfgen.sweeps.spec import Point
 __all__ = ["COLUMNS", "PLAN_SECONDS", "SUFFIXES", "Row", "check_table", "row_of", "table_bytes"]
 
 Row = Mapping[str, Value]
-"""Column -> value, None where there is none."""
+"""Column -> value, None for a missing one."""
 
 PLAN_SECONDS = "plan_seconds"
-"""The column that only who asks for it gets: it is another one in every run."""
+"""A column that is written only on request, as it differs from run to run."""
 
 COLUMNS: Mapping[str, str] = MappingProxyType(
     {**{axis.column: axis.kind for axis in AXES.values()}, **FIGURES, PLAN_SECONDS: "number"}
@@ -33,14 +33,14 @@ COLUMNS: Mapping[str, str] = MappingProxyType(
 
 
 def row_of(point: Point, outcome: Outcome, *, timed: bool) -> Row:
-    """The row of a point. timed: with the seconds that planning took."""
+    """The row of a point. timed: whether it has the seconds of planning."""
     given = {axis.column: point.values[name] for name, axis in AXES.items()}
     row = {**given, **{name: outcome[name] for name in FIGURES}}
     return {**row, PLAN_SECONDS: outcome[PLAN_SECONDS]} if timed else row
 
 
 def check_table(path: Path) -> None:
-    """Raise InputError now for a suffix that is none, and a missing pyarrow."""
+    """Raise InputError for an unknown suffix, and if pyarrow is needed and missing."""
     if path.suffix.lower() not in SUFFIXES:
         raise InputError(f"a sweep is written as {', '.join(SUFFIXES)}", where=str(path))
     if path.suffix.lower() == ".parquet":
@@ -48,7 +48,7 @@ def check_table(path: Path) -> None:
 
 
 def table_bytes(rows: Sequence[Row], path: Path) -> bytes:
-    """The file of a table, by its suffix. Raises InputError."""
+    """The content of the file of a table, in the format of its suffix. Raises InputError."""
     return _WRITERS[path.suffix.lower()](rows)
 
 

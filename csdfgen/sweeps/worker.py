@@ -1,4 +1,4 @@
-"""What does a process that plans do first? It ends with the one that started it. Importing this is cheap."""
+"""How does a planning process end with the process that started it? This module is separate as its import is fast."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["begin"]
 
 
 def begin(parent: Connection) -> None:
-    """Ctrl-C is the parent's to hear; its end, were it by SIGKILL, closes the pipe and ends this process too."""
+    """Leave Ctrl-C to the parent. The end of the parent, also by SIGKILL, closes the pipe and ends this process too."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 

@@ -1,5 +1,5 @@
-"""Which variant of a kernel, and which slab height, is the fastest here? Measured on this machine.
+"""Which variant of a kernel, and which slab height, is the fastest on this machine?
 
-`measure` times a network's layers in frames, `file` keeps what was found by layer shape, `use` turns
-it into variants and predicted times for plans.
+`measure` times the layers of a network in frames; `file` keeps the times by layer shape and turns them into
+variants and predicted times for plans.
 """

@@ -1,42 +1,62 @@
-"""What was measured, how is it written down, and on which machine does it hold?
+"""Which times were measured, on which machine do they hold, and what do they mean for a plan?
 
     {"format": "csdfgen-tuning", "version": 1,
      "machine": {"cpu": ..., "instructions": "avx2", "compiler": "gcc 12.2.0", "kernels": "9c0d..."},
      "frame_us": 6.1,
      "shapes": {"Conv 1x64x56x56 ...": {"4": {"tiles4": {"us": 231.0, "rows": 4.0, "frames": 9}, ...}}}}
 
-Times are of a phase, by layer shape (`devices.work.layer_key`: operators, shapes, types, settings), slab
-height and variant (`native.ways`); layers that are computed in one way alone have the variant "". They
-hold for one processor, and for kernels of these sources from this compiler.
+A time is that of one phase, by layer shape (`devices.work.layer_key`: operators, shapes, types, settings), slab
+height and variant (`Backend.variants_of`); the variant of a layer that has only one is "". Times hold for one
+processor, and for kernels that one compiler made of these sources. A plan takes the fastest variant of every
+layer at every height that was measured, and predicts its time from these measurements.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import lru_cache
 from math import isfinite
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from csdfgen.backends.native.ways import Variant, height_of
 from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.devices.facts import NOT_TOLD, cpu_name
-from csdfgen.errors import InputError
+from csdfgen.devices.fitting import fit_line
+from csdfgen.devices.profile import DeviceProfile, PointwiseCost, Series, measured
+from csdfgen.devices.work import layer_key
+from csdfgen.errors import InputError, option
 from csdfgen.files import Fields, load_json, write_json
+from csdfgen.model.options import PlanOptions, height_of, ways_text
+from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
 
-__all__ = ["Machine", "Timing", "Tuning", "machine_of", "read_tuning", "write_tuning"]
+__all__ = [
+    "Machine",
+    "Timing",
+    "Tuning",
+    "best_variants",
+    "machine_of",
+    "read_tuning",
+    "tuned",
+    "tuned_profile",
+    "tuned_profile_of",
+    "write_tuning",
+]
 
 FORMAT, VERSION = "csdfgen-tuning", 1
 
 _MOST_SECONDS = 1e6
 _MOST_ROWS = 1 << 30
+_SOURCE, _FIT = "frames", "fit"
 
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """Where times hold. kernels: digest of their sources."""
+    """The processor and the kernels that times hold for. kernels: digest of their sources."""
 
     cpu: str
     instructions: str
@@ -46,7 +66,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """A phase's mean seconds and rows, and over how many frames the median was taken."""
+    """Mean seconds and rows of a phase, and the number of frames that the median was taken over."""
 
     seconds: float
     rows: float
@@ -59,14 +79,14 @@ Shapes = Mapping[str, Mapping[int, Mapping[str, Timing]]]
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """Timings of a machine. frame: seconds of a frame beside its firings."""
+    """Timings of a machine. frame: seconds that a frame takes besides its firings."""
 
     machine: Machine
     frame: float
     shapes: Shapes
 
     def joined(self, frame: float, shapes: Shapes) -> Tuning:
-        """With these timings too, which replace those of fewer frames."""
+        """These timings and others; of two for one variant the one over more frames is kept."""
         found = {
             key: {rows: dict(ways) for rows, ways in own.items()}
             for key, own in self.shapes.items()
@@ -80,8 +100,8 @@ class Tuning:
         return replace(self, frame=frame, shapes=MappingProxyType(found))
 
     def changed(self) -> list[tuple[str, int, str, float, str, float]]:
-        """Shapes and heights with several variants: the best and the next best, in microseconds; where they
-        differ most comes first.
+        """(shape, height, best variant, us, next best variant, us) wherever there are several variants; the
+        largest ratio of the two times comes first.
         """
         rows = []
         for key, heights in self.shapes.items():
@@ -96,7 +116,7 @@ class Tuning:
 
     @property
     def count(self) -> int:
-        """Timings in all."""
+        """Number of timings."""
         return sum(len(ways) for heights in self.shapes.values() for ways in heights.values())
 
 
@@ -104,6 +124,9 @@ def machine_of(kernels: Backend | None = None) -> Machine:
     """This machine, with the kernels of a backend (by default the one that has variants). Raises ToolError."""
     kernels = kernels or kernels_of(backend_that("variants"))
     return Machine(cpu_name() or NOT_TOLD, kernels.code, *kernels.origin)
+
+
+# The file -----------------------------------------------------------------------------------------
 
 
 def write_tuning(path: str | os.PathLike[str], tuning: Tuning) -> None:
@@ -120,17 +143,14 @@ def write_tuning(path: str | os.PathLike[str], tuning: Tuning) -> None:
 
 
 def _written(timing: Timing) -> dict[str, Any]:
-    return {
-        "us": float(f"{1e6 * timing.seconds:.5g}"),
-        "rows": round(timing.rows, 4),
-        "frames": timing.frames,
-    }
+    us, rows = float(f"{1e6 * timing.seconds:.5g}"), round(timing.rows, 4)
+    return {"us": us, "rows": rows, "frames": timing.frames}
 
 
 def read_tuning(path: str | os.PathLike[str], machine: Machine | None = None) -> Tuning:
-    """The timings in a file. machine: where they are to hold.
+    """The timings in a file. machine: the one that they are needed for; None accepts any.
 
-    Raises InputError for what is no such file, and for one of another processor or of other kernels.
+    Raises InputError for a file of another format, of another processor or of other kernels.
     """
     root = Fields(load_json(path), str(path))
     root.check_header(FORMAT, VERSION)
@@ -174,11 +194,8 @@ def _heights(shape: Fields) -> Mapping[int, Mapping[str, Timing]]:
 
 
 def _timing(ways: Fields, variant: str) -> Timing:
-    if variant:
-        try:
-            Variant.read(variant)
-        except ValueError:
-            raise ways.fault(f"'{variant[:20]}' is no variant of a kernel") from None
+    if variant and not re.fullmatch(_words(exact=False), variant):
+        raise ways.fault(f"'{variant[:20]}' is no variant of a kernel")
     own = ways.child(variant)
     seconds, rows = _number(own, "us", 1e6 * _MOST_SECONDS), _number(own, "rows", _MOST_ROWS)
     return Timing(seconds * 1e-6, rows, own.integer("frames", low=1))
@@ -191,3 +208,114 @@ def _number(own: Fields, key: str, most: float) -> float:
     if not (isfinite(value) and 0 < value <= most):
         raise own.fault(f"'{key}' is {value:g}; a number above 0, at most {most:g}, is needed")
     return float(value)
+
+
+# Plans and predictions ----------------------------------------------------------------------------
+
+
+def tuned(prepared: Prepared) -> PlanOptions:
+    """The options of a network with the fastest variants of the tuning file that they name. Raises InputError for a
+    file of another format or machine, and for a backend without variants.
+    """
+    options = prepared.options
+    if options.ways:
+        return options
+    if not prepared.kernels.variants:
+        raise InputError(
+            f"{option('tuning', options.tuning)} is of native code, {option('backend', options.backend)} has "
+            "no variants; leave one of them out"
+        )
+    found = best_variants(_read(options.tuning), exact=options.exact)
+    ways = {
+        layer.name: found[key]
+        for layer in prepared.network.layers
+        if (key := layer_key(layer)) in found
+    }
+    return replace(options, ways=ways_text(ways))
+
+
+def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mapping[int, str]]:
+    """The fastest variant by shape, at the heights from which on it is another one. exact: among the variants of an
+    exact backend.
+    """
+    found = {}
+    for key, heights in tuning.shapes.items():
+        chosen: dict[int, str] = {}
+        for rows, ways in sorted(heights.items()):
+            best, _ = _fastest(ways, exact)
+            if best and (not chosen or chosen[max(chosen)] != best):
+                chosen[rows] = best
+        if chosen:
+            found[key] = MappingProxyType(chosen)
+    return MappingProxyType(found)
+
+
+def tuned_profile_of(options: PlanOptions, general: DeviceProfile) -> DeviceProfile:
+    """The profile of the tuning file that the options name. general: of the backend. Raises InputError."""
+    return tuned_profile(_read(options.tuning), general, exact=options.exact, where=options.tuning)
+
+
+def tuned_profile(
+    tuning: Tuning, general: DeviceProfile, *, exact: bool = False, where: str = ""
+) -> DeviceProfile:
+    """Times of the fastest variants; layers of other shapes take their times from the general profile of the backend."""
+    layers = {key: _cost(key, heights, exact) for key, heights in tuning.shapes.items()}
+    sources = {
+        **general.sources,
+        _SOURCE: f"this machine, by csdfgen tune: {tuning.machine.cpu}",
+        _FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
+    }
+    frame = measured(1e6 * tuning.frame, "us", _SOURCE)
+    return replace(
+        general,
+        name=Path(where).name or "tuned",
+        title=f"{tuning.machine.cpu}, measured by csdfgen tune",
+        processor=replace(general.processor, frame=frame),
+        layers=MappingProxyType(layers),
+        sources=MappingProxyType(sources),
+        where=where,
+    )
+
+
+def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], exact: bool) -> PointwiseCost:
+    """The time of a shape with the fastest variant at every height."""
+    points = {rows: _fastest(ways, exact)[1] for rows, ways in sorted(heights.items())}
+    at = sorted((timing.rows, timing.seconds) for timing in points.values())
+    fit = fit_line([rows for rows, _ in at], [seconds for _, seconds in at])
+    values = tuple(timing.seconds for timing in points.values())
+    return PointwiseCost(
+        key=key,
+        launch=measured(1e6 * fit.launch, "us", _FIT),
+        slope=measured(1e6 * fit.slope, "us/row", _FIT),
+        error=measured(100 * fit.largest, "%", _FIT),
+        rows=tuple(points),
+        times=Series(tuple(1e6 * one for one in values), "us", values, "measured", _SOURCE),
+        spread=Series((0.0,) * len(at), "%", (0.0,) * len(at), "measured", _SOURCE),
+        points=tuple(dict(at).items()),
+    )
+
+
+def _fastest(ways: Mapping[str, Timing], exact: bool) -> tuple[str, Timing]:
+    """The variant of the least time. exact: of those that an exact backend has, if one was measured."""
+    words = _words(exact)
+    allowed = {name: one for name, one in ways.items() if not name or re.fullmatch(words, name)}
+    return min((allowed or ways).items(), key=lambda item: item[1].seconds)
+
+
+def _words(exact: bool) -> str:
+    """A regular expression of the variants that there are. Raises ToolError where no backend has any."""
+    return kernels_of(backend_that("variants"), exact=exact).variants
+
+
+def _read(path: str) -> Tuning:
+    """The timings in a file, which is read again only after it has changed."""
+    try:
+        stamp = Path(path).stat().st_mtime_ns
+    except OSError:
+        stamp = 0  # reading it reports why
+    return _read_at(path, stamp)
+
+
+@lru_cache(maxsize=4)
+def _read_at(path: str, stamp: int) -> Tuning:
+    return read_tuning(path, machine_of())

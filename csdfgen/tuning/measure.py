@@ -1,11 +1,10 @@
-"""How are variants measured? In frames of the network itself, all layers at once: each frame has every
-layer in one of its variants, and layers of equal shape share theirs out, so that each shape is
-measured once.
+"""How are variants measured? In frames of the network itself: each frame computes every layer by one of its
+variants, and the variants of a shape are divided among its layers, so that each shape is measured once.
 
-One slab height is measured after the other: a plan whose workspace suits every variant, and as many
-programs over it as the shape with the most variants takes. Programs take turns, and with them one of
-reference, that of no tuning; by its time the times of all heights are made comparable, however the
-machine's speed drifts. What has been measured often enough in an earlier run is not measured again.
+Slab heights are measured one after another. For each there is one plan, with workspace for every variant, and as
+many programs over it as the shape with the most variants needs. Their frames alternate with those of a reference
+program without tuning, whose time makes the times of all heights comparable although the speed of the machine
+drifts. Variants that an earlier run measured often enough are not measured again.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
-from csdfgen.backends.native.ways import written
 from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
 from csdfgen.devices.model import actor_key
 from csdfgen.model.network import Layer, Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.model.options import PlanOptions, ways_text
 from csdfgen.phases.heights import slab_heights
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
@@ -36,10 +34,10 @@ from runtime.session import Executable
 __all__ = ["FRAMES", "Tuner"]
 
 FRAMES, MOST_FRAMES = 5, 25
-"""Frames that a median needs, and of which more tell nothing new."""
+"""Frames that a median needs, and the number from which on more of them add nothing."""
 
 _FIRST: tuple[int | str, ...] = ("auto", 1, 2, 4, "whole", 8)
-"""Heights that are measured before others: those that most plans have."""
+"""Heights that are measured first, as most plans have them."""
 
 _REFERENCE = "reference"
 
@@ -49,8 +47,8 @@ Progress = Callable[[str, float, float], None]
 
 @dataclass(frozen=True)
 class _Round:
-    """A slab height of a network. actors: key of the shape, rows of a phase, and variants by actor.
-    names: layer of each actor.
+    """A slab height of a network. keys: actor -> (shape, rows of a phase). groups: shape -> (its layers, their
+    variants), for shapes with several variants.
     """
 
     height: int | str
@@ -59,11 +57,11 @@ class _Round:
 
     @property
     def turns(self) -> int:
-        """Programs in which every shape has had all of its variants."""
+        """Number of programs that have every variant of every shape."""
         return max((-(-len(ways) // len(same)) for same, ways in self.groups.values()), default=1)
 
     def assigned(self, turn: int) -> dict[str, str]:
-        """The variant of each layer that has several, in one of the programs."""
+        """Layer -> its variant in one of the programs, for layers with several."""
         return {
             name: ways[(turn * len(same) + place) % len(ways)]
             for same, ways in self.groups.values()
@@ -71,7 +69,7 @@ class _Round:
         }
 
     def wanted(self) -> Iterator[tuple[str, int, str]]:
-        """(shape, rows, variant) of all that is to be measured."""
+        """(shape, rows, variant) of every time that this height needs."""
         for key, rows in set(self.keys.values()):
             ways = self.groups[key][1] if key in self.groups else ()
             for variant in ways or ("",):
@@ -79,7 +77,7 @@ class _Round:
 
 
 class Tuner:
-    """Measures a network, height by height. found: what is known, from earlier runs too.
+    """Measures a network, height by height. found: all timings, those of earlier runs included.
 
     Raises PlanError for a network that the backend cannot compute, ToolError where no backend has variants.
     """
@@ -91,7 +89,7 @@ class Tuner:
         fuse: str = "full",
     ) -> None:
         self._backend = backend_that("variants")
-        # of plans that are measured: their order takes no search
+        # the order of the plans that are measured needs no search
         options = PlanOptions(fuse=fuse, policy="demand", backend=self._backend)
         self._prepared = prepare(network, options, self._kernels({}))
         machine = machine_of(self._prepared.kernels)
@@ -99,55 +97,55 @@ class Tuner:
         self._feeds = random_inputs(network, SEED)
         self._reference: list[list[float]] = []
         self.measured = 0
-        self.stages = [stage for stage in self._all_stages() if self._open(stage)]
+        self.rounds = [one for one in self._all_rounds() if self._open(one)]
 
     def run(
         self, seconds: float, progress: Progress, save: Callable[[Tuning], None] | None = None
     ) -> int:
-        """Measure for about so many seconds, in turn what most plans need; save what is found after
-        every height. Returns how many heights are left; Ctrl-C ends it with what was found.
+        """Measure for about so many seconds, the most common heights first, and save the timings after
+        every height. Returns the number of heights that are left. Ctrl-C keeps the timings so far.
         """
         start = time.monotonic()
-        while self.stages:
+        while self.rounds:
             spent = time.monotonic() - start
             if spent >= seconds and self.measured:
                 break
-            share = max(0.0, seconds - spent) / len(self.stages)
-            stage = self.stages[0]
+            share = max(0.0, seconds - spent) / len(self.rounds)
+            one = self.rounds[0]
 
-            def told(stage: _Round = stage) -> None:
-                progress(_said(stage), min(time.monotonic() - start, seconds), seconds)
+            def report(one: _Round = one) -> None:
+                progress(_title(one), min(time.monotonic() - start, seconds), seconds)
 
-            self._measure(stage, share, told)
-            self.stages.pop(0)
+            self._measure(one, share, report)
+            self.rounds.pop(0)
             if save is not None:
                 save(self.found)
-        return len(self.stages)
+        return len(self.rounds)
 
-    def _all_stages(self) -> Iterator[_Round]:
+    def _all_rounds(self) -> Iterator[_Round]:
         heights = [
             *_FIRST,
             *(rows for rows in slab_heights(self._prepared.network) if rows not in _FIRST),
         ]
         seen: set[tuple[str, int, str]] = set()
         for height in heights:
-            stage = self._stage(height)
-            wanted = set(stage.wanted())
-            if not wanted <= seen:  # maps that are less tall are cut alike
+            one = self._round(height)
+            wanted = set(one.wanted())
+            if not wanted <= seen:  # lower maps are cut alike at both heights
                 seen |= wanted
-                yield stage
+                yield one
 
-    def _open(self, stage: _Round) -> bool:
-        """Whether something of it was not measured often enough."""
+    def _open(self, one: _Round) -> bool:
+        """Whether any of its variants was not measured often enough."""
         return any(
             timing is None or timing.frames < FRAMES
             for timing in (
                 self.found.shapes.get(key, {}).get(rows, {}).get(variant)
-                for key, rows, variant in stage.wanted()
+                for key, rows, variant in one.wanted()
             )
         )
 
-    def _stage(self, height: int | str) -> _Round:
+    def _round(self, height: int | str) -> _Round:
         phased = self._prepared.at(str(height))
         keys: dict[str, tuple[str, int]] = {}
         same: dict[str, list[Layer]] = {}
@@ -168,12 +166,12 @@ class Tuner:
                 groups[key] = tuple(layer.name for layer in layers), ways
         return _Round(height, MappingProxyType(keys), MappingProxyType(groups))
 
-    def _measure(self, stage: _Round, seconds: float, told: Callable[[], None]) -> None:
-        """Join what the frames of a height took; also where Ctrl-C ends them, after enough of them."""
-        told()
-        turns = [stage.assigned(turn) for turn in range(stage.turns)]
+    def _measure(self, one: _Round, seconds: float, report: Callable[[], None]) -> None:
+        """Measure a height and keep its timings, also those that Ctrl-C ends after enough frames."""
+        report()
+        turns = [one.assigned(turn) for turn in range(one.turns)]
         sets = [self._kernels(variants) for variants in turns]
-        plan = self._planned(stage.height, cast(Backend, _Roomy(sets)))
+        plan = self._planned(one.height, cast(Backend, _MostWorkspace(sets)))
         programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
         for turn, kernels in enumerate(sets):
             programs[turn] = Executable(plan, kernels=kernels)
@@ -185,7 +183,7 @@ class Tuner:
                 if done >= FRAMES and time.monotonic() >= end:
                     break
                 sampler.sample()
-                told()
+                report()
         finally:
             if min(map(len, sampler.samples.values())) >= FRAMES:
                 self.found = self.found.joined(*self._results(sampler, turns))
@@ -194,8 +192,8 @@ class Tuner:
     def _results(
         self, sampler: Sampler, turns: Sequence[Mapping[str, str]]
     ) -> tuple[float, Shapes]:
-        """Seconds of a frame beside its firings, and timings of all variants, as if the machine had
-        been as fast as it was in the first height's frames.
+        """Seconds of a frame besides its firings, and timings of all variants, scaled to the speed that the
+        machine had in the frames of the first height.
         """
         frames = [float(sample.sum()) for sample in sampler.samples[_REFERENCE]]
         self._reference.append(frames)
@@ -224,12 +222,12 @@ class Tuner:
         return planned(prepared, prepared.at(str(height)))
 
     def _kernels(self, variants: Mapping[str, str]) -> Backend:
-        text = written({name: {1: variant} for name, variant in variants.items()})
+        text = ways_text({name: {1: variant} for name, variant in variants.items()})
         return kernels_of(self._backend, ways=text)
 
 
-class _Roomy:
-    """Kernels that ask for the most workspace that any of several sets asks for, with no limit."""
+class _MostWorkspace:
+    """Kernels with the largest workspace that any of several sets of kernels takes, without a limit."""
 
     def __init__(self, sets: Sequence[Backend]) -> None:
         self._sets = sets
@@ -238,10 +236,10 @@ class _Roomy:
         return getattr(self._sets[0], name)
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
-        """See `Backend.workspace`; limits are not kept: what is measured has all that it can use."""
+        """See `Backend.workspace`. The limit is ignored, so that every variant has all that it can use."""
         return max(kernels.workspace(step, sizes, None) for kernels in self._sets)
 
 
-def _said(stage: _Round) -> str:
+def _title(one: _Round) -> str:
     name = {"auto": "64 pixels a phase", "whole": "whole layers", 1: "1 row a phase"}
-    return f"measuring {name.get(stage.height, f'{stage.height} rows a phase')}"
+    return f"measuring {name.get(one.height, f'{one.height} rows a phase')}"

@@ -1,7 +1,6 @@
-"""Which layer should take how many images at once, in so much memory?
+"""Which layer should compute how many images at once, within a memory?
 
-`chain` says what is chosen for and `plans` what is chosen; `tables` is the dynamic program of paper 000
-(variable batch size), as printed and with what it misses, `exact` the search over all orders, `planning`
-what to ask. `replay` checks a plan without knowing any of them. The room knows layers, images and bytes;
-no operators and no files.
+`chain` describes the layers and `plans` the choice; `tables` is the dynamic program of paper 000 (variable batch size),
+as printed and corrected, `exact` the search over all orders, and `planning` the entry. `replay` checks a plan
+independently of them. The package works on layers, images and bytes, without operators and files.
 """

@@ -1,4 +1,4 @@
-"""What do simpler rules choose? One batch for all layers, or each layer's largest with all images at hand.
+"""What do simpler rules choose? One batch for all layers, or the largest batch of each layer in turn.
 
 Paper 000, section IV: Fixed Batch Size (FBS) and Greedy-VBS.
 """
@@ -14,13 +14,13 @@ __all__ = ["best_uniform", "fixed", "greedy", "largest_uniform", "uniform"]
 
 
 def largest_uniform(chain: Chain, images: int, memory: int) -> int:
-    """The largest batch, up to `images`, with which every layer fits by itself; 0 where none does."""
+    """The largest batch, up to `images`, with which every layer fits alone; 0 if none does."""
     return max((b for b in range(1, images + 1) if _fits(chain, b, memory)), default=0)
 
 
 def _fits(chain: Chain, images: int, memory: int) -> bool:
-    """Whether every layer can be called on so many. Layers of branches have the input and output of the
-    layer that they are part of beside them.
+    """Whether every layer can be called on so many images. The input and output of a layer stay in memory during the
+    calls of its branches.
     """
     for layer in chain.layers:
         if images > layer.most_images or layer.held(images) > memory:
@@ -32,7 +32,7 @@ def _fits(chain: Chain, images: int, memory: int) -> bool:
 
 
 def uniform(chain: Chain, images: int, batch: int) -> ChainPlan:
-    """All layers with one batch: a request in rounds of so many images, the last one of what is left."""
+    """All layers with one batch: a request in rounds of so many images, the last round with the rest."""
     rounds = tuple(min(batch, images - first) for first in range(0, images, batch))
     firings: list[BatchFiring] = []
     for number, size in enumerate(rounds):
@@ -54,16 +54,16 @@ def _cost(chain: Chain, images: int) -> float:
 
 
 def fixed(chain: Chain, images: int, memory: int) -> ChainPlan | None:
-    """FBS as printed: the largest uniform batch. Only the images of a batch count as held: the paper's own
-    figures need that (11 waiting images and one conv1 of ResNet50 are above its 15 MB).
+    """FBS as printed: the largest uniform batch. Only the images of one batch count as held, as the figures of the paper
+    require (11 waiting images and one conv1 of ResNet50 exceed its 15 MB).
     """
     batch = largest_uniform(chain, images, memory)
     return uniform(chain, images, batch) if batch else None
 
 
 def best_uniform(chain: Chain, images: int, memory: int) -> ChainPlan | None:
-    """FBS corrected: of the uniform batches that fit the one whose request costs least; the smallest of
-    several. A call on two images may cost more than two calls on one.
+    """FBS corrected: the uniform batch that fits and gives the least cost of the request, the smallest of several. A
+    call on two images may cost more than two calls on one.
     """
     fitting = [b for b in range(1, images + 1) if _fits(chain, b, memory)]
     plans = (uniform(chain, images, batch) for batch in fitting)
@@ -71,8 +71,8 @@ def best_uniform(chain: Chain, images: int, memory: int) -> ChainPlan | None:
 
 
 def greedy(chain: Chain, images: int, memory: int) -> ChainPlan | None:
-    """Greedy-VBS: one layer after another, each on all images before the next, in the largest batches that
-    fit beside input and output of all of them. None where some layer has no room for a call on one.
+    """Greedy-VBS: each layer computes all images before the next layer, in the largest batches that fit besides the
+    inputs and outputs of all images. None if a layer does not fit with one image.
     """
     found = _greedy(chain, 0, images, memory)
     if found is None:
@@ -88,7 +88,7 @@ def _greedy(
     cost = 0.0
     for number, layer in enumerate(chain.layers):
         free = memory - images * (layer.input_bytes + layer.output_bytes)
-        # branches are layers of the network too: all images pass each of theirs before the next
+        # in branches too, all images pass a layer before the next
         least = images if layer.branches else 1
         for batch in range(min(images, layer.most_images), least - 1, -1):
             calls = _calls(layer, number, range(first, first + images), batch, free)
@@ -104,8 +104,8 @@ def _greedy(
 def _calls(
     layer: ChainLayer, number: int, images: range, batch: int, free: int
 ) -> tuple[list[BatchFiring], float] | None:
-    """All images through one layer, so many at a time, with so many bytes beside input and output of all;
-    None where that is not enough.
+    """The calls of one layer on all images, `batch` at a time, with `free` bytes besides the inputs and outputs of all;
+    None if that is not enough.
     """
     firings: list[BatchFiring] = []
     cost = 0.0

@@ -1,9 +1,8 @@
-"""What does a network look like to who chooses batches? Layers one after another, each with what a call on
-b images costs and takes.
+"""What does the choice of batches know of a network? A chain of layers with the cost and the bytes of a call on b
+images.
 
-Paper 000 (variable batch size), section III and Table I. Costs and workspaces are tables, never a fit: what
-a library takes for b images need not lie on any line. Images are whole maps: b of them are b times the bytes
-of one.
+Paper 000 (variable batch size), section III and Table I. Costs and workspaces are tables instead of fits, as those of a
+library need not be linear in b. Images are whole maps: b of them have b times the bytes of one.
 """
 
 from __future__ import annotations
@@ -20,14 +19,14 @@ __all__ = ["Chain", "ChainLayer"]
 
 @dataclass(frozen=True, slots=True)
 class ChainLayer:
-    """One layer. costs[b - 1]: of one call on b images, not per image: seconds, or whatever adds up, such as
-    joules. workspace[b - 1]: bytes beside input and output during that call; weights, if they count.
+    """One layer. costs[b - 1]: cost of one call on b images (not per image), in seconds or any unit that adds up, such as
+    joules. workspace[b - 1]: bytes besides input and output during that call, with the weights if they count.
     input_bytes, output_bytes: of one image.
 
-    branches: chains between this layer's input and its output, run one after another on all images of a
-    call before the call itself (which joins them, and may cost nothing). Input and output of the call stay
-    throughout. A branch reads the layer's input and writes into its output where its own first input and
-    last output are 0 bytes, as the paper has it; what it needs beside is their size.
+    branches: chains between the input and the output of this layer, which run one after another on all images of a
+    call before the call itself (which joins them, and may cost nothing). Input and output of the call stay in memory
+    throughout. A branch whose first input and last output have 0 bytes reads the input of the layer and writes into its
+    output, as in the paper; other sizes are in addition.
 
     >>> conv = ChainLayer("conv", costs=(4, 6), workspace=(1, 2), input_bytes=1, output_bytes=1)
     >>> conv.held(2), conv.most_images
@@ -42,7 +41,7 @@ class ChainLayer:
     branches: tuple[Chain, ...] = ()
 
     def __post_init__(self) -> None:
-        """Raises InputError for tables that do not fit each other, and for what cannot be."""
+        """Raises InputError for tables of different lengths, and for values that are impossible."""
         if len(self.costs) != len(self.workspace) or not self.costs:
             raise InputError(
                 f"has {len(self.costs)} costs and {len(self.workspace)} workspaces; one of each for every batch is needed",
@@ -60,22 +59,22 @@ class ChainLayer:
 
     @property
     def most_images(self) -> int:
-        """The largest batch that the tables know."""
+        """The largest batch in the tables."""
         return len(self.costs)
 
     def held(self, images: int) -> int:
-        """Bytes of a call by itself: in(i,b) + ws(i,b) + out(i,b)."""
+        """Bytes of a call alone: in(i,b) + ws(i,b) + out(i,b)."""
         return images * (self.input_bytes + self.output_bytes) + self.workspace[images - 1]
 
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """Layers, each of which reads what the one before it writes; at least one."""
+    """One or more layers, each of which reads the output of the one before."""
 
     layers: tuple[ChainLayer, ...]
 
     def __post_init__(self) -> None:
-        """Raises InputError where two neighbours disagree about the image between them."""
+        """Raises InputError if the output of a layer and the input of the next differ in size."""
         if not self.layers:
             raise InputError("a chain without layers; at least one is needed")
         for before, after in pairwise(self.layers):
@@ -90,5 +89,5 @@ class Chain:
 
     @property
     def images(self) -> Sequence[int]:
-        """Bytes of an image in front of each layer, and behind the last."""
+        """Bytes of an image before each layer, and after the last."""
         return (*(layer.input_bytes for layer in self.layers), self.layers[-1].output_bytes)

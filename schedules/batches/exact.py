@@ -1,9 +1,8 @@
-"""Is there any order of calls that costs less? A search over all of them, for small networks.
+"""Which order of calls has the least cost of all? A search over all orders, for small networks.
 
-All that matters of what has been done is how many images each layer has passed: they are alike, and pass in
-their order. A call of a layer on b of those that wait for it leads to the next state. The cheapest way to
-the last state is found by A*: what the rest of each layer costs by itself, in all the memory, is a bound
-of what is still to come.
+The state of a request is the number of images that have passed each layer, as images are alike and pass in their
+order. A call of a layer on b of the images that wait for it leads to the next state. A* finds the path of least cost to
+the last state; the cost of the remaining images of each layer alone, in the whole memory, is its lower bound.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ from schedules.batches.plans import BatchFiring
 __all__ = ["ExactSearch", "FoundCalls", "states"]
 
 State = tuple[int, ...]
-"""Images that each layer has passed, from the first on."""
+"""Images that have passed each layer, from the first layer on."""
 
 
 def states(layers: int, images: int) -> int:
-    """How many states there are at most.
+    """The largest number of states.
 
     >>> states(4, 5), states(20, 12)
     (126, 225792840)
@@ -33,7 +32,7 @@ def states(layers: int, images: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class FoundCalls:
-    """The cheapest calls, and what they cost together."""
+    """The calls of least cost, and their total cost."""
 
     firings: tuple[BatchFiring, ...]
     cost: float
@@ -41,10 +40,10 @@ class FoundCalls:
 
 @dataclass(eq=False)
 class ExactSearch:
-    """The cheapest orders of a chain; what branches do in some memory is looked for once.
+    """Searches for the orders of least cost of a chain, and keeps the results for its branches.
 
-    most_states: of one search. Where that is not enough, branches' searches included, `given_up` is set:
-    then nothing that was not found is proven.
+    most_states: of one search. `given_up` is set if that is not enough, in searches of branches too; the absence of a
+    result then proves nothing.
     """
 
     chain: Chain
@@ -60,8 +59,8 @@ class ExactSearch:
         ]
 
     def best(self, images: int, memory: int, below: float = inf) -> FoundCalls | None:
-        """The cheapest order of calls that brings so many images through in so many bytes, if any costs
-        less than `below`.
+        """The order of least cost in which so many images pass all layers within a memory; None if there is none that
+        costs less than `below`.
         """
         key = images, memory
         if below == inf and key in self._known:
@@ -100,7 +99,7 @@ class ExactSearch:
         return None
 
     def _calls(self, state: State, images: int, memory: int) -> list[tuple[int, int, int, float]]:
-        """(layer, images, bytes that the call may take, cost) of every call that is possible."""
+        """(layer, images, bytes that the call may take, cost) of every possible call."""
         counts = (images, *state)
         waiting = [a - b for a, b in zip(counts, state, strict=False)]
         held = sum(
@@ -117,7 +116,7 @@ class ExactSearch:
         return found
 
     def _cost(self, number: int, size: int, free: int) -> float:
-        """Of a call with its branches in so many bytes, input and output among them."""
+        """The cost of a call with its branches in `free` bytes, which include input and output."""
         layer = self.chain.layers[number]
         if layer.held(size) > free:
             return inf
@@ -132,7 +131,7 @@ class ExactSearch:
         return total
 
     def _rests(self, images: int, memory: int) -> list[list[float]]:
-        """The least that 0, 1, ... images cost in each layer, if nothing else were in memory."""
+        """The least cost of 0, 1, ... images in each layer, with nothing else in memory."""
         rests = []
         for number, layer in enumerate(self.chain.layers):
             most = min(images, layer.most_images)

@@ -1,7 +1,7 @@
-"""Which plan for a request within memory, and within a time? The corrected program, cut into rounds, and
-searched on where the network is small.
+"""Which plan suits a request within a memory and a time? The corrected dynamic program, applied to rounds of a request,
+and an exact search where the network is small.
 
-What the paper's Algorithm 1 would choose is `printed`; what is better, and why, is in docs/batches.md.
+`printed` is the choice of Algorithm 1 of the paper; docs/batches.md explains the differences.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from schedules.batches.tables import Tables
 __all__ = ["PRINTED_UNIT", "SEARCHED", "cheapest", "exhaustive", "printed", "within"]
 
 PRINTED_UNIT = 2 * 2**20
-"""Bytes between two memories for which the paper computes networks of images."""
+"""Distance of the memory sizes for which the paper computes tables, in bytes."""
 
 SEARCHED = 20_000
-"""States up to which a network is searched after the tables: a second at most."""
+"""States up to which a search follows the tables; it takes a second at most."""
 
 
 def printed(
@@ -30,10 +30,10 @@ def printed(
     unit: int = PRINTED_UNIT,
     cost_limit: float | None = None,
 ) -> ChainPlan | None:
-    """The plan of Algorithm 1 for a request as a whole; None where it finds none.
+    """The plan of Algorithm 1 for a request as a whole; None if it finds none.
 
-    unit: bytes between two memories that it knows; 1 for all. cost_limit: its latency bound, which holds
-    the cost per image.
+    unit: distance of its memory sizes in bytes, 1 for all sizes. cost_limit: its latency bound, which limits the cost per
+    image.
     """
     return _one_round(
         Tables(chain, images, memory, "printed", unit=unit, cost_limit=cost_limit), images
@@ -48,9 +48,8 @@ def _one_round(tables: Tables, images: int) -> ChainPlan | None:
 def exhaustive(
     chain: Chain, images: int, memory: int, *, most_states: int = 1_000_000
 ) -> ChainPlan | None:
-    """The cheapest order of calls for a request as a whole, of all that there are; None where there is none.
-
-    Where more than `most_states` would have to be looked at, None may mean that, too: `ExactSearch.given_up`.
+    """The order of calls of least cost for a request as a whole; None if there is none, or if the search would need more
+    than `most_states` (`ExactSearch.given_up`).
     """
     found = ExactSearch(chain, most_states).best(images, memory)
     return None if found is None else ChainPlan((images,), found.firings, found.cost, proven=True)
@@ -65,12 +64,11 @@ def cheapest(
     searched: int = SEARCHED,
     tables: Tables | None = None,
 ) -> ChainPlan | None:
-    """The cheapest plan that we find for a request; None where there is none.
+    """The plan of least cost that is found for a request; None if there is none.
 
-    rounds: whether the request may be cut into rounds, whose inputs wait and whose results are kept
-    outside of this memory. searched: networks of up to so many states are searched for batches that are
-    not nested, and the plan is then proven. tables: those of this chain for at least so many images and
-    bytes, if they are there.
+    rounds: whether the request may be cut into rounds; the inputs and results of other rounds are outside of this
+    memory. searched: networks of up to so many states are searched for batches that are not nested, which proves the
+    plan. tables: those of this chain for at least so many images and bytes, if there are any.
     """
     known = tables or Tables(chain, images, memory)
     if not rounds:
@@ -81,14 +79,14 @@ def cheapest(
 def _rounds(
     chain: Chain, tables: Tables, images: int, memory: int, searched: int
 ) -> list[ChainPlan | None]:
-    """Rounds of 1, 2, ... images."""
+    """Plans of rounds of 1, 2, ... images."""
     return [_round(chain, tables, size, memory, searched) for size in range(1, images + 1)]
 
 
 def _round(
     chain: Chain, tables: Tables, images: int, memory: int, searched: int
 ) -> ChainPlan | None:
-    """All of so many images in one round."""
+    """The plan of one round of so many images."""
     cost = tables.cost(images, memory)
     proven = False
     if states(len(chain), images) <= searched:
@@ -103,7 +101,7 @@ def _round(
 
 
 def _joined(wholes: list[ChainPlan | None], images: int) -> ChainPlan | None:
-    """The cheapest rounds that make up a request; wholes[r - 1]: a round of r images. Large rounds first."""
+    """The rounds of least cost for a request, large ones first. wholes[r - 1]: a round of r images."""
     costs = [0.0, *(inf if one is None else one.cost for one in wholes)]
     total, last = [0.0], [0]
     for count in range(1, images + 1):
@@ -133,11 +131,11 @@ def _joined(wholes: list[ChainPlan | None], images: int) -> ChainPlan | None:
 def within(
     chain: Chain, most_images: int, memory: int, time: float, *, rounds: bool = True
 ) -> ChainPlan | None:
-    """Of requests of up to so many images the one that costs least per image, all of which are done within
-    `time`; None where not even one image is.
+    """The request of up to so many images with the least cost per image whose images are all complete within `time`;
+    None if not even one image is.
 
-    The paper holds the time per image against the bound instead: its batch of two that takes 10 each is
-    within 12, though both images come after 20.
+    The paper compares the time per image with the bound instead: its batch of two that takes 10 each is within 12,
+    although both images are complete after 20.
     """
     tables = Tables(chain, most_images, memory)
     wholes = _rounds(chain, tables, most_images, memory, SEARCHED)

@@ -1,6 +1,6 @@
-"""What is a choice of batches? A list of calls: which layer, which images of the request.
+"""What is a choice of batches? A list of calls of layers on images of the request.
 
-The paper's lookup[i], with the order in which the batches of different layers take turns.
+This is lookup[i] of the paper, with the order of the batches of different layers.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ __all__ = ["BatchFiring", "ChainPlan", "batches"]
 class BatchFiring:
     """A call of a layer on the images first, first + 1, ... of the request. layer: its number in the chain.
 
-    inside: what each of its branches does before, in order; numbers of layers are those of the branch,
-    numbers of images those of the request.
+    inside: the calls of each of its branches before, in order, with numbers of layers in the branch and numbers of
+    images in the request.
     """
 
     layer: int
@@ -24,18 +24,18 @@ class BatchFiring:
     inside: tuple[tuple[BatchFiring, ...], ...] = ()
 
     def moved(self, by: int) -> BatchFiring:
-        """The same for images that stand `by` further behind."""
+        """The same call for images whose numbers are larger by `by`."""
         inside = tuple(tuple(one.moved(by) for one in branch) for branch in self.inside)
         return replace(self, first=self.first + by, inside=inside)
 
 
 @dataclass(frozen=True, slots=True)
 class ChainPlan:
-    """Calls in their order, for sum(rounds) images. cost: of all of them, as who made the plan counts.
+    """Calls in their order, for sum(rounds) images. cost: of all calls, by the tables of the planner.
 
-    rounds: images that come and go together: all inputs of a round are there from its first call on, all
-    its results until its last call has ended; the next one begins then. The paper knows one round, the
-    request. proven: no plan of the same rounds costs less.
+    rounds: numbers of images that are in memory together: all inputs of a round from its first call on, all its results
+    until its last call has ended; then the next round begins. The paper has one round, the request. proven: whether no
+    plan of the same rounds costs less.
     """
 
     rounds: tuple[int, ...]
@@ -45,12 +45,12 @@ class ChainPlan:
 
     @property
     def images(self) -> int:
-        """Of the request."""
+        """Images of the request."""
         return sum(self.rounds)
 
     @property
     def cost_per_image(self) -> float:
-        """What the paper minimises."""
+        """The quantity that the paper minimises."""
         return self.cost / self.images
 
 

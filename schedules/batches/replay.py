@@ -1,12 +1,10 @@
-"""Does a plan of batches do what it should, and what does it hold? Call by call, image by image.
+"""Is a plan of batches correct, and how many bytes does it hold? A simulation of every call and every image.
 
-Shares nothing with those who make plans: it knows where every image is, and adds up.
-
-Charged at a call are: every image of the round, in front of the layer that it waits for or, when it is
-through, behind the last one; the results of the call; its workspace. Images of other rounds are elsewhere.
-During the calls of a layer's branches, its input and its output are charged, and in the branch likewise
-every image of the call where it is. That is what recurrence (2) of paper 000 charges: inputs that still
-wait, results that are kept, and in + ws + out of the call.
+It shares no code with the planners. A call is charged with every image of the round, at the layer that it waits for or
+after the last one, with its own results, and with its workspace. Images of other rounds are outside of the memory.
+During the calls of the branches of a layer, the input and the output of the layer are charged, and every image of the
+call at its place in the branch. Recurrence (2) of paper 000 charges the same: inputs that wait, results that are kept,
+and in + ws + out of the call.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ __all__ = ["Call", "Replay", "replay"]
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call of one layer, branches' layers among them. held: bytes during it; first, images: on which."""
+    """One call of a layer, also of a branch, on `images` images from `first` on. held: bytes in memory during the call."""
 
     layer: str
     first: int
@@ -34,24 +32,24 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """All calls in their order."""
+    """All calls of a plan in their order."""
 
     calls: tuple[Call, ...]
 
     @property
     def peak(self) -> int:
-        """Most bytes held at one call."""
+        """Most bytes that a call holds."""
         return max(call.held for call in self.calls)
 
     @property
     def cost(self) -> float:
-        """Of all calls."""
+        """Cost of all calls."""
         return sum(call.cost for call in self.calls)
 
 
 def replay(chain: Chain, plan: ChainPlan) -> Replay:
-    """What a plan does. Raises ScheduleError where an image skips a layer, passes one twice, or does not
-    come out, and where a call is larger than the layer's tables.
+    """The calls of a plan. Raises ScheduleError if an image skips a layer, passes one twice or does not pass all, and if
+    a call is larger than the tables of its layer.
     """
     calls: list[Call] = []
     rest = list(plan.firings)
@@ -72,7 +70,7 @@ def replay(chain: Chain, plan: ChainPlan) -> Replay:
 def _run(
     chain: Chain, firings: Sequence[BatchFiring], images: range, beside: int
 ) -> Iterator[Call]:
-    """Calls on some images until all are through. beside: bytes that are held elsewhere."""
+    """The calls until some images have passed all layers. beside: bytes that are held elsewhere."""
     passed = dict.fromkeys(images, 0)
     bytes_at = chain.images
     for one in firings:
@@ -92,7 +90,7 @@ def _run(
 
 
 def _layer(chain: Chain, one: BatchFiring, passed: Mapping[int, int]) -> ChainLayer:
-    """The layer of a call that may be made. passed: how many layers each image has passed."""
+    """The layer of a call, which is checked. passed: number of layers that each image has passed."""
     if not 0 <= one.layer < len(chain):
         raise ScheduleError(f"layer {one.layer} is called; there are {len(chain)}")
     layer = chain.layers[one.layer]

@@ -1,7 +1,7 @@
-"""What does a part of the network cost in so many bytes? A function that falls in steps: exact in memory, where
-paper 000 computes at multiples of 2 MB.
+"""What does a part of the network cost within a memory? A decreasing step function, which is exact for every memory
+size, where paper 000 computes at multiples of 2 MB.
 
-Each step remembers which alternative it came from, so that a plan can be read back for any memory.
+Each step has the number of its alternative, so that the plan for any memory can be reconstructed.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Array = np.ndarray
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Steps:
-    """cost[k] from memory[k] bytes on, until memory[k + 1]; below memory[0] it cannot be done.
+    """cost[k] from memory[k] bytes on, up to memory[k + 1]; impossible below memory[0].
 
-    memory: ascending int64. cost: descending. choice: the number of the alternative behind each step.
+    memory: ascending int64. cost: descending. choice: the number of the alternative of each step.
 
     >>> one = Steps.of(5, 8.0)
     >>> one.at(4), one.at(5)
@@ -34,7 +34,7 @@ class Steps:
 
     @classmethod
     def of(cls, memory: int, cost: float) -> Steps:
-        """One step."""
+        """A function of one step."""
         return cls(np.array([memory], np.int64), np.array([cost], float), np.zeros(1, np.int32))
 
     def __len__(self) -> int:
@@ -44,20 +44,20 @@ class Steps:
         return int(np.searchsorted(self.memory, memory, "right")) - 1
 
     def at(self, memory: int) -> float:
-        """The cost in so many bytes; infinity where they do not do."""
+        """The cost in so many bytes; infinity if they do not suffice."""
         step = self._step(memory)
         return inf if step < 0 else float(self.cost[step])
 
     def chosen(self, memory: int) -> int:
-        """The alternative that is best in so many bytes, which must do."""
+        """The best alternative in so many bytes, which must suffice."""
         return int(self.choice[self._step(memory)])
 
     def beside(self, size: int) -> Steps:
-        """The same while so many bytes more are held."""
+        """The function while so many further bytes are held."""
         return Steps(self.memory + size, self.cost, self.choice) if size else self
 
     def plus(self, other: Steps) -> Steps:
-        """One after the other, in the same memory."""
+        """The cost of both parts, one after the other in the same memory."""
         if len(self) == 1 and len(other) == 1:
             at = np.maximum(self.memory, other.memory)
             return Steps(at, self.cost + other.cost, self.choice)
@@ -70,11 +70,11 @@ class Steps:
 
 
 NOTHING = Steps(np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int32))
-"""Costs nothing, in no memory: what is to be done of no layers."""
+"""The cost of no layers: 0 in any memory."""
 
 
 def up_to(steps: Steps, most: float) -> Steps | None:
-    """Only what costs at most so much; None where nothing does."""
+    """The steps of a cost of at most `most`; None if there are none."""
     keep = int(np.count_nonzero(steps.cost > most))
     if keep == len(steps):
         return None
@@ -82,9 +82,9 @@ def up_to(steps: Steps, most: float) -> Steps | None:
 
 
 def least(alternatives: Iterable[tuple[int, Sequence[Steps]]], limit: int) -> Steps | None:
-    """The best of several alternatives in every memory up to `limit`; None where none does.
+    """The best of several alternatives in every memory up to `limit`; None if none is possible.
 
-    alternatives: (number, parts that are done one after another).
+    alternatives: (number, parts that are computed one after another).
     """
     memory, cost, choice = [], [], []
     for number, parts in alternatives:

@@ -1,22 +1,22 @@
-"""Which batches cost least? The dynamic program of paper 000 as printed, and with what it misses.
+"""Which batches cost least? The dynamic program of paper 000, as printed and corrected.
 
-For layers i to j and b images there are two tables, by memory. `part`: in any way (the paper's OPT);
-`whole`: without parting the images in front of layer i (in the paper OPTExact). Costs are of all b images
-where the paper's are per image, so that no term is multiplied by 0 (b1 = b in recurrence (2)).
+For layers i to j and b images there are two tables, by memory. `part` has the least cost (OPT in the paper), `whole`
+the least cost without dividing the images before layer i (OPTExact). Costs are of all b images, while those of the
+paper are per image; so no term is multiplied by 0 (b1 = b in recurrence (2)).
 
     part[i,j,b](m) = min of whole[i,j,b](m) and, over b1 < b,
                      whole[i,j,b1](m - in(i,b-b1)) + part[i,j,b-b1](m - out(j,b1))            (2)
 
-As printed some layer takes all b images at once:
+As printed, some layer computes all b images at once:
 
     whole[i,j,b](m) = min over k of part[i,k-1,b](m) + call of k on b (m) + part[k+1,j,b](m)   (1)
 
-which cannot say that b images gather between two layers neither of which takes b at once. With that:
+This excludes that b images gather between two layers neither of which computes b at once. The corrected form is:
 
     whole[i,j,b](m) = min over i <= k < j of part[i,k,b](m) + part[k+1,j,b](m)
 
-of which (1) is a case, as a call of one layer is `part` of it. What neither can say are batches that are
-not nested, such as 2 + 2 in front of 3 + 1; `exact` finds those where the network is small.
+It includes (1), as a call of one layer is a `part`. Both exclude batches that are not nested, such as 2 + 2 before
+3 + 1; `exact` finds these for small networks.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ Rule = Literal["printed", "gathering"]
 Alternative = tuple[int, Sequence[Steps]]
 
 _UNPARTED = 0
-"""Alternative of `part`: all images at once; b1 is the alternative of b1 images before the rest."""
+"""The alternative of `part` in which the images are not divided; b1 is that of b1 images before the rest."""
 
 
 class Tables:
-    """Both tables of a chain, for up to so many images and bytes.
+    """Both tables of a chain, up to a number of images and of bytes.
 
-    unit: sizes are rounded up to multiples of it, and memory down; 1 is exact, the paper's is 2 MB. Which
-    way it rounds is not printed; this way no plan exceeds its memory. cost_limit: the paper's latency
-    bound: `whole` is infinite where its cost *per image* is above it (that is not what an image waits;
-    `within` bounds the request).
+    unit: sizes are rounded up to its multiples, and memory is rounded down; 1 is exact, that of the paper is 2 MB. The
+    paper does not state the direction; with this one no plan exceeds its memory. cost_limit: the latency bound of the
+    paper: `whole` is infinite where its cost *per image* is above it (an image waits longer; `within` bounds the
+    request).
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Tables:
         return -(-size // self.unit)
 
     def _called(self, number: int, images: int) -> Steps | None:
-        """One call of a layer, its branches before it: (3), and the rule of special layers."""
+        """One call of a layer after its branches: (3), and the rule of special layers."""
         layer = self.chain.layers[number]
         if images > layer.most_images:
             return None
@@ -137,24 +137,20 @@ class Tables:
         waiting = self._units((b - b1) * self.chain.layers[i].input_bytes)
         return waiting, self._units(b1 * self.chain.layers[j].output_bytes)
 
-    # What they say ----------------------------------------------------------------------------
+    # Results ----------------------------------------------------------------------------------
 
     def steps(self, images: int) -> Steps | None:
-        """What so many images cost through the whole chain, by memory in units."""
+        """The cost of so many images in the whole chain, by memory in units."""
         return self._part[0, len(self.chain) - 1, images]
 
     def cost(self, images: int, memory: int | None = None) -> float:
-        """The least cost of so many images in so many bytes (all of them where none are given); infinity
-        where there is no plan.
-        """
+        """The least cost of so many images within a memory (the whole one by default); infinity if there is no plan."""
         found = self.steps(images)
         asked = self.memory if memory is None else memory
         return float("inf") if found is None else found.at(asked // self.unit)
 
     def front(self, images: int) -> tuple[tuple[int, float], ...]:
-        """Every memory in bytes at which so many images begin to cost less, with the cost: all that a table
-        for the run time has to know.
-        """
+        """(memory in bytes, cost) wherever the cost of so many images falls: the content of a table for run time."""
         found = self.steps(images)
         if found is None:
             return ()
@@ -164,7 +160,7 @@ class Tables:
     def firings(
         self, images: int, memory: int | None = None, first: int = 0
     ) -> tuple[BatchFiring, ...]:
-        """The calls behind `cost`, which must be finite; first: number of the first image."""
+        """The calls of the plan of `cost`, which must be finite. first: number of the first image."""
         asked = (self.memory if memory is None else memory) // self.unit
         return tuple(self._read_part(0, len(self.chain) - 1, images, asked, first))
 

@@ -1,5 +1,5 @@
-"""Which order of firings keeps least alive at one time, and how little can any order keep?
+"""Which order of firings has the least peak of bytes alive, and what is a lower bound for all orders?
 
-`problem` says what an order is judged by, `bound` what no order goes below, `search` finds one. The
-room knows firings, bytes and who waits for whom; no networks.
+`problem` defines the peak of an order, `bound` computes the lower bound, and `search` finds an order. The package works
+on firings, bytes and dependences, without networks.
 """

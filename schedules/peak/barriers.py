@@ -1,9 +1,8 @@
-"""Where should everything be drained before the next layers start? A dynamic program over cuts.
+"""Where should all layers complete before the next ones start? A dynamic program over cuts.
 
-Actors in their order are cut into segments. A segment is *pulled*: its last actor fires as soon as
-it can, and everything before it only when it is needed; a segment ends when all its actors are
-done. Rows that a later block would pull ahead while an earlier one is still full are then not
-there. The cuts are those that make the largest peak of a segment least.
+The actors in their order are cut into segments. A segment is *pulled*: its last actor fires as soon as possible, and
+all others only when they are needed; a segment ends when all its actors are complete. So no later block holds rows
+while an earlier one is still full. The cuts minimise the largest peak of a segment.
 """
 
 from __future__ import annotations
@@ -21,11 +20,11 @@ Array = np.ndarray
 
 
 class Tables:
-    """A problem as lists, for loops that go firing by firing.
+    """A problem as lists, for loops over firings.
 
-    waits: of each actor the pairs (source, counts). change: bytes alive after a firing less those
-    before, but for items that several firings claim or release. claim: bytes that it claims alone,
-    and its own. shared_claims, shared_frees: items of several claimers, or releasers, by firing.
+    waits: the pairs (source, counts) of each actor. claim, free: bytes of the items that a firing alone claims, or
+    releases. extra: bytes that it takes for itself. shared_claims, shared_frees: items of several claimers, or
+    releasers, by firing.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -74,7 +73,7 @@ class Tables:
                 self.shared_frees.setdefault(firing, []).append(item)
 
     def newly_claimed(self, firing: int, done: Sequence[int]) -> int:
-        """Bytes of shared items that a firing is the first to claim, with these phases done."""
+        """Bytes of shared items that a firing is the first to claim, after these phases."""
         return sum(
             self.size[item]
             for item in self.shared_claims.get(firing, ())
@@ -82,7 +81,7 @@ class Tables:
         )
 
     def newly_free(self, firing: int, done: Sequence[int]) -> int:
-        """Bytes of shared items that a firing is the last to release."""
+        """Bytes of shared items that a firing is the last to release, after these phases."""
         return sum(
             self.size[item]
             for item in self.shared_frees.get(firing, ())
@@ -95,7 +94,7 @@ class Tables:
 
 
 class State:
-    """A set of firings that are done: phases by actor, bytes alive, what shared items wait for."""
+    """A set of completed firings: phases by actor, bytes alive, and the releasers that shared items wait for."""
 
     __slots__ = ("claimed", "done", "live", "tables", "waiting")
 
@@ -107,14 +106,14 @@ class State:
         self.waiting = [len(found) for found in tables.releasers]
 
     def copy(self) -> State:
-        """The same state, to go another way from."""
+        """A copy of the state."""
         other = State.__new__(State)
         other.tables, other.live = self.tables, self.live
         other.done, other.claimed, other.waiting = self.done[:], self.claimed[:], self.waiting[:]
         return other
 
     def fire(self, firing: int) -> int:
-        """Fire; the bytes alive meanwhile."""
+        """Execute a firing; the bytes alive during it."""
         tables = self.tables
         live = self.live + tables.claim[firing]
         for item in tables.shared_claims.get(firing, ()):
@@ -133,8 +132,8 @@ class State:
 
 
 def pulled(state: State, actor: int, order: list[int]) -> Iterator[int]:
-    """Fire all phases of an actor that are not done, each after all that it waits for, and nothing
-    else; firing after firing the bytes alive meanwhile.
+    """Execute the remaining phases of an actor and all firings that they wait for, and no others; the bytes alive during
+    each firing.
 
     order: where the firings are appended.
     """
@@ -159,10 +158,9 @@ def pulled(state: State, actor: int, order: list[int]) -> Iterator[int]:
 def barriers(
     tables: Tables, limit: float, over: Callable[[], bool], spend: Callable[[float], None]
 ) -> list[int] | None:
-    """The order of the best cuts whose peak is below `limit`; None if there are none, or if time is
-    up before one is found.
+    """The order of the best cuts whose peak is below `limit`; None if there are none, or if the time is over.
 
-    spend: told what it costs, in microseconds.
+    spend: is called with the microseconds that the search takes.
     """
     problem, count = tables.problem, len(tables.phases)
     layers = np.arange(problem.firings)
@@ -171,7 +169,7 @@ def barriers(
     cuts = [0, *(at for at in range(1, count) if after[at] < limit), count]
     best: list[float] = [inf] * len(cuts)
     best[0] = 0
-    way: list[tuple[int, list[int]]] = [(0, [])] * len(cuts)
+    path: list[tuple[int, list[int]]] = [(0, [])] * len(cuts)
     state, at = State(tables), 0
     for i, cut in enumerate(cuts[:-1]):
         while at < cut:
@@ -189,12 +187,12 @@ def barriers(
             found, fired = _segment(state.copy(), cut, cuts[j], most - 1)
             spend(20 + 1.5 * fired)
             if found is not None:
-                best[j], way[j] = max(best[i], found[0]), (i, found[1])
+                best[j], path[j] = max(best[i], found[0]), (i, found[1])
     if best[-1] >= limit:
         return None
     pieces, j = [], len(cuts) - 1
     while j:
-        i, piece = way[j]
+        i, piece = path[j]
         pieces.append(piece)
         j = i
     return [firing for piece in reversed(pieces) for firing in piece]
@@ -203,8 +201,8 @@ def barriers(
 def _segment(
     state: State, begin: int, end: int, limit: float
 ) -> tuple[tuple[float, list[int]] | None, int]:
-    """(peak, order) of the actors from `begin` to `end`, pulled; None if it exceeds `limit`; and how
-    many firings that took.
+    """(peak, order) of the pulled actors from `begin` to `end`, None if the peak exceeds `limit`; and the number of
+    firings that were executed.
     """
     order: list[int] = []
     peak: float = 0
@@ -218,7 +216,7 @@ def _segment(
 
 
 def _between(problem: Problem, live: Array) -> list[float]:
-    """Bytes alive after all actors before each one are done, and no other is, one a boundary."""
+    """Bytes alive at each boundary, when exactly the actors before it are complete."""
     claimed = np.zeros(problem.firings)
     for group in problem.items:
         if group.claimers.shape[1]:

@@ -1,10 +1,9 @@
-"""How little can any order of these firings keep alive? No less than a minimum cut.
+"""What is a lower bound of the peak of all orders? A minimum cut for each firing.
 
-A firing starts in some state: a set of firings done that has all that it waits for, and neither
-itself nor anything that waits for it. The least that can be alive in such a state is a minimum cut
-of a graph of firings and items (an item is cut if a claimer is done and a releaser is not). That,
-what the firing claims and what it takes for itself must be alive in every order; the largest over
-the firings bounds all orders.
+A firing starts in a state: a set of completed firings that contains all that it waits for, and neither itself nor
+firings that wait for it. The least number of bytes alive in such a state is a minimum cut of a graph of firings and
+items (an item is cut if a claimer is complete and a releaser is not). Every order keeps these bytes, those that the
+firing claims and those that it takes for itself alive; the largest sum over all firings is a lower bound.
 """
 
 from __future__ import annotations
@@ -24,19 +23,19 @@ __all__ = ["Cut", "Cuts", "lower_bound"]
 Array = np.ndarray
 
 _ENDLESS = 1 << 30
-"""Capacity of what must not be cut; flows stay below it, so that 32 bits hold all sums."""
+"""Capacity of arcs that must not be cut; flows stay below it, so that 32 bits hold all sums."""
 
 _IN, _OUT = 0, 1
 
 _RECENT = 6
-"""Cuts whose states are tried for another firing before its own cut is made."""
+"""Cuts whose states are tried for another firing before its own cut is computed."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Cut:
-    """The least that must be alive while a firing runs, and the smallest state that attains it.
+    """The least bytes alive during a firing, and the smallest state that attains them.
 
-    value: bytes during the firing. state: phases of each actor that are done before it, (actors,).
+    value: bytes during the firing. state: phases of each actor that are complete before it, (actors,).
     """
 
     firing: int
@@ -45,14 +44,14 @@ class Cut:
 
 
 class Cuts:
-    """Minimum cuts of a problem, made when they are asked for and kept.
+    """Minimum cuts of a problem, which are computed on request and kept.
 
-    ancestors: as in the problem, and by what was added with `demand`. exact: whether no byte is lost
-    to rounding, so that the states of cuts are really least.
+    ancestors: those of the problem, and those that `demand` added. exact: whether no byte is lost by rounding, so that
+    the states of cuts are minimal.
     """
 
     def __init__(self, problem: Problem, spend: Callable[[float], None] = lambda _: None) -> None:
-        """spend: told what a cut costs, in microseconds of a machine of 2024."""
+        """spend: is called with the time of a cut, in microseconds of a machine of 2024."""
         self.problem, self.spend = problem, spend
         self.ancestors = problem.ancestors
         self.tightened = False
@@ -76,14 +75,14 @@ class Cuts:
         return found
 
     def _pay(self, firing: int) -> None:
-        """A cut is paid for once, whether it is made or found not to be needed: the clock is then the same."""
+        """Count the time of a cut once, also if the cut turns out not to be needed, so that the clock is the same."""
         if firing not in self._paid:
             self._paid.add(firing)
             self.spend(_cost(self.problem))
 
     def at_most(self, firing: int, limit: int) -> bool:
-        """Whether the cut of a firing is seen to be at most `limit` bytes without being made: the states of cuts
-        nearby, with all that the firing waits for and without what waits for it, keep no more alive.
+        """Whether the cut of a firing is known to be at most `limit` bytes without computing it: the state of a cut
+        nearby, with all that the firing waits for and without firings that wait for it, keeps no more alive.
         """
         if firing in self._known:
             return self._known[firing].value <= limit
@@ -123,18 +122,18 @@ class Cuts:
         return Cut(firing, value, np.bincount(actors, minlength=len(self.problem.phases)))
 
     def free(self) -> Cuts:
-        """The same cuts, to demand more of."""
+        """A copy of the cuts, for further demands."""
         other = copy(self)
         other.ancestors, other._known, other._paid = self.ancestors.copy(), {}, set()
         return other
 
     def precedes(self, early: int, late: int) -> bool:
-        """Whether `late` waits for `early`, or is it."""
+        """Whether `late` waits for `early`, or equals it."""
         actor = self.problem.actor[early]
         return bool(self.ancestors[late, actor] > self.problem.phase[early])
 
     def demand(self, early: int, late: int) -> None:
-        """Let `late` wait for `early` too, in cuts from now on; `early` must not wait for `late`."""
+        """Let `late` also wait for `early` in all further cuts; `early` must not wait for `late`."""
         self.tightened = True
         table = self.ancestors
         after = table[:, self.problem.actor[late]] > self.problem.phase[late]
@@ -143,7 +142,7 @@ class Cuts:
         self._known, self._paid = {}, set()
 
     def obeying(self, order: Array) -> Array:
-        """The order with firings put off until all that they wait for have fired."""
+        """The order with firings delayed until all firings that they wait for are complete."""
         problem = self.problem
         position = np.empty(problem.firings, np.int64)
         position[order] = np.arange(problem.firings)
@@ -155,10 +154,8 @@ class Cuts:
         return np.lexsort((self.ancestors.sum(axis=1), latest))
 
     def between(self, firing: int, inside: Array, within: Array) -> tuple[int, Array]:
-        """The same over the states that hold `inside` and lie within `within`, two states that
-        `firing` lies between, as masks (F,): (bytes, state).
-
-        Within must hold all that the firing waits for, else no state is left.
+        """(bytes, state) of the minimum cut of a firing among the states that contain `inside` and are part of `within`,
+        as masks (F,). `firing` is in neither `inside` nor outside of `within`, which must contain all that it waits for.
         """
         self.spend(_cost(self.problem))
         return self._cut(firing, inside, within)
@@ -187,12 +184,12 @@ class Cuts:
 
 
 def _cost(problem: Problem) -> float:
-    """Microseconds of a cut, on a machine of 2024."""
+    """Microseconds of a cut on a machine of 2024."""
     return 500 + 0.6 * problem.firings + 7e-5 * problem.firings**2
 
 
 def _waits(problem: Problem) -> tuple[Array, Array]:
-    """Pairs (firing, firing that it waits for) of which all others follow."""
+    """Pairs (firing, firing that it waits for) from which all others follow."""
     base = problem.base
     inner = np.flatnonzero(problem.phase > 0)
     late, early = [inner], [inner - 1]
@@ -205,20 +202,20 @@ def _waits(problem: Problem) -> tuple[Array, Array]:
 
 
 class _Graph:
-    """A flow network in the making: node 0 is inside the state, node 1 outside."""
+    """A flow network; node 0 is inside the state, node 1 outside."""
 
     def __init__(self, nodes: int, unit: int) -> None:
         self._nodes, self._unit = nodes, unit
         self._arcs: list[tuple[Array, Array, Array]] = []
-        self._sure = 0  # bytes that every cut has
+        self._sure = 0  # bytes that are in every cut
 
     def tie(self, tail: Array, head: Array, size: Array) -> None:
-        """Bytes that are alive where `tail` is inside and `head` outside."""
+        """Add bytes that are alive if `tail` is inside and `head` outside."""
         self._sure += int(size[(tail == _IN) & (head == _OUT)].sum())
         self._add(tail, head, size // self._unit)
 
     def order(self, late: Array, early: Array) -> None:
-        """Where `late` is inside, `early` is too."""
+        """If `late` is inside, `early` is inside too."""
         self._add(late, early, np.full(len(late), _ENDLESS))
 
     def _add(self, tail: Array, head: Array, capacity: Array) -> None:
@@ -226,11 +223,11 @@ class _Graph:
         self._arcs.append((tail[real], head[real], capacity[real]))
 
     def any_of(self, nodes: Array) -> Array:
-        """For each row of nodes one that is inside if any of them is; of no nodes it is inside."""
+        """For each row of nodes a node that is inside if any of them is; inside for an empty row."""
         return self._joined(nodes, _IN, _OUT)
 
     def all_of(self, nodes: Array) -> Array:
-        """For each row of nodes one that is inside only if all of them are; of no nodes it is not."""
+        """For each row of nodes a node that is inside only if all of them are; outside for an empty row."""
         return self._joined(nodes, _OUT, _IN)
 
     def _joined(self, nodes: Array, settles: int, neutral: int) -> Array:
@@ -249,13 +246,13 @@ class _Graph:
         return found
 
     def least_cut(self) -> tuple[int, Array]:
-        """Bytes of the least cut, and whether each node is inside the smallest one."""
+        """Bytes of the minimum cut, and whether each node is inside in the smallest one."""
         tail, head, capacity = (np.concatenate(c) for c in zip(*self._arcs, strict=True))
         inside = np.zeros(self._nodes, bool)
         inside[_IN] = True
         if not len(tail):
             return self._sure, inside
-        # every arc with its reverse, so that scipy has none to add and flows lie as capacities do
+        # every arc with its reverse, so that scipy adds none and flows have the layout of capacities
         count = self._nodes
         place = np.concatenate([tail * count + head, head * count + tail])
         where, which = np.unique(place, return_inverse=True)
@@ -277,14 +274,13 @@ class _Graph:
 
 
 def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:
-    """A bound on the peak of every order, `known` or better.
+    """A lower bound of the peak of all orders, `known` or better.
 
-    order, live: any order and what it keeps alive: no cut of a firing is above that. over: whether
-    time is up.
+    order, live: any order and its bytes alive, which no cut of a firing exceeds. over: whether the time is over.
     """
     seen = np.zeros(len(cuts.problem.phases), np.int64)
     worst = np.argsort(-live, kind="stable")
-    # firings of one actor have much the same cuts: first the worst of each, then the next ...
+    # firings of one actor have similar cuts: first the worst firing of each, then the next ...
     turn = np.empty(len(worst), np.int64)
     for at, actor in enumerate(cuts.problem.actor[order[worst]].tolist()):
         turn[at] = seen[actor]

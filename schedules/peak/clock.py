@@ -1,5 +1,5 @@
-"""How long may a search take? Work is counted, so that it ends alike on every machine; time of the
-processor is a guard.
+"""How long may a search take? It counts its work, so that it ends at the same point on every machine; processor time is
+a safeguard.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ Effort = str | float
 EFFORTS = ("low", "normal", "high")
 
 _WORK = {"low": (3, 2.8e6), "normal": (100, 3e7), "high": (1_000, 3e8)}
-"""Effort -> microseconds (of a machine of 2024) a firing and firing, and at most."""
+"""Effort -> microseconds (of a machine of 2024) per square of the number of firings, and the most of them."""
 
 _LEAST = 2e4
-"""Microseconds that every search may take."""
+"""Microseconds that every search may take at least."""
 
 _GUARD = {"low": 30.0, "normal": 200.0, "high": 2000.0}
-"""Effort -> seconds of processor time after which a search ends in any case: what else the machine does
-is not to change a plan.
+"""Effort -> seconds of processor time after which a search ends in any case. It is processor time, so that other load
+of the machine does not change a plan.
 """
 
 
 class Clock:
-    """Work and time that a search may take, and whether it was asked to stop.
+    """Work and time that a search may take, and requests to stop.
 
-    effort: "low", "normal" or "high", whose work is counted, so that a search ends at the same
-    point wherever it runs unless the machine is far slower; or a number of seconds.
+    effort: "low", "normal" or "high", which limit work, so that a search ends at the same point on all machines that
+    are not much slower; or a number of seconds.
     """
 
     def __init__(
@@ -59,17 +59,17 @@ class Clock:
             self._deadline = self.started + effort
 
     def spend(self, work: float) -> None:
-        """Count work that was done."""
+        """Count work."""
         self.spent += work
 
     def over(self) -> bool:
-        """Whether work or time is used up, or a stop was asked for."""
+        """Whether work or time is used up, or a stop was requested."""
         if self.spent > self.work or self._now() > self._deadline:
             return True
         return self._stop is not None and self._stop()
 
     def part(self, share: float) -> Callable[[], bool]:
-        """Whether that share of what is left now is used up, or everything is."""
+        """A function that tests whether a share of the remaining work and time is used up."""
         now = self._now()
         work = self.spent + share * (self.work - self.spent) if self.work < inf else inf
         deadline = now + share * (self._deadline - now)

@@ -1,7 +1,7 @@
-"""Can an order be kept below a threshold? Follow it, and where it would go above, drain first.
+"""Can an order stay below a threshold? Follow it, and drain before a firing that would exceed the threshold.
 
-Draining is safe: a state that is reached below the threshold, and that keeps no more alive than the
-present one and than any between them, can be gone to without loss, as bytes alive are submodular.
+Draining is safe as bytes alive are submodular: the order may go to any state that it reaches below the threshold and
+that keeps no more alive than the present state and those between them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from schedules.peak.barriers import State, Tables, pulled
 __all__ = ["followed"]
 
 _MOST = 30
-"""Firings that are tried for each firing of the problem before draining is given up."""
+"""Firings that are tried per firing of the problem before draining is given up."""
 
 
 def followed(
@@ -24,11 +24,10 @@ def followed(
     spend: Callable[[float], None] = lambda _: None,
     reach: int = 400,
 ) -> list[int] | None:
-    """An order that keeps at most `limit` bytes alive, like `base` where that does; None if none is
-    found, or if time is up.
+    """An order that keeps at most `limit` bytes alive and follows `base` where possible; None if none is found, or if the
+    time is over.
 
-    spend: told what it costs, in microseconds. reach: firings up to which a way to a lower state is
-    looked for.
+    spend: is called with the microseconds that the search takes. reach: most firings on the path to a lower state.
     """
     state, order = State(tables), list[int]()
     fired = bytearray(len(base))
@@ -63,7 +62,7 @@ def followed(
 
 
 def _needs(state: State, firing: int) -> int:
-    """Bytes alive while a firing would run."""
+    """Bytes alive during a firing from a state on."""
     tables = state.tables
     live = state.live + tables.claim[firing] + tables.extra[firing]
     for item in tables.shared_claims.get(firing, ()):
@@ -73,23 +72,23 @@ def _needs(state: State, firing: int) -> int:
 
 
 def _drained(state: State, limit: int, reach: int) -> tuple[tuple[State, list[int]] | None, int]:
-    """A state with no more alive, and the way there: pulled by the deepest actor that comes to one;
-    and the firings that were tried.
+    """A state with no more bytes alive and the path to it, pulled by the deepest actor that reaches one; and the number
+    of firings that were tried.
     """
     phases, done, tried = state.tables.phases, state.done, 0
     for actor in range(len(phases) - 1, -1, -1):
         if done[actor] < phases[actor]:
             below = state.copy()
             way = _dip(below, actor, limit, reach)
-            tried += 8 + len(way)  # a copy takes as long as that
+            tried += 8 + len(way)  # a copy takes as long as 8 firings
             if way[-1] >= 0:
                 return (below, way), tried
     return None, tried
 
 
 def _dip(state: State, actor: int, limit: int, reach: int) -> list[int]:
-    """The firings to the first state with no more alive than now that pulling an actor comes to; -1
-    at their end if it comes to none.
+    """The firings to the first state with no more bytes alive that pulling an actor reaches; -1 at the end if it reaches
+    none.
     """
     start, way = state.live, list[int]()
     for during in pulled(state, actor, way):

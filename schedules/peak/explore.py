@@ -1,9 +1,8 @@
-"""Which peak can no order avoid? All states of a small problem, those that are reached with least first.
+"""Which peak can no order avoid? A search of all states of a small problem, those with the least peak first.
 
-States come in the order of the most that was alive on the way to them, so that when the last one
-comes up its figure is the least peak of all, and while there are others no order is below theirs. A
-firing after which no more is alive than before is fired at once: nothing is lost by it, as bytes
-alive are submodular.
+States are visited in the order of the peak on the path to them, so that the peak of the last state is the least of all,
+and the peak of each visited state is a lower bound. A firing after which no more bytes are alive than before is fired
+at once; this excludes no best order, as bytes alive are submodular.
 """
 
 from __future__ import annotations
@@ -25,10 +24,9 @@ def explored(
     over: Callable[[], bool],
     spend: Callable[[float], None],
 ) -> tuple[int, list[int] | None]:
-    """(bound, order): what no order goes below, at least `bound`, and an order with that peak below
-    `limit`, if there is one and it was found before `over`.
+    """(lower bound, at least `bound`; an order with that peak below `limit`, if it was found before `over`).
 
-    Without one and before `over`, the bound is `limit`.
+    If there is no such order and the search completed, the bound is `limit`.
     """
     phases, base = tables.phases, tables.base
     goal = tuple(phases)

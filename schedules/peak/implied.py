@@ -1,11 +1,10 @@
-"""What must every order below a threshold do? Fire w before w', where D can only be reached without w'.
+"""Which dependences do all orders below a threshold share? w fires before w', if w' exceeds the threshold within D.
 
-D is the smallest least state in which w can start. An order below the threshold that fires w' before
-w would still be below it if only what lies in D were fired up to w, as bytes alive are submodular. So
-if w' goes above the threshold wherever it starts within D, all orders below it fire w first. That is
-demanded of the cuts from then on, which only makes them larger: if one comes to lie above the
-threshold, or two firings must each be first, there is no order below it. This proves bounds that no
-single cut does. Read backwards in time, an order tells other pairs.
+D is the smallest of the minimum states in which w can start. If an order below the threshold fires w' before w, it
+stays below it when only firings of D are fired up to w, as bytes alive are submodular. So if w' exceeds the threshold
+wherever it starts within D, all orders below the threshold fire w first. The cuts then include this dependence, which
+only makes them larger. If a cut exceeds the threshold, or if two firings must each be first, there is no order below
+it. This proves bounds that no single cut proves. Read backwards in time, an order gives other pairs.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ Array = np.ndarray
 
 
 class Demands:
-    """What orders with at most `limit` bytes alive must do, found from the cuts of both directions.
+    """The dependences of all orders with at most `limit` bytes alive, from the cuts of both directions.
 
     cuts: forwards and backwards in time. refuted: whether there is no such order.
     """
@@ -35,7 +34,7 @@ class Demands:
         self._last = cuts[0].problem.firings - 1
 
     def find(self, order: Array, over: Callable[[], bool]) -> None:
-        """Follow an order wherever it goes above the limit, both ways, until nothing new is found."""
+        """Find dependences where an order exceeds the limit, in both directions, until there are no new ones."""
         idle, backwards = 0, False
         while idle < 2 and not self.refuted and not over():
             turned = self._last - order[::-1] if backwards else order
@@ -44,7 +43,7 @@ class Demands:
             backwards = not backwards
 
     def _along(self, backwards: bool, order: Array, over: Callable[[], bool]) -> bool:
-        """Whether anything new was found for the firings where the order is above the limit."""
+        """Whether new dependences were found at the firings where the order exceeds the limit."""
         cuts = self.cuts[backwards]
         live = evaluate(cuts.problem, order)
         found = False
@@ -54,7 +53,7 @@ class Demands:
         return found
 
     def _about(self, backwards: bool, firing: int, order: Array) -> bool:
-        """Whether a firing was found that must come after this one."""
+        """Whether a firing was found that must come after this firing."""
         cuts = self.cuts[backwards]
         problem, nothing = cuts.problem, np.zeros(len(order), bool)
         cut = cuts.of(firing)
@@ -68,7 +67,7 @@ class Demands:
         for other in _worst_of_each(cuts, early, live, self.limit):
             least = cuts.of(other)
             if least.value <= self.limit and (least.state <= cut.state).all():
-                continue  # it starts there
+                continue  # it can start there
             if cuts.between(other, nothing, state)[0] > self.limit:
                 self._demand(backwards, firing, other)
                 return True
@@ -85,7 +84,7 @@ class Demands:
 
 
 def _worst_of_each(cuts: Cuts, order: Array, live: Array, limit: int) -> list[int]:
-    """The firings above the limit, the worst first, one of each actor: its others are much alike."""
+    """The worst firing above the limit of each actor, the worst first; other firings of an actor are similar."""
     above = np.flatnonzero(live > limit)
     above = above[np.argsort(-live[above], kind="stable")]
     _, worst = np.unique(cuts.problem.actor[order[above]], return_index=True)

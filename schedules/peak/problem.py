@@ -1,11 +1,9 @@
-"""What does an order of firings keep alive? Firings that wait for each other, items that they claim
-and release.
+"""How many bytes does an order of firings keep alive? Firings with dependences, and items that they claim and release.
 
-Actors fire their phases in turn; a firing may wait for a number of phases of other actors. An item
-is alive from the first of its claimers on until all its releasers have fired. So what is alive
-follows from *which* firings are done, not from their order: the done ones make a *downset* (with
-each all that it waits for), and the bytes alive are submodular over downsets, which is what the
-bound and the search live on.
+Actors fire their phases in order; a firing may wait for a number of phases of other actors. An item is alive from the
+first of its claimers on until all its releasers have fired. So the bytes alive follow from the *set* of completed
+firings, not from their order. This set is a *downset* (it contains all that its firings wait for), and the bytes alive
+are submodular over downsets, which the bound and the search use.
 """
 
 from __future__ import annotations
@@ -23,7 +21,10 @@ __all__ = ["Items", "Link", "Problem", "evaluate"]
 Array = np.ndarray
 
 MAX_CELLS = 60_000_000
-"""Cells of the table of ancestors (firings x actors) up to which it is made: 240 MB."""
+"""Most cells of the table of ancestors (firings x actors): 240 MB."""
+
+_PAIRS = 1_000_000
+"""Pairs of firings that are looked up in that table at a time."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -59,11 +60,10 @@ class Items:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Firings 0 to F - 1, those of an actor one after another, and what they claim and release.
+    """Firings 0 to F - 1, numbered actor by actor, and the items that they claim and release.
 
-    phases: firings of each actor; an actor waits for actors with smaller numbers alone. items:
-    grouped by their numbers of claimers and releasers, no two with the same. extra: bytes that a
-    firing takes for itself alone, (F,).
+    phases: firings of each actor; an actor waits only for actors with smaller numbers. items: one group for each pair of
+    numbers of claimers and releasers. extra: bytes that a firing takes for itself, (F,).
     """
 
     phases: tuple[int, ...]
@@ -79,11 +79,11 @@ class Problem:
         items: Iterable[Items],
         extra: Array | None = None,
     ) -> Problem:
-        """The problem with items joined that are alive at the same times in every order.
+        """The problem, with one item for all that are alive at the same times in every order.
 
-        Of claimers of an item that wait for each other the first alone is kept, of releasers the
-        last. Raises ScheduleError for a link that leads to an actor of no larger number, and for an
-        item that some order releases before it is claimed: bytes alive would not be submodular.
+        Of claimers of an item that wait for each other only the first is kept, of releasers the last. Raises
+        ScheduleError for a link to an actor of no larger number, and for an item that some order releases before it is
+        claimed, as bytes alive would not be submodular.
         """
         kept = []
         for link in links:
@@ -121,12 +121,12 @@ class Problem:
 
     @property
     def tractable(self) -> bool:
-        """Whether the table of ancestors can be held."""
+        """Whether the table of ancestors is small enough."""
         return self.firings * len(self.phases) <= MAX_CELLS
 
     @cached_property
     def ancestors(self) -> Array:
-        """(F, actors): phases of each actor that are done once a firing is, itself counted."""
+        """(F, actors): phases of each actor that are complete after a firing, itself included."""
         base = self.base
         table = np.zeros((self.firings, len(self.phases)), np.int32)
         into: list[list[Link]] = [[] for _ in self.phases]
@@ -143,20 +143,42 @@ class Problem:
         return table
 
     def precedes(self, early: Array, late: Array) -> Array:
-        """Whether firing `late` waits for firing `early`, or is it; for arrays of firings."""
+        """Whether firings `late` wait for firings `early`, or equal them."""
         return self.ancestors[late, self.actor[early]] > self.phase[early]
 
     @cached_property
     def claims(self) -> Array:
-        """Bytes of the items that each firing claims in any order: of those it alone claims, (F,)."""
+        """Bytes of the items that each firing claims in all orders, as it is their only claimer, (F,)."""
         found = np.zeros(self.firings)
         for group in self.items:
             if group.claimers.shape[1] == 1:
                 found += np.bincount(group.claimers[:, 0], group.size, self.firings)
         return found.astype(np.int64)
 
+    @cached_property
+    def alone(self) -> Array:
+        """Bytes that are alive during each firing in all orders, (F,): those that it takes for itself, the items that it
+        claims as their only claimer, and those that it releases after one of their claimers.
+        """
+        found = self.claims + self.extra.astype(float)
+        for group in self.items if self.tractable else ():
+            counted = [group.claimers[:, 0]] if group.claimers.shape[1] == 1 else []
+            for releaser in group.releasers.T:
+                new = (
+                    np.ones(len(releaser), bool)
+                    if not group.claimers.size
+                    else np.zeros_like(releaser, bool)
+                )
+                for claimer in group.claimers.T:
+                    new |= self.precedes(claimer, releaser)
+                for other in counted:
+                    new &= releaser != other
+                found += np.bincount(releaser, group.size * new, self.firings)
+                counted.append(releaser)
+        return found.astype(np.int64)
+
     def is_order(self, order: Array) -> bool:
-        """Whether all firings are there, each after all that it waits for."""
+        """Whether an order has all firings, each after those that it waits for."""
         position = np.full(self.firings, -1)
         if len(order) != self.firings:
             return False
@@ -175,7 +197,7 @@ class Problem:
         return True
 
     def backwards(self) -> Problem:
-        """The same with time reversed: firing f is firing F - 1 - f there, a claim is a release.
+        """The problem with time reversed: firing f becomes firing F - 1 - f, and claims become releases.
 
         An order of one, read backwards, is an order of the other with the same bytes alive.
         """
@@ -191,8 +213,8 @@ class Problem:
 
 
 def evaluate(problem: Problem, order: Array) -> Array:
-    """Bytes alive during each firing of an order, by position: what is there, what it claims, and
-    its own.
+    """Bytes alive during each firing of an order, by position: those before it, those that it claims, and those that it
+    takes for itself.
 
     >>> a, b = Items.of(10, [0], [2]), Items.of(10, [1], [2])
     >>> two = Problem.of([2, 1], [Link(0, 1, np.array([2]))], [a, b], np.array([0, 5, 1]))
@@ -216,7 +238,7 @@ def evaluate(problem: Problem, order: Array) -> Array:
 
 
 def _extreme(position: Array, firings: Array, choose: np.ufunc) -> Array:
-    """Position of the first or last of each row of firings."""
+    """Position of the first or the last firing of each row."""
     found = position[firings[:, 0]]
     for column in firings.T[1:]:
         found = choose(found, position[column])
@@ -224,7 +246,7 @@ def _extreme(position: Array, firings: Array, choose: np.ufunc) -> Array:
 
 
 def _check_lifetimes(problem: Problem) -> None:
-    """Some releaser of every item must wait for one of its claimers, or be it."""
+    """Check that some releaser of every item waits for one of its claimers, or equals it."""
     for group in problem.items:
         claimers, releasers = group.claimers, group.releasers
         if claimers.shape[1] and releasers.shape[1]:
@@ -256,9 +278,9 @@ def _joined(problem: Problem) -> tuple[Items, ...]:
 
     for group in problem.items:
         claimers, releasers = alone(group.claimers, False), alone(group.releasers, True)
-        widths = np.stack([(claimers >= 0).sum(axis=1), (releasers >= 0).sum(axis=1)], axis=1)
-        for k, m in np.unique(widths, axis=0).tolist():
-            chosen = (widths == (k, m)).all(axis=1)
+        widths = (claimers >= 0).sum(axis=1), (releasers >= 0).sum(axis=1)
+        for k, m in sorted(set(zip(*map(np.ndarray.tolist, widths), strict=True))):
+            chosen = (widths[0] == k) & (widths[1] == m)
             part = Items(group.size[chosen], claimers[chosen, :k], releasers[chosen, :m])
             shapes.setdefault((k, m), []).append(part)
     return tuple(_added(parts) for _, parts in sorted(shapes.items()))
@@ -276,12 +298,13 @@ def _first_alone(problem: Problem, firings: Array, *, last: bool) -> Array:
     keep = np.ones(kept.shape, bool)
     keep[:, 1:] = kept[:, 1:] != kept[:, :-1]
     if problem.tractable:
-        # firings wait for those of smaller numbers alone; the outermost column settles most rows
-        for j in range(width - 1, 0, -1) if last else range(width - 1):
-            for i in range(j - 1, -1, -1) if last else range(j + 1, width):
-                both = np.flatnonzero(keep[:, i] & keep[:, j])
-                one, other = kept[both, min(i, j)], kept[both, max(i, j)]
-                keep[both[problem.precedes(one, other)], i] = False
+        above = np.arange(width) < np.arange(width)[:, None]
+        chunk = max(1, _PAIRS // width**2)
+        for at in range(0, len(kept), chunk):
+            rows = kept[at : at + chunk]
+            comes = problem.precedes(rows[:, None, :], rows[:, :, None]) & above
+            comes &= rows[:, None, :] != rows[:, :, None]
+            keep[at : at + len(rows)] &= ~comes.any(axis=1 if last else 2)
     kept[~keep] = -1
     place = np.argsort(~keep, axis=1, kind="stable")
     return np.take_along_axis(kept, place, axis=1)

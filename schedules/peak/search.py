@@ -1,10 +1,9 @@
-"""Which order of firings keeps least alive at one time? Searched for, and held against the bound.
+"""Which order of firings has the least peak? A search, which ends at a proven lower bound.
 
-The orders given are led through least states below ever lower thresholds (`waypoints`), forwards
-and backwards in time in turn, as what is alive reads the same both ways. Where that ends above the
-bound, so are orders that drain at barriers, and orders drained where they are worst (`commits`);
-with more effort also orders that cross two found before. Whatever meets the bound is the best there
-is, and the search ends.
+The search improves the given orders through minimum states below decreasing thresholds (`waypoints`), alternately
+forwards and backwards in time, as bytes alive are the same in both directions. If the result is above the bound, it
+also improves orders that drain at barriers and orders that drain at their worst firings (`commits`) and, with more
+effort, orders that combine two others. An order that meets the bound is optimal, and ends the search.
 """
 
 from __future__ import annotations
@@ -30,24 +29,24 @@ __all__ = ["FoundOrder", "bound_for", "search", "uncrossed"]
 Array = np.ndarray
 
 _FINE = 0.001
-"""Part of the peak below which no threshold is tried any more."""
+"""Distance of thresholds, as a part of the peak, below which no further one is tried."""
 
 _KNOWN = 4
-"""Thresholds whose demands are kept for others."""
+"""Number of thresholds whose demands are kept."""
 
 _SMALL = 200
-"""Firings up to which all states are tried first."""
+"""Firings up to which the search of all states comes first."""
 
 _ROUNDS = 40
-"""Random rounds in a row that gain nothing after which a search ends."""
+"""Consecutive random rounds without a gain after which a search ends."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FoundOrder:
-    """The best order found, its peak in bytes, and what no order goes below.
+    """The best order found, its peak in bytes, and a lower bound for all orders.
 
-    origin: the start that the order comes from. optimal: whether the two are the same.
-    interrupted: whether the user ended the search.
+    origin: the start that the order comes from. optimal: whether peak and bound are equal. interrupted: whether the user
+    ended the search.
     """
 
     order: Array
@@ -70,11 +69,11 @@ def search(
     progress: Callable[[int, int], None] | None = None,
     stop: Callable[[], bool] | None = None,
 ) -> FoundOrder:
-    """The order with least peak that is found within `effort`, and a bound for all orders.
+    """The order of least peak that is found within `effort`, and a lower bound for all orders.
 
-    starts: orders to begin with, by name; at least one. effort: "low", "normal", "high" or a number
-    of seconds. progress: told (peak, bound) when either gets better. stop: asked whether to end.
-    Ctrl-C gives the best so far. Equal arguments give equal orders unless seconds end the search.
+    starts: one or more orders to begin with, by name. effort: "low", "normal", "high" or a number of seconds. progress:
+    is called with (peak, bound) when either improves. stop: returns whether the search should end. Ctrl-C returns the
+    best order so far. Equal arguments give equal orders unless seconds end the search.
     Raises InputError for an effort that does not exist, ScheduleError for a start that is no order.
     """
     clock = Clock(effort, problem.firings, stop)
@@ -91,15 +90,17 @@ def search(
             run.improve(begun, seed, thorough=effort != "low")
     except KeyboardInterrupt:
         interrupted = True
-    peak = int(evaluate(problem, run.best).max(initial=0))  # whatever Ctrl-C came between
+    peak = int(
+        evaluate(problem, run.best).max(initial=0)
+    )  # Ctrl-C may have come between an order and its peak
     return FoundOrder(run.best, peak, run.bound, run.origin, interrupted)
 
 
 def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0) -> int:
-    """A bound on the peak of every order, looked for until the peak of this one or a share of the effort
-    ends it.
+    """A lower bound of the peak of all orders. The search for it ends at the peak of this order, or after a share of the
+    effort.
 
-    Raises InputError for an effort that does not exist, ScheduleError for what is no order.
+    Raises InputError for an effort that does not exist, ScheduleError for an invalid order.
     """
     begun = np.asarray(order, np.int64)
     if not problem.is_order(begun):
@@ -111,7 +112,7 @@ def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: flo
 
 
 class _Side:
-    """A direction of time: the problem in it, and what is prepared for it."""
+    """The problem in one direction of time, with its cuts and tables."""
 
     def __init__(self, problem: Problem, clock: Clock) -> None:
         self.problem = problem
@@ -120,7 +121,7 @@ class _Side:
 
 
 class _Run:
-    """The best so far, and the ways to something better."""
+    """The best order so far, and the methods that improve it."""
 
     def __init__(
         self,
@@ -143,7 +144,7 @@ class _Run:
         self._known: dict[int, tuple[Cuts, ...]] = {}  # threshold: cuts with its demands
 
     def offer(self, order: Array, origin: str) -> int:
-        """The peak of an order, which is kept if it is the best."""
+        """The peak of an order, which is kept if it is the best so far."""
         peak = int(evaluate(self.problem, order).max(initial=0))
         if peak < self.peak:
             self.best, self.peak, self.origin = order, peak, origin
@@ -165,7 +166,7 @@ class _Run:
 
     @contextmanager
     def _within(self, share: float) -> Iterator[None]:
-        """Whatever is done meanwhile takes at most a share of what is left."""
+        """Limit the work in this context to a share of the remaining work."""
         before, part = self._over, self.clock.part(share)
         self._over = lambda: part() or before()
         try:
@@ -174,14 +175,14 @@ class _Run:
             self._over = before
 
     def side(self, backwards: bool) -> _Side:
-        """Forwards, or backwards in time; made when first needed."""
+        """The problem forwards or backwards in time, which is made when it is first needed."""
         while len(self._sides) <= backwards:
             problem = self._sides[0].problem.backwards() if self._sides else self.problem
             self._sides.append(_Side(problem, self.clock))
         return self._sides[backwards]
 
     def improve(self, starts: Mapping[str, Array], seed: int, *, thorough: bool) -> None:
-        """All ways, the quickest first, until the bound is met or the clock is over."""
+        """Apply all methods, the quickest first, until the bound is met or the clock is over."""
         self._most = 400 if thorough else 80
         if self.peak <= self.bound:
             return
@@ -212,14 +213,14 @@ class _Run:
         self._refute(1.0)
 
     def prove(self, share: float) -> None:
-        """Raise the bound, within a share of what is left."""
+        """Raise the bound within a share of the remaining work."""
         if not self._done:
             live = evaluate(self.problem, self.best)
             over = self.clock.part(share)
             self._raise(lower_bound(self.side(False).cuts, self.best, live, self.bound, over))
 
     def _explore(self, share: float) -> None:
-        """Try all states, within a share of what is left."""
+        """Search all states within a share of the remaining work."""
         over = self.clock.part(share)
         if not self._done and not over():
             tables = self.side(False).tables
@@ -229,7 +230,7 @@ class _Run:
             self._raise(bound)
 
     def _drain(self) -> Array | None:
-        """The order of the best barriers, looked for from the bound upwards."""
+        """The order of the best barriers, for increasing limits from the bound on."""
         tables, limit = self.side(False).tables, self.bound + 1
         over = self.clock.part(0.5)
         while limit < 1.25 * self.peak and not over() and self.peak > self.bound:
@@ -242,8 +243,8 @@ class _Run:
         return None
 
     def _alternate(self, order: Array, origin: str) -> Array:
-        """An order split at its worst firings, then led below ever lower thresholds, forwards and
-        backwards until neither helps.
+        """An order that is split at its worst firings and then brought below decreasing thresholds, forwards and
+        backwards in time, until neither improves it.
         """
         backwards, idle = False, 0
         over = self.clock.part(0.5)
@@ -258,7 +259,7 @@ class _Run:
         return order
 
     def _squeezed(self, order: Array, peak: int, backwards: bool, origin: str) -> tuple[Array, int]:
-        """The order below the lowest threshold that one is found for, and its peak."""
+        """An order below the lowest threshold for which one is found, and its peak."""
         low, limit = self.bound - 1, self.bound
         while peak - low > max(1, _FINE * peak) and not self._done:
             found = self._below(order, limit, backwards)
@@ -270,8 +271,8 @@ class _Run:
         return order, peak
 
     def _below(self, order: Array, limit: int, backwards: bool) -> Array | None:
-        """An order below a threshold: drained where it is worst, or through waypoints. If there is
-        none at all the bound is raised.
+        """An order below a threshold, by draining at its worst firings or through waypoints. The bound is raised if
+        there is provably none.
         """
         side = self.side(backwards)
         turned = _turned(order) if backwards else order
@@ -289,13 +290,13 @@ class _Run:
         return self.side(False).cuts, self.side(True).cuts
 
     def _demanded(self, order: Array, limit: int, share: float) -> tuple[Cuts, ...] | None:
-        """The cuts of both sides with what every order below a threshold must do; None if there is
-        no such order, and then the bound is raised.
+        """The cuts of both directions with the dependences of all orders below a threshold; None, with a raised bound,
+        if there is no such order.
         """
         both = self._cuts()
         if not both[0].exact:
             return both
-        # what orders below a higher threshold must do, those below a lower one must too
+        # dependences of orders below a higher threshold also hold for those below a lower one
         known = [one for one in self._known if one >= limit]
         demands = Demands(self._known[min(known)] if known else both, limit)
         demands.find(order, self.clock.part(share))
@@ -308,7 +309,7 @@ class _Run:
         return demands.cuts
 
     def _refute(self, share: float) -> None:
-        """Raise the bound by showing that there are no orders below thresholds, the peak first."""
+        """Raise the bound by proofs that there are no orders below thresholds, the peak first."""
         over = self.clock.part(share)
         high, limit = self.peak, self.peak - 1
         while high - self.bound > _FINE * self.peak and not over() and not self._done:
@@ -317,7 +318,7 @@ class _Run:
             limit = (self.bound + high) // 2
 
     def _cross(self, pool: list[Array], random: np.random.Generator) -> None:
-        """Orders that go through a state of another, or of a least state of a costly firing, improved."""
+        """Improve orders that go through a state of another order, or through a minimum state of a costly firing."""
         idle = 0
         while idle < _ROUNDS and not self._done:
             before = self.peak
@@ -346,16 +347,15 @@ class _Run:
 
 
 def _turned(order: Array) -> Array:
-    """An order as one of the problem backwards in time, and back."""
+    """The same order for the problem in the other direction of time."""
     return len(order) - 1 - order[::-1]
 
 
 def _least_need(problem: Problem) -> int:
-    """What every order must hold: the need of a firing alone, or what is never released."""
-    alone = problem.claims + problem.extra
+    """A lower bound for all orders: the need of a single firing, or the items that are never released."""
     kept = sum(int(g.size.sum()) for g in problem.items if not g.releasers.shape[1])
     start = sum(int(g.size.sum()) for g in problem.items if not g.claimers.shape[1])
-    return max(int(alone.max(initial=0)), kept, start) if problem.firings else 0
+    return max(int(problem.alone.max(initial=0)), kept, start) if problem.firings else 0
 
 
 # The worst moment ---------------------------------------------------------------------------------
@@ -364,10 +364,10 @@ def _least_need(problem: Problem) -> int:
 def uncrossed(
     cuts: Cuts, order: Array, over: Callable[[], bool], patience: int = 12
 ) -> tuple[int, Array, int]:
-    """(peak, order, bound): the best order that splitting at the worst firings comes to, and the
-    largest of the cuts on the way, which bounds all orders.
+    """(peak, order, bound): the best order that results from splits at the worst firings, and the largest of the cuts
+    computed for them, a lower bound for all orders.
 
-    patience: splits in a row that make nothing better.
+    patience: consecutive splits without an improvement after which it ends.
     """
     problem = cuts.problem
     live = evaluate(problem, order)
@@ -392,7 +392,7 @@ def uncrossed(
 
 
 def _worst(order: Array, live: Array, seen: set[int]) -> int:
-    """The firing with most alive that was not split at since the last gain; -1 if there is none."""
+    """The firing with most bytes alive without a split since the last gain; -1 if there is none."""
     for at in np.argsort(-live, kind="stable")[: len(seen) + 1].tolist():
         if int(order[at]) not in seen:
             return int(order[at])
@@ -400,8 +400,8 @@ def _worst(order: Array, live: Array, seen: set[int]) -> int:
 
 
 def _split(problem: Problem, order: Array, worst: int, state: Array) -> tuple[Array, Array]:
-    """The order through a state, with the worst firing right after it or where it was, whichever
-    keeps less; and what it keeps.
+    """The order through a state, with the worst firing right after it or at its place, whichever has the lower peak; and
+    its bytes alive.
     """
     inside = (problem.phase < state[problem.actor])[order]
     early, late = order[inside], order[~inside]

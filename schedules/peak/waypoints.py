@@ -1,10 +1,9 @@
-"""Is there an order below a threshold? Follow one, and go through a least state where it goes above.
+"""Is there an order below a threshold? Follow one, and go through a minimum state where it exceeds the threshold.
 
-From a state S to a state G an order is followed. The first firing w that would go above the
-threshold is to start in the least state D between them in which it can; the way to D and the way on
-from there are found likewise. If w' must go above the threshold on the way to D, then no order below
-it fires w' before w (bytes alive are submodular: what lies in D of an order that does would be
-below it), and D is looked for again without w' and all that waits for it.
+An order is followed from a state S to a state G. The first firing w that would exceed the threshold starts in the
+minimum state D between them in which it can; the paths to D and from D on are found recursively. If w' must exceed the
+threshold on the path to D, no order below it fires w' before w (bytes alive are submodular: the firings of D in such an
+order would be below it), and D is computed again without w' and all firings that wait for it.
 """
 
 from __future__ import annotations
@@ -22,27 +21,27 @@ Array = np.ndarray
 
 
 class _Failed(Exception):  # noqa: N818
-    """No way: `firing` goes above the threshold wherever it starts."""
+    """There is no path: `firing` exceeds the threshold wherever it starts."""
 
     def __init__(self, firing: int) -> None:
         self.firing = firing
 
 
 class _GivenUp(Exception):  # noqa: N818
-    """Time is up, or too many cuts were made."""
+    """The time is over, or too many cuts were computed."""
 
 
 def through_waypoints(
     cuts: Cuts, base: Array, limit: int, over: Callable[[], bool], most: int = 400
 ) -> Array | None:
-    """An order that keeps at most `limit` bytes alive, else like `base`; None if none is found.
+    """An order that keeps at most `limit` bytes alive and follows `base` where possible; None if none is found.
 
-    most: cuts that are made for it.
+    most: number of cuts that are computed at most.
     """
     search = _Search(cuts, cuts.obeying(base) if cuts.tightened else base, limit, over, most)
     nothing = np.zeros(cuts.problem.firings, bool)
     try:
-        return np.concatenate(search.way(nothing, ~nothing, 0))
+        return np.concatenate(search.path(nothing, ~nothing, 0))
     except (_Failed, _GivenUp):
         return None
 
@@ -55,7 +54,7 @@ class _Search:
         self.base, self.limit = base, limit
         self.over, self.left = over, most
 
-    def way(self, inside: Array, within: Array, depth: int) -> list[Array]:
+    def path(self, inside: Array, within: Array, depth: int) -> list[Array]:
         """Firings, in pieces, from the state `inside` to the state `within`. Raises _Failed."""
         done: list[Array] = []
         while True:
@@ -72,7 +71,7 @@ class _Search:
             inside[worst] = True
 
     def _live(self, inside: Array, todo: Array) -> Array:
-        """Bytes alive during each firing, from a state on."""
+        """Bytes alive during each firing from a state on."""
         base = self.base
         before = base[inside[base]]
         rest = np.ones(len(base), bool)
@@ -83,7 +82,7 @@ class _Search:
     def _approach(
         self, firing: int, inside: Array, within: Array, depth: int
     ) -> tuple[list[Array], Array]:
-        """Pieces of a way to a state in which the firing can start, and that state."""
+        """Pieces of a path to a state in which the firing can start, and that state."""
         problem = self.problem
         if depth > 100:
             raise _GivenUp
@@ -96,10 +95,10 @@ class _Search:
             if value > self.limit:
                 raise _Failed(firing)
             try:
-                return self.way(inside, state, depth + 1), state
+                return self.path(inside, state, depth + 1), state
             except _Failed as failed:
                 later = failed.firing
             actor, phase = problem.actor[later], problem.phase[later]
             if self.cuts.ancestors[firing, actor] > phase:
-                raise _Failed(firing)  # it waits for the one that cannot come first
+                raise _Failed(firing)  # it waits for the firing that cannot come first
             allowed = allowed & (self.cuts.ancestors[:, actor] <= phase)

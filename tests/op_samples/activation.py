@@ -16,6 +16,19 @@ HALF = Arg((1, 4, 3, 5), 2, "float16", -6, 6)
 DOUBLE = Arg((1, 2, 4, 3), 2, "float64", -6, 6)
 NHWC = Arg((1, 4, 3, 5), 1, low=-4, high=4)
 
+
+class Odd(Arg):
+    """Values of which some are infinite, and some no numbers."""
+
+    def values(self, rng: np.random.Generator) -> np.ndarray:
+        found = super().values(rng)
+        kinds = rng.integers(0, 6, self.shape)
+        for kind, value in enumerate((np.nan, np.inf, -np.inf)):
+            found[kinds == kind] = value
+        return found
+
+
+TELLS = "tells what a number is: the result is a truth value"
 COMPARES = "compares: a NaN is not above the threshold"
 
 
@@ -122,6 +135,25 @@ def _with_attributes() -> list[Sample]:
         Sample("Round", (Arg((1, 1, 4, 3), 2, "float64", -9, 9),)),
         Sample("Not", (Arg((1, 3, 4, 2), 2, "bool"),)),
         Sample("Not", (Arg((5,), None, "bool"),)),
+        *(
+            Sample("BitwiseNot", (Arg((1, 3, 4, 2), row, dtype, -99, 99),), opset=18)
+            for dtype, row in (("int8", 2), ("uint8", 2), ("int32", None), ("uint64", 2))
+        ),
+        *(
+            Sample(op, (Odd((1, 3, 5, 4), row, dtype),), attributes, 20, hides_nan=TELLS)
+            for op, kinds in (
+                ("IsNaN", ({},)),
+                ("IsInf", ({}, {"detect_negative": 0}, {"detect_positive": 0})),
+            )
+            for attributes in kinds
+            for dtype, row in (("float32", 2), ("float64", None), ("float16", 2))
+        ),
+        Sample(
+            "IsInf",
+            (Odd((1, 3, 5, 4), 2),),
+            {"detect_negative": 0, "detect_positive": 0},
+            hides_nan=TELLS,
+        ),
     ]
 
 

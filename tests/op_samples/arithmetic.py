@@ -210,6 +210,29 @@ def _logic() -> list[Sample]:
     return samples
 
 
+def _bits() -> list[Sample]:
+    samples = []
+    for op in ("BitwiseAnd", "BitwiseOr", "BitwiseXor"):
+        for dtype in ("int8", "uint16", "int32", "int64", "uint64"):
+            whole = integers(1, 3, 4, 2, dtype=dtype, low=-99, high=99)
+            samples.append(Sample(op, (whole, whole), opset=18))
+        whole = integers(1, 3, 4, 2, low=-99, high=99)
+        samples.append(Sample(op, (whole, np.array([[[6]], [[-5]], [[3]]], np.int32)), opset=18))
+    for direction in ("LEFT", "RIGHT"):
+        for dtype in ("uint8", "uint16", "uint32", "uint64"):
+            x = integers(1, 3, 4, 2, dtype=dtype, high=99)
+            by = integers(3, 1, 1, rows=False, dtype=dtype, high=np.dtype(dtype).itemsize * 8 - 1)
+            samples += [
+                Sample("BitShift", (x, by), {"direction": direction}),
+                Sample("BitShift", (x, number(3, dtype)), {"direction": direction}, 11),
+            ]
+        for dtype in ("int8", "int16", "int32", "int64"):
+            x = integers(1, 3, 4, 2, dtype=dtype, low=-99, high=99)
+            by = integers(3, 1, 1, rows=False, dtype=dtype, low=-3, high=70)
+            samples.append(Sample("BitShift", (x, by), {"direction": direction}, 28))
+    return samples
+
+
 def _where() -> list[Sample]:
     truth = Arg(SIDE, 2, "bool")
     return [
@@ -296,6 +319,7 @@ SAMPLES: list[Sample] = [
     *_power(),
     *_modulo(),
     *_logic(),
+    *_bits(),
     *_where(),
     *_casts(),
 ]

@@ -174,6 +174,7 @@ ACCUMULATING = [
     conv((1, 6, 5, 5), (6, 1, 5, 5), group=6),
     conv((1, 5, 5, 3), (6, 5, 3, 3), strides=[3, 1], label="rows-left-over"),
     conv((1, 5, 7, 3), (6, 5, 3, 3), dilations=[3, 1]),
+    conv((1, 6, 5, 9), (6, 1, 3, 3), dilations=[2, 1], pads=[0, 1, 0, 1], group=6, hides_nan=HOLES),
     conv((1, 5, 4), (6, 5, 4)),
     conv((1, 4, 4), (4, 1, 4), group=4),
     conv((1, 5, 4, 3), (6, 5, 4, 3), dtype="float64"),

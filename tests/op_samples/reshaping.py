@@ -48,7 +48,17 @@ RESHAPE = [
     _reshape((1, 6, 4), (1, 2, 3, 4), 2),
     _reshape((1, 4, 6, 2, 1), (1, 4, 6, 2), 2),
     _reshape((6, 4, 5, 6), (4, 6, 5, 6)),
-    # rows are mixed with what is before or behind them
+    # rows are merged with axes behind them, or split: tokens, windows, and rows of no common size
+    _reshape((1, 6, 14, 4), (1, 6, 56)),
+    _reshape((1, 6, 56), (1, 6, 14, 4), 2),
+    _reshape((1, 6, 56), (1, 6, 7, 2, 4), 2),
+    _reshape((2, 3, 12, 4), (2, 3, 8, 6)),
+    _reshape((1, 12, 4, 3), (1, 3, 4, 4, 3), 1),
+    _reshape((1, 3, 4, 4, 3), (6, 2, 4, 3), 1, dtype="int8"),
+    _reshape((9, 4, 3), (1, 6, 6, 3), 0, dtype="float16"),
+    _reshape((1, 10, 4, 3), (15, 8), 1, dtype="float64"),
+    _reshape((1, 1, 6), (1, 6, 1, 1)),
+    # rows are mixed with what is before them
     _reshape((1, 3, 5, 4), (1, -1)),
     _reshape((2, 3, 5, 4), (0, -1)),
     _reshape((1, 3, 5, 4), (1, 3, 20)),

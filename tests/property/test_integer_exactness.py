@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from csdfgen.ops.evaluated import run_layer
 from csdfgen.ops.integers import exact_rows, exact_type
-from csdfgen.reading.folding import run_layer
 from tests.op_harness import Arg, Sample
 
 VALUES = np.arange(-128, 128).astype(np.int8)

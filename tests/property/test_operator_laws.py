@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 
@@ -12,12 +13,13 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.network import Layer
-from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import CountingScratch, Mode, Work, phases, presented, stored_rows
+from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.base import AliasKind, CountingScratch, Mode, Work, phases, presented, stored_rows
 from csdfgen.program.steps import Backend
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
+from tests.op_samples.composed import SAMPLES as COMPOSED
 from tests.scattered import Layout, overwritten, run_rolling, run_scattered
 
 IDS = [str(s) for s in SAMPLES]
@@ -60,11 +62,15 @@ def test_row_ranges_are_monotone_and_inside(sample: Sample) -> None:
 )
 def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Sample) -> None:
     """No operator claims rows that it does not read (it would hold them in memory for nothing)."""
-    layer = sample.layer()
-    operator = sample.operator
-    if operator.mode(layer) is not Mode.ROWS or layer.output.dtype not in ("float32", "float64"):
+    if not check_declared_rows(sample.layer(), sample.feeds()):
         pytest.skip("only row-phased floating-point layers declare rows a phase at a time")
-    feeds = sample.feeds()
+
+
+def check_declared_rows(layer: Layer, feeds: Mapping[int, np.ndarray]) -> bool:
+    """Whether a layer declares rows a phase at a time; then a NaN in the first or the last of them reaches the output."""
+    operator = operator_of(layer)
+    if operator.mode(layer) is not Mode.ROWS or layer.output.dtype not in ("float32", "float64"):
+        return False
     stored = {
         k: np.ascontiguousarray(t.to_storage(fed(feeds, t)))
         for k, t in enumerate(layer.inputs)
@@ -92,12 +98,14 @@ def test_a_nan_in_the_first_or_last_declared_row_reaches_the_output(sample: Samp
                     if j == k:
                         copy[bad - held.start] = np.nan
                     slabs.append(presented(copy, layer, j, r))
-                results = [np.zeros((len(phase.out), *t.row_shape), t.dtype) for t in layer.outputs]
+                written = zip(layer.outputs, operator.written(layer, phase.out), strict=True)
+                results = [np.zeros((len(r), *t.row_shape), t.dtype) for t, r in written]
                 for function, arguments in emit(Work(phase, slabs, results, CountingScratch())):
                     function(*arguments)
                 assert any(np.isnan(r).any() for r in results), (
                     f"row {bad} of input {k} is declared but not read"
                 )
+    return True
 
 
 @cache
@@ -138,7 +146,13 @@ def followers(layer: Layer) -> list[Sample]:
     """What may follow a layer in its slab: an activation, constants a channel, sums over a pixel."""
     output = layer.output
     x, rank = Arg(output.shape, output.row_axis), len(output.shape)
-    found = [Sample("Relu", (x,)), Sample("Neg", (x,))]
+    found = [
+        Sample("Relu", (x,)),
+        Sample("Neg", (x,)),
+        Sample("Clip", (x, np.array(-0.5, np.float32), np.array(0.5, np.float32))),
+        Sample("Sigmoid", (x,)),
+        Sample("Mul", (np.array(0.75, np.float32), x)),
+    ]
     if rank > 2 and output.row_axis != 1:
         rng = np.random.default_rng(2)
         each = rng.uniform(0.5, 1.5, (5, output.shape[1])).astype(np.float32)
@@ -146,10 +160,17 @@ def followers(layer: Layer) -> list[Sample]:
         found += [
             Sample("PRelu", (x, wide)),
             Sample("Add", (x, wide)),
+            Sample("Sub", (wide, x)),
             Sample("BatchNormalization", (x, *each[1:])),
             Sample("Softmax", (x,), {"axis": 1}),
         ]
     return found
+
+
+def followed(after: Sample, x: np.ndarray) -> list[np.ndarray]:
+    """What an elementwise layer makes of x, which is each of its operands that are computed."""
+    given = {k: x for k, operand in enumerate(after.inputs) if isinstance(operand, Arg)}
+    return after.reference(after.layer(), given)
 
 
 @BACKENDS
@@ -167,12 +188,70 @@ def test_results_over_operands_in_pieces_and_what_follows(number: int, backend: 
             others = followers(layer)
             after = others[(number + turn) % len(others)]
             one = replace(layer, epilogue=(after.layer(),))
-            wanted = after.reference(after.layer(), {0: want[0]})
+            wanted = followed(after, want[0])
         found = run_scattered(one, feeds, height, layout, None, None, kernels_of(backend))
         for got, expected in zip(found, wanted, strict=True):
             close(got, expected, sample)
 
 
+IN_PIECES = (
+    Layout(block=2, pieces=2),
+    Layout(pieces=3, together=True),
+    Layout(block=3, pieces=2, beside=1),
+    Layout(block=2, pieces=99, onnx=True),
+)
+
+
+@BACKENDS
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
+def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int, backend: str) -> None:
+    """Behind a Concat, with one or two elementwise layers in the slab."""
+    sample = SAMPLES[number]
+    layer, feeds = sample.layer(), sample.feeds()
+    wanted = sample.reference(layer, feeds)
+    views = any(alias.kind is not AliasKind.INPLACE for alias in operator_of(layer).aliases(layer))
+    if layer.output.dtype == "float32" and len(layer.outputs) == 1 and not views:
+        others = followers(layer)
+        for after in (others[number % len(others)], others[number // 7 % len(others)])[
+            : 1 + number % 2
+        ]:
+            layer = replace(layer, epilogue=(*layer.epilogue, after.layer()))
+            wanted = followed(after, wanted[0])
+    tall = heights(layer)
+    layout = IN_PIECES[number // 3 % len(IN_PIECES)]
+    height, kernels = tall[number % len(tall)], kernels_of(backend)
+    found = run_scattered(layer, feeds, height, layout, None, None, kernels)
+    for got, expected in zip(found, wanted, strict=True):
+        close(got, expected, sample)
+
+
+@BACKENDS
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
+def test_operands_may_be_stored_by_any_axis(number: int, backend: str) -> None:
+    """A layer reads the rows that it needs from tensors whose rows lie along another axis, or which have none:
+    behind a Reshape, a Transpose, a product.
+    """
+    sample = SAMPLES[number]
+    feeds = sample.feeds()
+    want = sample.reference(sample.layer(), feeds)
+    for turn in (0, 1):
+        inputs = [
+            i if not isinstance(i, Arg) else stored_by_another_axis(i, number + turn)
+            for i in sample.inputs
+        ]
+        layer = replace(sample, inputs=tuple(inputs)).layer()
+        tall = heights(layer)
+        height, layout = tall[number % len(tall)], Layout(block=2, together=bool(turn))
+        found = run_scattered(layer, feeds, height, layout, None, None, kernels_of(backend))
+        for got, expected in zip(found, want, strict=True):
+            close(got, expected, sample)
+
+
+def stored_by_another_axis(operand: Arg, number: int) -> Arg:
+    axes = [axis for axis in (None, *range(1, len(operand.shape))) if axis != operand.row_axis]
+    return replace(operand, row_axis=axes[number % len(axes)]) if axes else operand
+
+
 def test_every_operator_of_the_table_has_a_sample() -> None:
-    missing = set(OPERATORS) - {s.op_type for s in SAMPLES}
+    missing = set(OPERATORS) - {s.op_type for s in (*SAMPLES, *COMPOSED)} - {"GroupNorm"}
     assert not missing, f"operators without a sample layer: {sorted(missing)}"

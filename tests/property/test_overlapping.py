@@ -1,4 +1,4 @@
-"""Images one after another in one order: the least lag, what it keeps alive, and the rooms of a pipeline."""
+"""Images one after another in one order: the least lag, what it keeps alive, and the buffers of a pipeline."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import csdfgen
 import runtime
 from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.catalogue import device as profile_of
-from csdfgen.goals.frames import frames_of, rooms_of
+from csdfgen.goals.overlap import held_rows, overlap_of
 from csdfgen.planning.plan import Plan
 from runtime.images import random_inputs
 from tests.networks import check_touched
@@ -68,11 +68,11 @@ def test_any_network_overlaps_itself(model: onnx.ModelProto, rows: str) -> None:
         assert abs(values - got[name]).max(initial=0) <= 1e-4 * (1 + abs(values).max(initial=0))
 
 
-def test_rooms_hold_what_an_order_holds() -> None:
+def test_buffers_of_an_order() -> None:
     """One image of demand needs rows of a window; whole layers whole tensors."""
     network = csdfgen.load("zoo:lenet5")
-    small = rooms_of(csdfgen.plan(network, rows=1, policy="demand"))
-    whole = rooms_of(csdfgen.plan(network, rows="whole"))
+    small = held_rows(csdfgen.plan(network, rows=1, policy="demand"))
+    whole = held_rows(csdfgen.plan(network, rows="whole"))
     tensors = csdfgen.plan(network, rows="whole").network.tensors
     assert small.keys() == whole.keys()
     for name, rows in whole.items():
@@ -81,13 +81,15 @@ def test_rooms_hold_what_an_order_holds() -> None:
 
 
 def test_rates_of_whole_layers_are_those_of_arithmetic() -> None:
-    """In rooms of one image each whole layer waits until its reader has ended, so that neighbours never
+    """With the buffers of one image each whole layer waits until its reader has ended, so that neighbours never
     work at once; on one processor all wait for all.
     """
     profile = profile_of(kernels_for(None).profile)
     network = csdfgen.load("zoo:lenet5", batch=2)
     one = csdfgen.plan(network, rows="whole")
-    found = frames_of(csdfgen.plan(network, rows="whole", frames=2, policy="overlap"), one, profile)
+    found = overlap_of(
+        csdfgen.plan(network, rows="whole", frames=2, policy="overlap"), one, profile
+    )
     from csdfgen.devices.model import estimate
 
     layers = [layer.seconds for layer in estimate(one, profile).layers if layer.seconds]
@@ -104,6 +106,6 @@ def test_the_rate_of_a_request_counts_what_its_batches_save() -> None:
     plan = csdfgen.plan(network, requests=8, memory="400KiB", backend="numpy")
     profile = profile_of("numpy-core")
     one = csdfgen.plan(network, backend="numpy")
-    found = frames_of(plan, one, profile)
+    found = overlap_of(plan, one, profile)
     assert found.rate == pytest.approx(8 / estimate(plan, profile).seconds)
     assert found.rate > 1.5 / estimate(one, profile).seconds

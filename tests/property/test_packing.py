@@ -137,21 +137,19 @@ def test_fixed_items_that_overlap_are_refused() -> None:
         pack(items)
 
 
-def test_search_gets_smaller_and_stops_where_told() -> None:
-    """Seeded and repeatable; ends at the limit, when told to, at the bound."""
+def test_search_gets_smaller_and_ends_at_the_limit() -> None:
+    """The search is repeatable, and ends at the limit or at the bound."""
     gained = 0
     for seed in range(6):
         items = random_items(seed + 700, 200, fixed=seed % 3 == 0)
-        low, found = pack(items, effort="low"), pack(items, effort="normal", seed=seed)
+        low, found = pack(items, effort="low"), pack(items, effort="normal")
         assert not overlaps(items, found.offsets), seed
         assert found.total <= low.total
         gained += low.total - found.total
         assert (found.offsets[items.fixed >= 0] == items.fixed[items.fixed >= 0]).all()
-        again = pack(items, effort="normal", seed=seed)
+        again = pack(items, effort="normal")
         assert again.offsets.tolist() == found.offsets.tolist()
         assert pack(items, effort="high", limit=low.total).total == low.total
-        asked = iter([False, False])
-        assert pack(items, effort="high", stop=lambda a=asked: next(a, True)).total <= 2 * low.total  # type: ignore[misc]
     assert gained > 0
 
 

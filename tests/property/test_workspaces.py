@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -37,7 +39,8 @@ def test_the_last_byte_that_a_kernel_takes_is_written(sample: Sample) -> None:
             def results() -> list[np.ndarray]:
                 mode = operator.mode(layer).value == "accumulating"
                 kinds = [accumulates if mode else t.dtype for t in layer.outputs]
-                shapes = [(len(phase.out), *t.row_shape) for t in layer.outputs]  # noqa: B023
+                rows = operator.written(layer, phase.out)  # noqa: B023
+                shapes = [(len(r), *t.row_shape) for t, r in zip(layer.outputs, rows, strict=True)]
                 return [np.zeros(s, k) for s, k in zip(shapes, kinds, strict=True)]
 
             counting = CountingScratch()
@@ -62,7 +65,8 @@ LAYOUTS = (Layout(block=2, pieces=3), Layout(onnx=True), Layout(block=3, pieces=
 
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
 def test_what_is_declared_is_enough_wherever_rows_lie(number: int) -> None:
-    """Under any limit, and in memory where blocks that were apart lie together; results stay equal."""
+    """Under any limit, and in memory where blocks that were apart lie together, or rows at equal distances; results
+    stay equal."""
     sample = SAMPLES[number]
     layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
     height = heights(layer)[min(1, len(heights(layer)) - 1)]
@@ -70,9 +74,11 @@ def test_what_is_declared_is_enough_wherever_rows_lie(number: int) -> None:
         wanted = run_in_slabs(sample, layer, feeds, height)
     for limit in (None, 0):
         sizes = declared(layer, height, layout, limit)
-        together = Layout(layout.block, layout.pieces, layout.onnx, together=True)
-        for one in (layout, together):
-            results = run_scattered(layer, feeds, height, one, limit, sizes)
+        together = replace(layout, together=True)
+        alone = Layout(onnx=layout.onnx)
+        each = declared(layer, height, alone, limit)
+        for one, given in ((layout, sizes), (together, sizes), (replace(alone, even=True), each)):
+            results = run_scattered(layer, feeds, height, one, limit, given)
             for got, want in zip(results, wanted, strict=True):
                 half = want.dtype == np.float16
                 np.testing.assert_allclose(

@@ -10,7 +10,6 @@ import pydoc
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -24,11 +23,10 @@ import runtime
 from csdfgen.cli import main
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.errors import CsdfgenError, InputError, ModelError, PlanError
-from csdfgen.model.frozen import NOT_PICKLED, Pickled
 from csdfgen.model.network import Layer, Network, Node
 from csdfgen.phases.conversion import Conversion, convert
+from csdfgen.phases.graphs import digest_of
 from csdfgen.phases.heights import RowSpec, parse_rows
-from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.plan import Plan
 from runtime import report as reports
 from runtime.images import random_inputs
@@ -216,16 +214,6 @@ def test_conversions_graphs_schedules_and_answers_travel(net: Network) -> None:
         assert through_pickle(value) == value
     node = through_pickle(Node("n", "Relu", 17, MappingProxyType({"a": 1}), (), ("y",)))
     assert dict(node.attributes) == {"a": 1}
-
-
-@dataclass(frozen=True, slots=True)
-class WithCache(Pickled):
-    size: int
-    cache: dict[str, Any] = field(default_factory=dict, metadata=NOT_PICKLED)
-
-
-def test_a_cache_stays_at_home() -> None:
-    assert through_pickle(WithCache(3, {"kernel": lambda: None})) == WithCache(3)
 
 
 # One line for what a command does ---------------------------------------------------------------

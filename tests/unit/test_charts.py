@@ -326,9 +326,7 @@ def test_occupancy_shows_levels_capacities_and_the_total() -> None:
     timeline = self_timed(graph, {"in": 2, "rows": 4, "out": 2})
     picture = occupancy_chart(timeline)
     shown = texts(picture)
-    assert (
-        "at most 8 tokens at one time in 3 channels, whose capacities add up to 8 tokens" in shown
-    )
+    assert "at most 8 tokens at one time in 3 channels, with 8 tokens of capacity in total" in shown
     assert {"in", "rows", "out", "total, tokens", "capacities", "2 tokens", "4 tokens"} <= set(
         shown
     )
@@ -358,7 +356,7 @@ def test_free_space_in_the_graph_is_a_capacity() -> None:
     assert timeline.capacities == room
     assert timeline.starts == self_timed(graph, room).starts
     assert (
-        "at most 8 tokens at one time in 3 channels, whose capacities add up to 8 tokens"
+        "at most 8 tokens at one time in 3 channels, with 8 tokens of capacity in total"
         in texts(occupancy_chart(timeline))
     )
 

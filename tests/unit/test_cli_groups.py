@@ -72,7 +72,7 @@ def test_an_option_belongs_to_one_group() -> None:
 
 def test_commands_about_a_model_take_the_same_options() -> None:
     of_model = {one.name for one in fields(Cut)}  # type: ignore[arg-type]
-    assert of_model == {"rows", "fuse", "image", "shape", "batch"}
+    assert of_model == {"rows", "fuse", "image", "shape", "batch", "fix"}
     for command in (Convert, Schedule, Run, Analyze):
         assert of_model <= set(signature(function_of(command)).parameters)
 
@@ -86,7 +86,7 @@ def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.Mo
     ends = [*parts[1:], len(said)]
     for place, names in enumerate(
         (
-            "rows fuse image shape batch",
+            "rows fuse image shape batch fix",
             "throughput buffers latency deadlock output",
             "engine sdf3 kiter timeout storage at-throughput unit seconds method capacities overlap tokens",
             "gantt occupancy dot draw",

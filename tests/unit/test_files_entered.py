@@ -7,8 +7,10 @@ import pytest
 from tests.entered import entered
 from tests.native_steps import compiler_missing
 
-MOST = 67
-"""It only goes down."""
+MOST = 74
+"""It only goes down; seven came with models of other frameworks, convolutions with computed weights, tensors of unknown
+size, attention in parts and lower slabs at the peak.
+"""
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")

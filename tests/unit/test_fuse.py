@@ -69,7 +69,8 @@ def clip_on_add(g: Graph) -> str:
 
 
 def identities(g: Graph) -> str:
-    y = g.node("Identity", g.node("Dropout", g.conv("x", 4)))
+    nothing = g.constant(np.zeros(8, np.int64))
+    y = g.node("Identity", g.node("Pad", g.node("Dropout", g.conv("x", 4)), nothing))
     return g.node("Identity", g.node("Add", y, g.node("Identity", y)))
 
 
@@ -176,3 +177,26 @@ def test_a_rewriting_is_refused_where_its_conditions_fail(
     got = runtime.run(csdfgen.plan(network, rows=2), feeds)
     for output, value in want.items():
         np.testing.assert_allclose(got[output], value, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_an_expand_vanishes_where_its_readers_broadcast(joined: bool) -> None:
+    g = Graph()
+    x = g.conv(g.input("x", (1, 3, 8, 10)), 6)
+    vector = g.node(
+        "Reshape", g.node("GlobalAveragePool", x), g.constant(np.array([1, 1, 6], np.int64))
+    )
+    pixel = g.node("Reshape", vector, g.constant(np.array([1, 6, 1, 1], np.int64)))
+    wide = g.node("Expand", pixel, g.constant(np.array([1, 6, 8, 10], np.int64)))
+    y = g.node("Add", x, g.node("Mul", x, wide))
+    if joined:  # Concat does not broadcast
+        y = g.node("Concat", y, wide, axis=1)
+    model = g.model(y)
+    network = csdfgen.load(model)
+    assert ("Expand" in operators(fuse(network))) == joined
+    value = np.random.default_rng(0).normal(0, 1, (1, 3, 8, 10)).astype(np.float32)
+    for rows in (1, "whole"):
+        (got,) = runtime.compile(csdfgen.plan(network, rows=rows, backend="numpy"))(
+            {"x": value}
+        ).values()
+        np.testing.assert_allclose(got, reference(model, {"x": value})[y], rtol=1e-4, atol=1e-4)

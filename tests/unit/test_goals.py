@@ -18,21 +18,23 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.files import Fields
-from csdfgen.goals import choice
+from csdfgen.goals import choice, peaks
 from csdfgen.goals import heights as balance
 from csdfgen.goals.batching.choice import of_requests
 from csdfgen.goals.choice import chosen, front
 from csdfgen.goals.facts import given_up, heights_used, holders, schedule_facts
 from csdfgen.goals.heights import GROWTHS, Heights, few_phases, heights_of, raised
-from csdfgen.goals.search import Point, not_dominated
+from csdfgen.goals.search import not_dominated
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import size_of, time_of
+from csdfgen.phases.heights import halved, parse_rows
 from csdfgen.planning import prepared as preparation
 from csdfgen.planning.checker import check
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import from_json, to_json, to_plan
+from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import planned as plan_once
 from csdfgen.planning.prepared import Phased, Prepared
 from tests.builder import Graph
@@ -237,6 +239,94 @@ def test_the_default_takes_few_phases_where_they_are_better(
         found = csdfgen.plan(chain, backend="native")
         assert (found.options.rows != "1") == few
     assert csdfgen.plan(chain, backend="numpy").options.rows == "auto"
+
+
+# What is lower at the peak ------------------------------------------------------------------------
+
+
+def bottlenecks(size: int, kernel: int = 1) -> Network:
+    """Three residual blocks of wide depthwise layers, on maps of a quarter of the size."""
+    g = Graph()
+    y = g.input("x", (1, 3, size, size))
+    for channels in (8, 16):
+        y = g.node("Relu", g.conv(y, channels, strides=[2, 2]))
+    for _ in range(3):
+        wide = g.node("Relu", g.conv(y, 96, kernel))
+        wide = g.node("Relu", g.conv(wide, 96, group=96))
+        y = g.node("Add", y, g.conv(wide, 16, kernel))
+    return csdfgen.load(g.model(g.node("GlobalAveragePool", y)))
+
+
+@needs_compiler
+def test_small_maps_get_lower_slabs_where_the_peak_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In less memory, hardly more time, and the same bits; layers away from the peak keep their heights."""
+    small = bottlenecks(56)
+    low = csdfgen.plan(small, backend="native")
+    monkeypatch.setattr(choice, "lower", lambda plan, times: None)
+    usual = csdfgen.plan(small, backend="native")
+    assert low.total_bytes <= 0.8 * usual.total_bytes
+    slower = 1 + (peaks.SLOWER - 1) / peaks.LIGHT
+    assert estimate(low, NATIVE).seconds <= slower * estimate(usual, NATIVE).seconds
+    tall, heights = heights_used(usual), heights_used(low)
+    assert all(heights[name] <= rows for name, rows in tall.items())
+    assert any(heights[name] == rows > 1 for name, rows in tall.items())
+    x = np.random.default_rng(0).normal(size=(1, 3, 56, 56)).astype(np.float32)
+    for plan in (low, usual):
+        check(plan)
+    found, wanted = (runtime.run(plan, {"x": x}) for plan in (low, usual))
+    for name, array in wanted.items():
+        np.testing.assert_array_equal(found[name], array)
+
+
+@needs_compiler
+def test_what_saves_enough_keeps_its_heights(monkeypatch: pytest.MonkeyPatch) -> None:
+    large = bottlenecks(224)
+    made = csdfgen.plan(large, backend="native")
+    assert made.options.rows == raised(predicted(large, PlanOptions(), NATIVE)).options.rows
+    assert made.figures["whole_layer_live"] > peaks.ENOUGH * made.total_bytes
+    assert peaks.lower(made, predicted(large, made.options, NATIVE)) is None
+    small = predicted(bottlenecks(56), PlanOptions(), NATIVE)
+    usual = plan_once(small.prepared, raised(small))
+    assert peaks.lower(usual, small) is not None
+    monkeypatch.setattr(peaks, "ENOUGH", usual.figures["whole_layer_live"] / usual.total_bytes)
+    assert peaks.lower(usual, small) is None
+
+
+def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Time is bounded; convolutions that are computed by several rows at a time keep their heights."""
+    small = bottlenecks(56)
+    times = predicted(small, PlanOptions(), NATIVE)
+    usual = plan_once(times.prepared, raised(times))
+    found = peaks.lower(usual, times)
+    assert found is not None and 1 <= found.time <= peaks.SLOWER
+    low = plan_once(times.prepared, found.phased)
+    assert found.better(low, usual) and not replace(found, time=2.0).better(low, usual)
+    assert not found.better(usual, usual)
+    monkeypatch.setattr(peaks, "SLOWER", 0.9)
+    assert peaks.lower(usual, times) is None
+    monkeypatch.undo()
+    monkeypatch.setattr(peaks, "SMALL", 0)
+    times = predicted(bottlenecks(56, kernel=3), PlanOptions(), NATIVE)
+    usual = plan_once(times.prepared, raised(times))
+    found = peaks.lower(usual, times)
+    assert found is not None
+    tall, low_rows = heights_used(usual), heights_used(plan_once(times.prepared, found.phased))
+    for layer in usual.network.layers:
+        strides, groups = layer.attributes.get("strides", (1,)), layer.attributes.get("group", 1)
+        if layer.op_type == "Conv" and groups == 1 and set(strides) == {1}:
+            assert low_rows[layer.name] == tall[layer.name]
+
+
+def test_heights_are_halved_down_to_few_pixels() -> None:
+    """By name only; a row of many pixels is left, and rows of one pixel stay above sixteen."""
+    g = Graph()
+    narrow = csdfgen.load(g.model(g.node("Relu", g.input("x", (1, 8, 40, 1)))))
+    assert str(halved(parse_rows("auto"), narrow, ["x", "nothing"])) == "auto,x=20"
+    assert str(halved(parse_rows("x=20"), narrow, ["x"])) == "auto,x=16"
+    maps = bottlenecks(56)
+    names = [layer.name for layer in maps.layers]
+    assert halved(parse_rows(1), maps, names) == parse_rows(1)
+    assert halved(parse_rows("auto"), maps, ()) == parse_rows("auto")
 
 
 @needs_compiler

@@ -10,13 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import csdfgen
+import runtime
 from csdfgen.errors import InputError
 from csdfgen.model.formats import FLOAT32
 from csdfgen.model.network import Tensor
 from csdfgen.phases.conversion import MAX_PHASES, convert
-from csdfgen.phases.heights import RowSpec, parse_rows
-from tests.builder import Graph
+from csdfgen.phases.heights import MOST_PHASES, RowSpec, layer_height, lowest, parse_rows
+from tests.builder import Graph, reference
 from tests.graphs import SEEDED
+from tests.native_steps import compiler_missing
 
 NAMES = st.one_of(st.text(), st.text(alphabet="\\,=u0 +\n"))
 ASKED = st.one_of(
@@ -113,3 +115,60 @@ def test_an_image_of_values_is_never_whole_beside_its_bytes(image: str) -> None:
     assert plan.regions["x"].capacity == (1 if image == "streamed" else 40)
     values = 40 * 64 * 4  # of x, and of y
     assert plan.figures["peak_live"] <= 1.1 * values  # with bytes of all rows it would be 1.25
+
+
+def test_rows_of_one_pixel_are_rolled_in_blocks_unless_a_number_is_given() -> None:
+    g = Graph()
+    signal = g.input("x", (1, 4, 3000))
+    weight = g.constant(np.ones((4, 4, 3), np.float32))
+    network = csdfgen.load(g.model(g.node("Conv", signal, weight, pads=[1, 1])))
+    blocks = len(convert(network, lowest(network)).actors[1].phases)
+    usual = len(convert(network).actors[1].phases)
+    assert usual <= blocks <= MOST_PHASES < len(convert(network, 1).actors[1].phases) == 3000
+
+
+def windows() -> tuple[Graph, str]:
+    """Windows of 4x4 pixels of a map, as swin cuts it: pixels, windows, a product, and all the way back."""
+    g = Graph()
+    x = g.conv(g.input("x", (1, 3, 32, 32)), 8)
+    x = g.node("Transpose", x, perm=[0, 2, 3, 1])
+
+    def shaped(source: str, *sizes: int) -> str:
+        return g.node("Reshape", source, g.constant(np.array(sizes, np.int64)))
+
+    parts = g.node("Transpose", shaped(x, 1, 8, 4, 8, 4, 8), perm=[0, 1, 3, 2, 4, 5])
+    weight = g.constant(g.rng.normal(0, 0.3, (8, 8)).astype(np.float32))
+    each = g.node("MatMul", shaped(parts, -1, 16, 8), weight)
+    back = g.node("Transpose", shaped(each, 1, 8, 8, 4, 4, 8), perm=[0, 1, 3, 2, 4, 5])
+    y = g.node("Add", x, shaped(back, 1, 32, 32, 8))
+    tokens = g.node("MatMul", shaped(y, 1, 1024, 8), weight)
+    y = g.node("Transpose", tokens, perm=[0, 2, 1])
+    g.channels[y] = 8
+    return g, g.node("GlobalAveragePool", shaped(y, 1, 8, 32, 32))
+
+
+@pytest.mark.parametrize("backend", ["native", "numpy"])
+@pytest.mark.parametrize("rows", ["auto", 1, 3, "whole"])
+def test_pixels_windows_and_tokens_are_row_maps(rows: str | int, backend: str) -> None:
+    if backend == "native" and compiler_missing():
+        pytest.skip(compiler_missing())
+    g, output = windows()
+    model = g.model(output)
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows=rows, backend=backend)
+    value = np.random.default_rng(1).normal(0, 1, (1, 3, 32, 32)).astype(np.float32)
+    (got,) = runtime.compile(plan)({"x": value}).values()
+    np.testing.assert_allclose(got, reference(model, {"x": value})[output], rtol=1e-4, atol=1e-4)
+    if rows == "auto":
+        assert plan.planned_bytes < 0.5 * plan.figures["whole_layer_live"]
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_tokens_have_as_many_pixels_whichever_axis_is_the_rows(axis: int) -> None:
+    """Channels of a product are last: 64 tokens a phase, not the rows of an image that is 384 pixels wide."""
+    g = Graph()
+    shape = (1, 196, 384) if axis == 1 else (1, 1, 196, 384)
+    weights = g.constant(np.ones((384, 8), np.float32))
+    (layer,) = csdfgen.load(g.model(g.node("MatMul", g.input("x", shape), weights))).layers
+    assert layer.output.row_axis == axis
+    assert layer_height(parse_rows("auto"), layer) == (64, 196)

@@ -53,7 +53,7 @@ ARROWS: dict[str, set[str]] = {
     "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
     "runtime": STAGES - {"dataflow"} | {"reading", "program", "backends", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "backends", "planning", "runtime"},
-    "tuning": {"base", "model", "phases", "program", "backends", "native", "planning", "runtime"}
+    "tuning": {"base", "model", "phases", "program", "backends", "planning", "runtime"}
     | {"devices"},
     "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
     | {"devices", "tuning"},

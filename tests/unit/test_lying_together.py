@@ -8,10 +8,11 @@ import pytest
 
 import csdfgen
 from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.goals.search import Point, fastest
+from csdfgen.goals.search import fastest
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
+from csdfgen.planning.plan_table import Point
 from csdfgen.program.steps import Step
 from tests.builder import Graph
 from tests.planning import phased

@@ -102,7 +102,7 @@ REFUSED = {
     EXAMPLE.replace("b1,0,3,4,8\n", ""): "has 4 of 5 items; 'b1' is missing",
     EXAMPLE.replace("b1", ""): "line 2: has no id",
     EXAMPLE.replace("b1", '"b1'): "line 6: is no CSV file",
-    "id,lower,upper,size,gaps,offset\nb1,0,3,4,1-2,8\n": "gaps '1-2'; items here live without gaps",
+    "id,lower,upper,size,gaps,offset\nb1,0,3,4,1-2,8\n": "gaps '1-2'; items are alive without gaps here",
 }  # fmt: skip
 
 
@@ -132,7 +132,7 @@ def test_alignment_and_fixed_offsets_are_held(file: Path) -> None:
     with pytest.raises(InputError, match="offset 8 of 'x' is no multiple of 16 bytes"):
         read_offsets(file, items)
     write_items(file, items, [0, 16])
-    with pytest.raises(InputError, match="'y' lies at 16, but is fixed at 40"):
+    with pytest.raises(InputError, match="'y' is at 16, but is fixed at 40"):
         read_offsets(file, items)
     file.write_text("id,lower,upper,size,alignment\nx,0,1,4,4\ny,0,1,4,8\n")
     with pytest.raises(InputError, match="alignment 4 in line 2 and 8 in line 3"):

@@ -4,7 +4,8 @@ in pieces, what follows in the slab; and which kernel is chosen, in how many byt
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.families import family_of, variants_of
 from csdfgen.backends.native.families.convolution import Filter
 from csdfgen.backends.native.families.winograd import row_bytes, tile_bytes
@@ -21,9 +23,10 @@ from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import aligned
 from csdfgen.backends.native.strided import Loop, joined, translated
 from csdfgen.backends.native.structures import NONE
-from csdfgen.backends.native.ways import CONV, ROWS, TILES, Variant, Ways, written
+from csdfgen.backends.native.ways import CONV, ROWS, TILES, Variant, Ways
 from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.model.network import Layer
+from csdfgen.model.options import ways_text
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
@@ -159,7 +162,7 @@ def test_every_variant_computes_the_same(height: int) -> None:
     variants = variants_of(layer, height)
     assert {"conv", "conv/640", "rows", "tiles2", "tiles4"} <= set(map(str, variants))
     for variant in variants:
-        ways = Ways(text=written({layer.name: {1: variant}}))
+        ways = Ways(text=ways_text({layer.name: {1: variant}}))
         check(sample, np.random.default_rng(height), {f"{variant.kernel}_of"}, ways=ways)
         alone = Recorded(ways=ways)
         run_scattered(layer, sample.feeds(), height, Layout(), None, None, alone)
@@ -174,7 +177,7 @@ def test_a_variant_holds_from_its_height_on() -> None:
     sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
     layer = sample.layer()
     given = {2: Variant(CONV), 4: Variant("winograd_row")}
-    ways = Ways(text=written({layer.name: given}))
+    ways = Ways(text=ways_text({layer.name: given}))
     for height, kernel in (
         (1, "winograd_row"),
         (2, "conv"),
@@ -266,13 +269,13 @@ def test_transposed_convolution(seed: int) -> None:
     )
 
 
-def frames(rng: np.random.Generator, channels: int) -> Arg:
+def planes(rng: np.random.Generator, channels: int) -> Arg:
     return Arg((1, channels, *integers(rng, 5, 10, 3)), 2)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_convolution_of_frames(seed: int) -> None:
-    """Many channels, whose frames are taken for channels; few and in groups, whose frames are rows. Also
+def test_convolution_of_planes(seed: int) -> None:
+    """Many channels, whose planes are taken for channels; few and in groups, whose planes are rows. Also
     windows that see nothing but padding.
     """
     rng = np.random.default_rng(seed)
@@ -286,7 +289,7 @@ def test_convolution_of_frames(seed: int) -> None:
         "strides": [*integers(rng, 1, 3), int(rng.choice([1, 1, 2]))],
         "dilations": [*integers(rng, 1, 3), int(rng.choice([1, 1, 2]))],
     }
-    inputs = (frames(rng, groups * ins), weights, *((bias,) if seed % 3 else ()))
+    inputs = (planes(rng, groups * ins), weights, *((bias,) if seed % 3 else ()))
     sample = Sample("Conv", inputs, given)
     check(sample, rng, {"conv_of", "winograd_row_of", "winograd_of"})
     exact = check(sample, np.random.default_rng(seed), {"conv_of"}, ways=Ways(exact=True))
@@ -294,10 +297,10 @@ def test_convolution_of_frames(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_sums_over_frames(seed: int) -> None:
-    """One frame is made of all: what there was before is added to, the bias once, the activation at the end."""
+def test_sums_over_planes(seed: int) -> None:
+    """One plane is made of all: what there was before is added to, the bias once, the activation at the end."""
     rng = np.random.default_rng(seed)
-    x = frames(rng, int(rng.choice([6, 42])))
+    x = planes(rng, int(rng.choice([6, 42])))
     channels, groups = x.shape[1], (1, 1, 2, x.shape[1])[seed % 4]
     kernel = [x.shape[2], *integers(rng, 1, 4)]
     outs = groups if groups == channels else groups * int(rng.integers(1, 30))
@@ -310,7 +313,7 @@ def test_sums_over_frames(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_depthwise_convolution_of_frames(seed: int) -> None:
+def test_depthwise_convolution_of_planes(seed: int) -> None:
     rng = np.random.default_rng(seed)
     channels, kernel = int(rng.integers(2, 60)), integers(rng, 1, 4, 3)
     weights = rng.standard_normal((channels, 1, *kernel)).astype(np.float32)
@@ -320,11 +323,11 @@ def test_depthwise_convolution_of_frames(seed: int) -> None:
         "strides": integers(rng, 1, 3, 3),
         "dilations": integers(rng, 1, 3, 3),
     }
-    check(Sample("Conv", (frames(rng, channels), weights), given), rng, {"depthwise_of"})
+    check(Sample("Conv", (planes(rng, channels), weights), given), rng, {"depthwise_of"})
 
 
-def test_fewer_products_are_chosen_of_frames_too() -> None:
-    """Frames at the border have no other weights than those within: padding is not multiplied."""
+def test_fewer_products_are_chosen_of_planes_too() -> None:
+    """Planes at the border have no other weights than those within: padding is not multiplied."""
     weights = np.ones((64, 32, 3, 3, 3), np.float32)
     x = Arg((1, 32, 4, 16, 28), 2)
     sample = Sample("Conv", (x, weights), {"pads": [1] * 6})
@@ -337,7 +340,7 @@ def test_fewer_products_are_chosen_of_frames_too() -> None:
 
 @pytest.mark.parametrize("op_type", ["MaxPool", "AveragePool"])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_pool_of_frames(seed: int, op_type: str) -> None:
+def test_pool_of_planes(seed: int, op_type: str) -> None:
     rng = np.random.default_rng(seed)
     kernel = integers(rng, 1, 4, 3)
     given: dict[str, Any] = {
@@ -350,12 +353,12 @@ def test_pool_of_frames(seed: int, op_type: str) -> None:
     if op_type == "AveragePool":
         given["count_include_pad"] = int(rng.integers(0, 2))
     channels = int(rng.integers(1, 40))
-    check(Sample(op_type, (frames(rng, channels),), given, 22), rng, {"pool_of"})
+    check(Sample(op_type, (planes(rng, channels),), given, 22), rng, {"pool_of"})
 
 
 @pytest.mark.parametrize("op_type", ["GlobalMaxPool", "GlobalAveragePool"])
 @pytest.mark.parametrize("channels", [1, 16, 67])
-def test_global_pool_of_frames(channels: int, op_type: str) -> None:
+def test_global_pool_of_planes(channels: int, op_type: str) -> None:
     rng = np.random.default_rng(channels)
     check(Sample(op_type, (Arg((1, channels, 5, 9, 15), 2),)), rng, {"pool_of"})
 
@@ -447,13 +450,22 @@ def test_batch_normalization(channels: int) -> None:
     check(Sample("BatchNormalization", inputs, {"epsilon": 1e-3}), rng, {"map_of"})
 
 
-@pytest.mark.parametrize(
-    ("op_type", "given"), [one for after in AFTER for one in after] + [("Swish", {"alpha": 1.5})]
+ALONE: tuple[tuple[str, dict[str, Any]], ...] = (
+    *(one for after in AFTER for one in after),
+    ("Swish", {"alpha": 1.5}),
+    ("Tanh", {}),
+    ("Erf", {}),
+    ("Gelu", {}),
+    ("Gelu", {"approximate": "tanh"}),
+    ("Mish", {}),
 )
+
+
+@pytest.mark.parametrize(("op_type", "given"), ALONE)
 @pytest.mark.parametrize("channels", [1, 6, 35])
 def test_activation(op_type: str, given: dict[str, Any], channels: int) -> None:
     rng = np.random.default_rng(channels)
-    opset = 24 if op_type == "Swish" else 17
+    opset = {"Swish": 24, "Gelu": 20, "Mish": 18}.get(op_type, 17)
     check(Sample(op_type, (image(rng, channels),), given, opset), rng, {"map_of"})
 
 
@@ -466,6 +478,46 @@ def test_sigmoid_everywhere(low: float) -> None:
     with np.errstate(over="ignore"):
         want = 1 / (1 + np.exp(-feeds[0].astype(np.float64)))
     np.testing.assert_allclose(got, want, rtol=1e-6, atol=1e-37)
+
+
+def _erf(x: np.ndarray) -> np.ndarray:
+    return np.array([math.erf(value) for value in x])
+
+
+@pytest.mark.parametrize(
+    ("op_type", "given", "exactly", "relative", "absolute"),
+    [
+        ("Tanh", {}, np.tanh, 4e-7, 0.0),
+        ("Erf", {}, _erf, 4e-7, 0.0),
+        ("Mish", {}, lambda x: x * np.tanh(np.log1p(np.exp(x))), 6e-7, 0.0),
+        # the negative tails of these are differences of numbers around 1
+        ("Gelu", {}, lambda x: x / 2 * (1 + _erf(x / math.sqrt(2))), 2e-7, 4e-7),
+        (
+            "Gelu",
+            {"approximate": "tanh"},
+            lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+            2e-7,
+            4e-7,
+        ),
+    ],
+)
+def test_functions_are_rounded_float32(
+    op_type: str,
+    given: dict[str, Any],
+    exactly: Callable[[np.ndarray], np.ndarray],
+    relative: float,
+    absolute: float,
+) -> None:
+    small = np.geomspace(1e-30, 0.1, 64 * 40)
+    x = np.concatenate([np.linspace(-15, 15, 64 * 80), small, -small]).astype(np.float32)
+    x[:3] = np.nan, 300.0, 0.0
+    layer = Sample(op_type, (Arg((1, 64, 16, 10), 2),), given, 20).layer()
+    feeds = {0: x.reshape(1, 64, 16, 10)}
+    backend = Recorded()
+    (got,) = run_scattered(layer, feeds, 3, Layout(), None, None, backend)
+    assert backend.bound == {"map_of"}
+    want = exactly(x.astype(np.float64)).reshape(got.shape)
+    np.testing.assert_allclose(got, want, rtol=relative, atol=absolute)
 
 
 def test_families_are_asked_once_a_layer() -> None:
@@ -490,7 +542,7 @@ def test_copies_that_shuffle_channels_are_one(many: int, dtype: str) -> None:
     calls = [(np.copyto, (out[..., k], source[:, k])) for k in range(many)]
     constants = Constants()
     loops = [loop for call in calls for loop in translated(call, constants)]
-    (one,) = joined(loops)
+    (one,) = joined(loops, constants)
     _run([one], constants)
     assert np.array_equal(out, source.swapaxes(1, 2))
 
@@ -504,9 +556,22 @@ def test_copies_from_what_was_copied_stay_in_order() -> None:
     done, values[:] = values.copy(), want
     constants = Constants()
     loops = [loop for call in calls for loop in translated(call, constants)]
-    assert len(joined(loops)) == 3
-    _run(joined(loops), constants)
+    assert len(joined(loops, constants)) == 3
+    _run(joined(loops, constants), constants)
     assert np.array_equal(values, done)
+
+
+def test_copies_of_two_constants_stay_apart() -> None:
+    """The pool of constants says nothing of where each array is."""
+    out = np.zeros((2, 64), np.float32)
+    given = [np.full(64, value, np.float32) for value in (1, 2)]
+    constants = Constants()
+    calls = [(np.copyto, (target, values)) for target, values in zip(out, given, strict=True)]
+    loops = [loop for call in calls for loop in translated(call, constants)]
+    found = joined(loops, constants)
+    assert len(found) == 2
+    _run(found, constants)
+    assert out.tolist() == [[1] * 64, [2] * 64]
 
 
 def test_copies_of_uneven_distance_stay_apart() -> None:
@@ -514,10 +579,58 @@ def test_copies_of_uneven_distance_stay_apart() -> None:
     calls = [(np.copyto, (out[k : k + 4], source[k : k + 4])) for k in (0, 4, 12, 24)]
     constants = Constants()
     loops = [loop for call in calls for loop in translated(call, constants)]
-    found = joined(loops)
+    found = joined(loops, constants)
     assert len(found) == 2
     _run(found, constants)
     assert [int(v) for v in out if v] == [*range(1, 8), *range(12, 16), *range(24, 28)]
+
+
+@pytest.mark.parametrize("form", ["host", "scalar"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_of_two_activations(seed: int, form: str) -> None:
+    """Any strides and broadcast matrices in front; some of the rows and columns are the same bits as all."""
+    rng = np.random.default_rng(seed)
+    rows, columns = (int(rng.choice([1, 3, 16, 33, 70])) for _ in range(2))
+    depth = int(rng.choice([1, 4, 21, 40, 64, 97]))
+    front = ((), (3,), (2, 3))[seed % 3]
+
+    def matrices(height: int, width: int, broadcast: bool) -> np.ndarray:
+        shape = (*(1 if broadcast else size for size in front), height, width)
+        order = rng.permutation(len(shape))
+        inner = 1 + int(rng.random() < 0.3)
+        made = np.zeros((*(shape[k] for k in order), inner), np.float32)
+        made[...] = rng.standard_normal(made.shape)
+        return made[..., 0].transpose(np.argsort(order))
+
+    a, b = matrices(rows, depth, seed % 4 == 1), matrices(depth, columns, seed % 4 == 2)
+    out = np.full((*front, rows, columns + 1), np.nan, np.float32)
+    out = out if seed % 2 else out.swapaxes(-1, -2).copy().swapaxes(-1, -2)
+    flags = FLAGS if form == "host" else (*FLAGS, "-DCSDF_SCALAR")
+    backend = NativeKernels(load(flags))
+
+    def product(of_rows: slice, of_columns: slice) -> np.ndarray:
+        constants, target = Constants(), out.copy("K")[..., of_rows, of_columns]
+        call = np.matmul, (a[..., of_rows, :], b[..., :, of_columns], target)
+        loops = translated(call, constants)
+        assert [loop.kernel for loop in loops] == ["matmul_f32"]
+        made = Lowered({}, [loop.lower(constants) for loop in loops], constants)
+        prepared(backend, made, HostMemory())()
+        assert (
+            target.base is not None
+            and np.isnan(target.base).sum() == target.base.size - target.size
+        )
+        return target
+
+    whole = product(slice(rows), slice(columns))
+    want = np.matmul(a.astype(np.float64), b)
+    rounding = 1e-5 * max(1.0, float(np.abs(want).max()))
+    assert np.abs(whole - want).max() < rounding
+    # without vectors, the compiler chooses which sums are fused with their products
+    unlike = 0.0 if form == "host" else rounding
+    for part in (slice(1), slice(rows // 3, rows), slice(rows - 1, rows)):
+        assert np.abs(product(part, slice(columns)) - whole[..., part, :]).max() <= unlike
+    part = slice(columns // 2, columns)
+    assert np.abs(product(slice(rows), part) - whole[..., part]).max() <= unlike
 
 
 def _is_kernel_set(found: Backend) -> bool:
@@ -554,17 +667,17 @@ def test_packed_weights_are_counted_once() -> None:
         (4, Ways(exact=True), weights.nbytes),
         (
             1,
-            Ways(text=written({layer.name: {1: Variant("winograd_row")}})),
+            Ways(text=ways_text({layer.name: {1: Variant("winograd_row")}})),
             weights.nbytes * 6 // 3,
         ),
         (
             4,
-            Ways(text=written({layer.name: {1: Variant("winograd", 2)}})),
+            Ways(text=ways_text({layer.name: {1: Variant("winograd", 2)}})),
             weights.nbytes * 24 // 9,
         ),
         (
             4,
-            Ways(text=written({layer.name: {1: Variant("winograd", 4)}})),
+            Ways(text=ways_text({layer.name: {1: Variant("winograd", 4)}})),
             weights.nbytes * 36 // 9,
         ),
     ):

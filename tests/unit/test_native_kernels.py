@@ -173,9 +173,11 @@ def test_depthwise(library: Library, seed: int) -> None:
     check(library, rng, layer, x, int(rng.integers(1, 5)))
 
 
-def test_depthwise_of_a_window_in_several_tables(library: Library) -> None:
+@pytest.mark.parametrize("each", [1, 2])
+def test_depthwise_of_a_window_in_several_tables(library: Library, each: int) -> None:
     rng = np.random.default_rng(1)
-    layer = Convolution(numbers(rng, 21, 1, 13, 11), None, 21, pads=(6, 5, 6, 5), kind="depthwise")
+    weights = numbers(rng, 21 * each, 1, 13, 11)
+    layer = Convolution(weights, None, 21, pads=(6, 5, 6, 5), kind="depthwise")
     check(library, rng, layer, numbers(rng, 15, 14, 21), 2)
 
 

@@ -19,9 +19,8 @@ from csdfgen.dataflow.graph import CsdfGraph, with_serial_loops
 from csdfgen.dataflow.origin import Origin, from_text, to_text
 from csdfgen.errors import CsdfgenError, GraphError, ScheduleError
 from csdfgen.model.options import OPTIONS, PlanOptions
-from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.graphs import digest_of, graph_of
 from csdfgen.phases.heights import parse_rows
-from csdfgen.phases.provenance import digest_of
 from csdfgen.planning.prepared import converted
 from schedules import demand_driven, schedule
 from sdf3_bridge import sdf3xml

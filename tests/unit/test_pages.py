@@ -397,7 +397,7 @@ def test_onnxruntime_grows_by_about_its_tensors(tmp_path: Path) -> None:
     """At least two tensors that are alive together, at most all that there are, twice."""
     network = load("zoo:squeezenet1_1@128x128")
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
-    grown = grown_by_onnxruntime("zoo:squeezenet1_1@128x128", inputs, 1)
+    grown = grown_by_onnxruntime("zoo:squeezenet1_1@128x128", inputs, 1, {})
     figures = plan(network).figures
     if grown is None:
         pytest.skip("the system does not let a process look at itself")

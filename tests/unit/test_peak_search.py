@@ -57,6 +57,22 @@ def test_a_search_meets_the_bound_of_two_branches() -> None:
     assert int(evaluate(problem, found.order).max()) == found.peak == found.lower_bound
 
 
+def test_a_firing_needs_what_it_takes_in_every_order() -> None:
+    problem = two_branches(5)
+    first = layers_of(problem)["layers"]
+    for order in (first, search(problem, {"layers": first}).order):
+        assert (problem.alone[order] <= evaluate(problem, order)).all()
+
+
+def test_what_a_firing_reads_to_the_end_is_a_bound() -> None:
+    """Three rows of 10 bytes are read at once; the last is not released where it could be before it is made."""
+    whole = Items(np.full(3, 10), rows([0, 1, 2]), rows([3, 3, 3]))
+    made, late = Items.of(5, [3], [3]), Items(np.array([7]), rows([2]), np.array([[1, 4]]))
+    links = [Link(0, 1, np.array([3])), Link(1, 2, np.array([1]))]
+    problem = Problem.of([3, 1, 1], links, [whole, made, late], np.array([0, 0, 0, 1, 0]))
+    assert problem.alone.tolist() == [10, 10, 17, 36, 7]
+
+
 def test_equal_arguments_give_equal_orders() -> None:
     problem = two_branches(30)
     orders = [search(problem, layers_of(problem), "normal", seed=3).order for _ in range(2)]

@@ -31,6 +31,17 @@ def test_copies_between_parts_of_a_concat_go_through_the_workspace(shape: tuple[
     assert measured.python_peak_bytes < np.prod(shape)
 
 
+def test_a_row_that_another_tap_reads_is_not_computed_alike() -> None:
+    """Both rows read the row of the same number alone, but the first one by its third tap, the other by its second."""
+    graph = Graph()
+    taps = graph.constant(np.array([1, 2, 4], np.float32).reshape(1, 1, 3, 1))
+    window = {"pads": [4, 0, 3, 0], "strides": [3, 1], "dilations": [2, 1]}
+    model = graph.model(graph.node("Conv", graph.input("x", (1, 1, 2, 1)), taps, **window))
+    plan = csdfgen.plan(csdfgen.load(model), rows=1, backend="numpy")
+    (got,) = runtime.run(plan, np.array([[[[1], [10]]]], np.float32)).values()
+    assert got.ravel().tolist() == [4, 20]
+
+
 def blas_threads() -> set[int]:
     return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
 

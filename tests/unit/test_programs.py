@@ -14,7 +14,7 @@ from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
-from csdfgen.lowering.program_file import Frame, read_program, write_program
+from csdfgen.lowering.program_file import StoredProgram, read_program, write_program
 from csdfgen.program.instructions import Constants
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
@@ -39,12 +39,12 @@ import sys
 import numpy as np
 from csdfgen.lowering.program_file import read_program
 from csdfgen.backends.registry import kernels_of
-kernels, frame = kernels_of(sys.argv[1]), read_program("program.zip")
-bound = kernels.bind(frame, kernels.allocate(frame.pools), kernels.upload(frame.constants))
+kernels, program = kernels_of(sys.argv[1]), read_program("program.zip")
+bound = kernels.bind(program, kernels.allocate(program.pools), kernels.upload(program.constants))
 arrays = dict(np.load("given.npz"))
-for number, port in enumerate(frame.ports):
+for number, port in enumerate(program.ports):
     bound.open(number, arrays[port.name])
-bound.prepared(frame.order)()
+bound.prepared(program.order)()
 bound.wait()
 np.savez("made.npz", **arrays)
 """
@@ -60,7 +60,7 @@ def test_a_program_is_written_here_and_run_elsewhere(tmp_path: Path, backend: st
     network = csdfgen.load("zoo:squeezenet1_1@64x64")
     plan, kernels = csdfgen.plan(network, backend=backend), kernels_of(backend)
     program = lower(plan, kernels)
-    write_program(tmp_path / "program.zip", Frame.of(program))
+    write_program(tmp_path / "program.zip", StoredProgram.of(program))
     (x,), (output,) = network.inputs, network.outputs
     assert output.tensor is not None
     image = np.random.default_rng(5).standard_normal(x.shape).astype(np.float32)
@@ -85,7 +85,7 @@ def test_programs_of_a_plan_are_equal(tmp_path: Path, backend: str) -> None:
     assert one.instructions == two.instructions and one.code == two.code
     assert len(set(one.instructions)) == len(one.instructions)
     assert one.constants.tables == two.constants.tables
-    write_program(tmp_path / "one", Frame.of(one))
+    write_program(tmp_path / "one", StoredProgram.of(one))
     read = read_program(tmp_path / "one")
     assert read.instructions == one.instructions and read.pools == one.pools
     assert [bytes(b.values) for b in read.constants.blocks] == [
@@ -95,7 +95,7 @@ def test_programs_of_a_plan_are_equal(tmp_path: Path, backend: str) -> None:
 
 def test_a_file_that_is_no_program_is_refused(tmp_path: Path) -> None:
     plan = csdfgen.plan(csdfgen.load("zoo:lenet5"), backend="numpy")
-    write_program(tmp_path / "good", Frame.of(lower(plan, NUMPY)))
+    write_program(tmp_path / "good", StoredProgram.of(lower(plan, NUMPY)))
     whole = (tmp_path / "good").read_bytes()
     for number, damaged in enumerate((b"", b"PK", whole[: len(whole) // 2], b"{}")):
         path = tmp_path / str(number)

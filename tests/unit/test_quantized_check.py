@@ -12,7 +12,7 @@ import pytest
 
 import csdfgen
 import runtime
-from runtime.reference import SIGNED, compare, signed_integers
+from runtime.reference import SIGNED, Standard, compare, signed_integers
 from runtime.report import compare_with_reference, measure, to_json
 from runtime.steps import StepSize, counted, saturating, steps_of
 from tests.command import Call
@@ -53,7 +53,10 @@ def test_a_tensor_differs_by_steps() -> None:
     assert not counted(a, a + 2, StepSize(0.5, 255, False)).ok  # 4 steps of 255 everywhere
     assert not counted(a, np.full(4, np.nan), StepSize(0.5, 255, False)).ok
     exact = compare(
-        "y", a.astype(np.int8), a.astype(np.int8) + np.int8(1), step=StepSize(1.0, 255, True)
+        "y",
+        a.astype(np.int8),
+        a.astype(np.int8) + np.int8(1),
+        Standard(step=StepSize(1.0, 255, True)),
     )
     assert (
         not exact.ok

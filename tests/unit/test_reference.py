@@ -13,7 +13,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import ModelError
 from runtime.images import random_inputs
-from runtime.reference import MismatchError, Reference, compare, compared_as, same_classes
+from runtime.reference import MismatchError, Reference, Standard, compare, compared_as, same_classes
 from runtime.report import kept_whole
 from runtime.verify import check_layers, check_outputs, check_rows, mismatch, types_of
 from tests.builder import Graph
@@ -90,7 +90,7 @@ def test_values_that_are_no_numbers(ours: float, reference: float, wrong: int) -
 def test_first_wrong_row_is_found_along_the_row_axis() -> None:
     ours = ONES.copy()
     ours[0, 1, 2, 0] = ours[0, 0, 3, 1] = 7
-    found = compare("y", ours, ONES, row_axis=2)
+    found = compare("y", ours, ONES, Standard(2))
     assert (found.wrong, found.first_wrong_row, found.max_abs_error) == (2, 2, 6)
 
 
@@ -101,7 +101,7 @@ def test_shape_and_dtype_must_agree() -> None:
 
 
 def test_empty_tensors_are_equal() -> None:
-    assert compare("y", ONES[:0], ONES[:0], row_axis=2).ok
+    assert compare("y", ONES[:0], ONES[:0], Standard(2)).ok
 
 
 def test_classes() -> None:

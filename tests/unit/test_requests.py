@@ -24,11 +24,11 @@ from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops.base import LEAST
-from csdfgen.phases.batches import parse_batches
 from csdfgen.phases.graphs import graph_of
+from csdfgen.phases.heights import parse_batches
 from csdfgen.planning.placement import workspace_name
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import Entry, PlanTable, read_table, write_table
+from csdfgen.planning.plan_table import PlanTable, Point, read_table, write_table
 from csdfgen.planning.workspaces import Declarations
 from schedules.static import static_schedule
 from tests.builder import Graph
@@ -308,7 +308,6 @@ def test_cuts_are_where_few_bytes_cross(network: Network, branches: Network) -> 
 def test_batches_as_text() -> None:
     assert str(parse_batches("fc=all,2,conv=6+2")) == "2,conv=6+2,fc=all"
     assert parse_batches(3).groups("any", 7) == (3, 3, 1)
-    assert parse_batches("1").is_single and not parse_batches("1,x=2").is_single
     for text, said in (
         ("1,x=2+all", "adds up what is not a number of images"),
         ("1,2", "both for all layers"),
@@ -378,7 +377,7 @@ def test_outputs_of_a_table_are_nobody_elses() -> None:
     graph = Graph()
     x = graph.node("Relu", graph.conv(graph.input("x", (1, 3, 16, 16)), 4))
     one = csdfgen.plan(csdfgen.load(graph.model(graph.conv(x, 4, 1))), result="arena")
-    table = PlanTable((Entry(one, 1e-3),), "host")
+    table = PlanTable((Point(one, 1e-3),), "host")
     serve = runtime.compile_table(table)
     images = pictures(one.network, 3)
     first = serve(images[:1])

@@ -259,6 +259,20 @@ def test_only_nodes_that_hand_on_their_input_may_vanish() -> None:
     assert identity.op_type in rewriting.PASSED_ON
 
 
+def test_only_nodes_of_parts_may_be_in_several_layers() -> None:
+    network = network_of(CONV_RELU)
+    conv, relu = network.layers
+    part = replace(conv, name="part", outputs=(replace(conv.output, name="p"),))
+    twice = replace(network, layers=(conv, part, relu))
+    nodes = frozenset(conv.onnx_nodes)
+    check_network("parts", network, twice, may_repeat=nodes)
+    with pytest.raises(BrokenRewritingError, match="is in 2 layers, 1 before"):
+        check_network("parts", network, twice, may_repeat=frozenset(relu.onnx_nodes))
+    lost = replace(network, layers=(conv, replace(relu, onnx_nodes=conv.onnx_nodes)))
+    with pytest.raises(BrokenRewritingError, match="is in 0 layers, 1 before"):
+        check_network("parts", network, lost, may_repeat=nodes)
+
+
 def test_both_passes_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     checked: list[str] = []
     monkeypatch.setattr(rewriting, "check_network", lambda name, *_, **__: checked.append(name))

@@ -15,17 +15,26 @@ from onnx import helper
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.ways import Variant, Ways, written
+from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.cli import tune as tune_command
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError
 from csdfgen.goals.choice import profile_for
 from csdfgen.model.network import Network
+from csdfgen.model.options import ways_text
 from csdfgen.planning.saved import read_saved
-from csdfgen.tuning.file import Machine, Timing, Tuning, machine_of, read_tuning, write_tuning
+from csdfgen.tuning.file import (
+    Machine,
+    Timing,
+    Tuning,
+    best_variants,
+    machine_of,
+    read_tuning,
+    tuned_profile,
+    write_tuning,
+)
 from csdfgen.tuning.measure import FRAMES, Tuner
-from csdfgen.tuning.use import best_variants, tuned_profile
 from tests.command import Call, refused
 from tests.native_steps import compiler_missing
 from tests.planning import plan_of_saved
@@ -88,7 +97,7 @@ def test_every_shape_and_height_is_measured_once(network: Network, measured: Tun
         way for ways in measured.shapes[key_of(measured, "input")].values() for way in ways
     } == {""}
     assert measured.shapes[key_of(measured, "GlobalAveragePool")]
-    assert not Tuner(network, measured).stages, "nothing is measured again"
+    assert not Tuner(network, measured).rounds, "nothing is measured again"
 
 
 def test_what_is_there_is_not_measured_again(network: Network, measured: Tuning) -> None:
@@ -97,7 +106,7 @@ def test_what_is_there_is_not_measured_again(network: Network, measured: Tuning)
     del shapes[key][7]
     some = replace(measured, shapes=shapes)
     tuner = Tuner(network, some)
-    assert [stage.height for stage in tuner.stages] == [7]
+    assert [one.height for one in tuner.rounds] == [7]
     assert tuner.run(0.1, _nobody) == 0
     assert set(tuner.found.shapes[key]) == {1, 2, 4, 7, 8, 12}
 
@@ -118,7 +127,7 @@ def test_an_interrupted_height_is_kept_if_it_has_enough_frames(network: Network)
     assert early.found.count == 0
     with pytest.raises(KeyboardInterrupt):
         late.run(60, after(FRAMES + 1))
-    assert late.found.count > 4 and len(late.stages) == len(early.stages)
+    assert late.found.count > 4 and len(late.rounds) == len(early.rounds)
 
 
 # The file ---------------------------------------------------------------------------------------
@@ -132,7 +141,7 @@ def a_tuning(machine: Machine = HERE) -> Tuning:
     )
 
 
-def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+def test_a_file_is_read_as_it_was_ways_text(tmp_path: Path) -> None:
     write_tuning(tmp_path / "t.json", a_tuning())
     found = read_tuning(tmp_path / "t.json", HERE)
     write_tuning(tmp_path / "again.json", found)
@@ -201,8 +210,8 @@ def test_more_frames_replace_fewer() -> None:
 
 def test_the_fastest_variants_are_taken_and_their_times_predicted() -> None:
     found = a_tuning()
-    assert best_variants(found) == {"Conv": {1: Variant("winograd", 2), 4: Variant("conv")}}
-    assert best_variants(found, exact=True) == {"Conv": {1: Variant("conv")}}
+    assert best_variants(found) == {"Conv": {1: "tiles2", 4: "conv"}}
+    assert best_variants(found, exact=True) == {"Conv": {1: "conv"}}
     cost = tuned_profile(found, device("native-core")).layers["Conv"]
     times = [cost.seconds(rows) for rows in (1, 2, 4, 8)]
     assert times == pytest.approx([2e-6, 3e-6, 5e-6, 10e-6])
@@ -269,8 +278,8 @@ def test_ways_that_are_none_are_refused(network: Network, tmp_path: Path, text: 
 
 def test_ways_are_written_in_one_form() -> None:
     given = {"b": {4: Variant("conv", block=640), 1: Variant("winograd", 4)}, "a": {}}
-    text = written(given)
-    assert text == '{"b":{"1":"tiles4","4":"conv/640"}}' and written({}) == ""
+    text = ways_text(given)
+    assert text == '{"b":{"1":"tiles4","4":"conv/640"}}' and ways_text({}) == ""
     choice = Ways(text=text).of("b")
     assert [choice.at(rows) for rows in (1, 3, 4, 99)] == [given["b"][1]] * 2 + [given["b"][4]] * 2
     assert Ways(text=text).of("c").at(1) is None

@@ -18,7 +18,7 @@ from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.strided import Loop, joined, translated
 from csdfgen.backends.native.structures import kernel_structure
 from csdfgen.backends.native.threads import Team
-from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.native.ways import SUMS, VARIANTS, Ways
 from csdfgen.backends.numpy.arrays import HostMemory, allocated
 from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.numpy.bound import written_down
@@ -41,7 +41,7 @@ class NativeKernels:
 
     name = "native"
 
-    rereads_weights, tall_slabs, variants, emits = False, True, True, True
+    rereads_weights, tall_slabs, emits = False, True, True
 
     profile = "native-core"
 
@@ -83,6 +83,11 @@ class NativeKernels:
     def refusal(self, layer: Layer) -> str | None:
         """Whatever numpy computes native code does, too."""
         return None if layer.op_type in OPERATORS else f"{layer.op_type} has no native kernel"
+
+    @property
+    def variants(self) -> str:
+        """See `Backend.variants`."""
+        return SUMS if self._ways.exact else VARIANTS
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""
@@ -128,7 +133,7 @@ class NativeKernels:
         loops: list[Loop] = []
 
         def take_loops() -> None:
-            found.extend(loop.lower(constants) for loop in joined(loops))
+            found.extend(loop.lower(constants) for loop in joined(loops, constants))
             loops.clear()
 
         for call in calls:
@@ -178,7 +183,7 @@ def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
     for one in (step,) if family.joins else by_image(step):
-        if not family.takes(one):
+        if not family.takes(one) or not _has_room(one, family):
             return [(step, None)]
         on_the_way = family.follows(step.layer)
         found.append((one, family))
@@ -187,6 +192,12 @@ def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
         for after in step.layer.following[on_the_way:]:
             found.extend(_parts(_after(one, after), ways))
     return found
+
+
+def _has_room(step: Step, family: Family) -> bool:
+    """Whether the workspace, where it is known, is enough for the kernel."""
+    pad = step.workspace
+    return not pad.pool or family.least(step) <= pad.size
 
 
 def _after(step: Step, after: Layer) -> Step:

@@ -49,7 +49,7 @@ BLOCKS: Mapping[int, tuple[Shape, ...]] = MappingProxyType(
 )
 """Lanes of a vector -> shapes, of which the first that fits is used. None of them spills registers (measured)."""
 
-STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (1, 1))
+STRIPS = ((3, 1), (3, 2), (5, 1), (5, 2), (7, 1), (1, 1))
 """Widths and strides of windows that have their own strips; the last, of one tap, works for all windows."""
 
 STRIP = 8
@@ -238,38 +238,45 @@ def blocks(lanes: int) -> Iterator[str]:
 # --- strips -------------------------------------------------------------------------------------
 
 
-def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
-    """The function that computes one strip of a depthwise layer; even: without padding. With kernel 1, rows of the strip are
-    single taps.
+def strip(kernel: int, stride: int, pixels: int, even: bool, some: bool) -> Iterator[str]:
+    """The function that computes one strip of a depthwise layer; even: without padding. some: channels that are fewer than
+    a vector has lanes. With kernel 1, rows of the strip are single taps.
     """
+
+    def load(at: str) -> str:
+        return f"csdf_load_some({at}, some)" if some else f"csdf_load({at})"
+
     columns = pixels if kernel == 1 else (pixels - 1) * stride + kernel
     names = [f"a{i}" for i in range(pixels)]
     yield from _all(names)
-    yield f"static void {_strip(kernel, stride, pixels, even)}("
+    yield f"static void {_strip(kernel, stride, pixels, even, some)}("
     yield "    const csdf_strip *s, ptrdiff_t c, ptrdiff_t end)"
     yield "{"
     if even:
         yield "    const ptrdiff_t step = s->step;"
+    if some:
+        yield "    const int some = (int)(end - c);"
     yield "    const ptrdiff_t pace = s->pace;"
     yield "    for (; c < end; c += CSDF_LANES) {"
     yield "        const float *const *t = s->table;"
     yield "        float *out = s->out + c;"
-    if even:
+    if even and not some:
         # a line of the cache is as long as a panel: each of its vectors prefetches for some of the pixels
         yield "        const ptrdiff_t turn = c / CSDF_LANES % FETCHES;"
         yield "        if (s->far) {"
         yield f"            FETCH_OUT({pixels}, out + ({pixels} + turn) * pace, pace)"
         yield "        }"
     yield f"        csdf_v {', '.join(names)};"
-    yield f"        {' = '.join(names)} = csdf_load(s->bias + c);"
+    yield f"        {' = '.join(names)} = {load('s->bias + c')};"
     yield "        if (s->init) {"
     for i in range(pixels):
-        yield f"            a{i} += csdf_load(s->init + {i} * s->init_pace + c);"
+        yield f"            a{i} += {load(f's->init + {i} * s->init_pace + c')};"
     yield "        }"
     yield f"        for (int32_t row = 0; row < s->rows; row++, t += {1 if even else columns}) {{"
     yield "            const float *w = s->weights[row] + c;"
     if even:
         yield "            const float *p = t[0] + c;"
+    if even and not some:
         # columns that the next strip to the right reads and this one does not
         new = pixels if kernel == 1 else pixels * stride
         yield "            if (s->far) {"
@@ -277,24 +284,31 @@ def strip(kernel: int, stride: int, pixels: int, even: bool) -> Iterator[str]:
         yield "            }"
     for k in range(kernel):
         at = f"w + {k} * s->channels" if k else "w"
-        yield f"            csdf_v w{k} = csdf_load({at}); CSDF_KEEP(w{k});"
+        yield f"            csdf_v w{k} = {load(at)}; CSDF_KEEP(w{k});"
     for column in range(columns):
         taps = [(i, column - i * stride) for i in range(pixels)]
         sums = " ".join(f"FMA(a{i}, x{column}, w{k})" for i, k in taps if 0 <= k < kernel)
         at = f"p + {column} * step" if even else f"t[{column}] + c"
-        yield f"            const csdf_v x{column} = csdf_load({at}); {sums}"
+        yield f"            const csdf_v x{column} = {load(at)}; {sums}"
     yield "        }"
     yield from _activation("s->activation")
     for i in range(pixels):
-        yield f"        csdf_store(out + {i} * pace, a{i});"
+        at = f"out + {i} * pace, a{i}"
+        yield f"        csdf_store_some({at}, some);" if some else f"        csdf_store({at});"
     yield "    }"
     yield "}"
     yield "#undef ALL"
     yield ""
 
 
-def _strip(kernel: int, stride: int, pixels: int, even: bool) -> str:
-    return f"{'even' if even else 'strip'}_{kernel}_{stride}_{pixels}"
+def _strip(kernel: int, stride: int, pixels: int, even: bool, some: bool) -> str:
+    """Its name."""
+    kind = f"{'even' if even else 'strip'}{'_some' if some else ''}"
+    return f"{kind}_{kernel}_{stride}_{pixels}"
+
+
+_FORMS = ((False, False), (True, False), (False, True), (True, True))
+"""Of a strip: (even, some)."""
 
 
 def strips() -> Iterator[str]:
@@ -304,16 +318,23 @@ def strips() -> Iterator[str]:
     yield from _ACTIVATIONS
     yield from _FETCHES
     yield ""
-    for kernel, stride in STRIPS:
-        for pixels in range(1, STRIP + 1):
-            yield from strip(kernel, stride, pixels, False)
-            yield from strip(kernel, stride, pixels, True)
+    for some in (False, True):
+        if some:
+            yield "#if CSDF_LANES > 1"
+        for kernel, stride in STRIPS:
+            for pixels in range(1, STRIP + 1):
+                for even in (False, True):
+                    yield from strip(kernel, stride, pixels, even, some)
+    yield "#define SOME(name) name"
+    yield "#else"
+    yield "#define SOME(name) NULL"
+    yield "#endif"
     yield "static const csdf_strip_shape strips[] = {"
     for kernel, stride in STRIPS:
         yield f"    {{{kernel}, {stride}, {{"
         for pixels in range(1, STRIP + 1):
-            both = ", ".join(_strip(kernel, stride, pixels, even) for even in (False, True))
-            yield f"        {{{both}}},"
+            names = [_strip(kernel, stride, pixels, even, some) for even, some in _FORMS]
+            yield f"        {{{{{names[0]}, {names[1]}}}, {{SOME({names[2]}), SOME({names[3]})}}}},"
         yield "    }},"
     yield "};"
 

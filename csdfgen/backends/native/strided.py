@@ -26,7 +26,7 @@ from csdfgen.backends.native.structures import (
 )
 from csdfgen.errors import PlanError
 from csdfgen.ops import primitives
-from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
 __all__ = ["Loop", "joined", "translated"]
@@ -106,6 +106,9 @@ def _drafts(call: Call) -> list[_Draft]:
         return _reduced(owner, *arguments)
     if isinstance(owner, np.ufunc) and name == "accumulate":
         return _accumulated(owner, *arguments)
+    if isinstance(owner, np.ufunc) and name == "at":
+        target, index, values = arguments
+        return _scattered(target, index, values, owner.__name__)
     if isinstance(owner, np.ndarray) and name == "fill":
         return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
@@ -114,7 +117,7 @@ def _drafts(call: Call) -> list[_Draft]:
     return make(*arguments)
 
 
-def joined(loops: Sequence[Loop]) -> list[Loop]:
+def joined(loops: Sequence[Loop], constants: Constants) -> list[Loop]:
     """The same with as few copies as can be: those of equal shapes whose operands and whose outputs
     are evenly spaced are one copy with a dimension more.
     """
@@ -122,7 +125,9 @@ def joined(loops: Sequence[Loop]) -> list[Loop]:
     start = 0
     while start < len(loops):
         stop = start + 1
-        while stop < len(loops) and _continues(loops[max(start, stop - 2) : stop], loops[stop]):
+        while stop < len(loops) and _continues(
+            loops[max(start, stop - 2) : stop], loops[stop], constants
+        ):
             stop += 1
         some = loops[start:stop]
         found.append(_one_copy(some) if len(some) > 1 and _apart(some) else some[0])
@@ -130,7 +135,7 @@ def joined(loops: Sequence[Loop]) -> list[Loop]:
     return found
 
 
-def _continues(some: Sequence[Loop], after: Loop) -> bool:
+def _continues(some: Sequence[Loop], after: Loop, constants: Constants) -> bool:
     """Whether a kernel goes on as one or two copies before it do."""
     one, two = some[0], some[-1]
     if not one.kernel.startswith("copy_") or after.kernel != one.kernel:
@@ -139,6 +144,10 @@ def _continues(some: Sequence[Loop], after: Loop) -> bool:
         return False
     if (after.a.pool, after.out.pool) != (one.a.pool, one.out.pool):
         return False
+    if one.a.pool == WEIGHTS:
+        first, then = (constants.block(loop.a.offset).start for loop in (one, after))
+        if first != then:
+            return False  # two arrays, whose distance in memory the pool does not say
     if not any(dim[1] for dim in one.dims) and not one.a == two.a == after.a:
         return False  # numbers of their own, whose distance means nothing once they are written out
     return len(some) == 1 or _apart_by(two, after) == _apart_by(one, two)
@@ -374,12 +383,45 @@ def _einsum(subscripts: str, a: np.ndarray, b: np.ndarray, out: np.ndarray) -> l
 
 def _product(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[_Draft]:
     """numpy.matmul: vectors are matrices of one row or column, matrices in front are broadcast."""
+    if a.ndim > 1 and b.ndim > 1:
+        made = _matrices(a, b, out)
+        if made:
+            return made
     m = "m" if a.ndim > 1 else ""
     n = "n" if b.ndim > 1 else ""
     batch = "abcdefgh"[: out.ndim - len(m) - len(n)]
     of_a = batch[len(batch) - max(a.ndim - 2, 0) :] + m + "k"
     of_b = batch[len(batch) - max(b.ndim - 2, 0) :] + "k" + n
     return _summed(out, batch + m + n, (a, of_a), (b, of_b))
+
+
+def _matrices(a: np.ndarray, b: np.ndarray, out: np.ndarray) -> list[_Draft]:
+    """Products of float32 matrices. Axes that one operand alone has are its rows or columns, wherever they are. Columns
+    are side by side in the output: where none are, every product is one with a vector. [] for what has no such kernel.
+    """
+    size, depth = out.itemsize, a.shape[-1]
+    if any(x.dtype != np.float32 or x.size == 0 for x in (a, b, out)):
+        return []
+    over = (*out.shape[:-1], depth), (*out.shape[:-2], depth, out.shape[-1])
+    of_a, of_b = (_over(x, shape)[1] for x, shape in zip((a, b), over, strict=True))
+    dims = _dims(out.shape, (*of_a[:-1], 0), (*of_b[:-2], 0, of_b[-1]), out.strides) or ()
+    one = (1, 0, 0, 0, size)
+
+    def own(of: int, other: int) -> tuple[int, ...]:
+        some = (d for d in dims if d[of] and not d[other])
+        return max(some, default=one, key=lambda d: (d[4] == size, d[0]))
+
+    rows, columns = own(1, 2), own(2, 1)
+    if size not in (rows[4], columns[4]):
+        rows, columns = (rows, one) if rows[0] > columns[0] else (one, columns)
+    apart = (d for d in dims if d not in (rows, columns))
+    every = (*apart, rows, columns, (depth, of_a[-1], of_b[-2], 0, 0))
+    if columns[4] != size:  # the other way round
+        *apart_too, rows, columns, sums = ((n, y, x, 0, to) for n, x, y, _, to in every)
+        every, a, b = (*apart_too, columns, rows, sums), b, a
+    if len(every) > RANK or any(step % size for d in every for step in d[1:]):
+        return []
+    return [_Draft("matmul_f32", every, out, (a, b), None, (0, 0, 0))]
 
 
 def _taken(
@@ -417,6 +459,70 @@ def _looked_up(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[_D
     )
 
 
+def _picked(table: np.ndarray, index: np.ndarray, out: np.ndarray) -> list[_Draft]:
+    """Rows of a table at places that are computed."""
+    return _step(
+        f"pick_{out.itemsize}",
+        out.shape[1:],
+        out,
+        out.strides[1:],
+        (_array(table, out.dtype), table.strides[1:]),
+        (index, (0,) * (out.ndim - 1)),
+        along=(len(index), table.strides[0], out.strides[0]),
+    )
+
+
+def _scattered(
+    out: np.ndarray, index: np.ndarray, values: np.ndarray, name: str = ""
+) -> list[_Draft]:
+    """Values at places that are computed; name: of the ufunc that joins them with what is there."""
+    kernel = f"{name}_at_{short_name(out.dtype)}" if name else f"put_at_{out.itemsize}"
+    still = (out, ())
+    operands = ((_array(values, out.dtype), ()), (index, ()), still)
+    return _step(
+        kernel, (), out, (), *operands, along=(len(index), out.strides[0], values.strides[0])
+    )
+
+
+def _ranked(
+    x: np.ndarray, largest: bool, keys: np.ndarray, numbers: np.ndarray, places: np.ndarray
+) -> list[_Draft]:
+    """The best of each line; the size of a line is in the table of indices."""
+    name = "largest" if largest else "smallest"
+    return _step(
+        f"{name}_{short_name(x.dtype)}",
+        x.shape[:1],
+        places,
+        places.strides[:1],
+        (x, x.strides[:1]),
+        index=np.array([x.shape[1]], np.int32),
+        along=(places.shape[1], x.strides[1], places.strides[1]),
+    )
+
+
+def _nonzero(flags: np.ndarray, out: np.ndarray) -> list[_Draft]:
+    """Coordinates of what is set; the sizes of the dimensions are in the table of indices."""
+    sizes = np.array(flags.shape, np.int32)
+    return _step("nonzero", (), out, (), (flags, ()), index=sizes, along=(len(sizes), 0, 0))
+
+
+def _suppressed(
+    scores: np.ndarray,
+    boxes: np.ndarray,
+    limit: int,
+    overlap: float,
+    least: float | None,
+    centre: bool,
+    order: np.ndarray,
+    out: np.ndarray,
+) -> list[_Draft]:
+    """Boxes that remain; sizes and settings are in the table of indices, floats by their bits."""
+    floats = np.array([overlap, 0 if least is None else least], np.float32).view(np.int32)
+    numbers = [*scores.shape, limit, centre, least is not None, *floats]
+    operands = (scores, ()), (boxes, ()), (order, ())
+    return _step("suppressed", (), out, (), *operands, index=np.array(numbers, np.int32))
+
+
 def _position(name: str) -> Callable[..., list[_Draft]]:
     def found(array: np.ndarray, axis: int, out: np.ndarray) -> list[_Draft]:
         axis %= array.ndim
@@ -451,5 +557,10 @@ _FUNCTIONS: dict[Any, Callable[..., list[_Draft]]] = {
     primitives.negative: lambda a, out: _ufunc(np.negative, a, out),
     primitives.einsum: _einsum,
     primitives.looked_up: _looked_up,
+    primitives.picked: _picked,
+    primitives.scattered: lambda index, values, out: _scattered(out, index, values),
+    primitives.ranked: _ranked,
+    primitives.nonzero: _nonzero,
+    primitives.suppressed: _suppressed,
 }
 """Function of a prepared call -> what makes kernels of its arguments."""

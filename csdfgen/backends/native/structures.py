@@ -404,6 +404,7 @@ def copy_kernel(source: np.dtype[Any], target: np.dtype[Any]) -> str:
 NONE, CLIP, LEAKY, SIGMOID, SWISH, HARD_SIGMOID, HARD_SWISH = constants(
     "NONE", "CLIP", "LEAKY", "SIGMOID", "SWISH", "HARD_SIGMOID", "HARD_SWISH"
 )
+TANH, ERF, GELU, GELU_TANH, MISH = constants("TANH", "ERF", "GELU", "GELU_TANH", "MISH")
 PANEL = constant("CSDF_PANEL")
 
 Activation = structure("csdf_activation").record

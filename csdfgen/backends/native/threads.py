@@ -69,10 +69,10 @@ class Team:
             raise InputError(f"{option('threads', self.threads)}: so many cannot be started")
         self._end = weakref.finalize(self, self._library.team_end, self._team)
 
-    def _run(self, stages: Any, count: int) -> None:
+    def _run(self, sections: Any, count: int) -> None:
         if not self._team:
             self._start()
-        self._library.team_run(self._team, stages, count)
+        self._library.team_run(self._team, sections, count)
 
     def after_fork(self) -> None:
         """In the child: nobody waits for threads that are not there."""
@@ -84,24 +84,24 @@ class Team:
 
         table: address of the first one.
         """
-        stages: list[tuple[int, list[int]]] = []
+        sections: list[tuple[int, list[int]]] = []
         start = 0
         for count in parts:
-            if count == 1 and stages and len(stages[-1][1]) == 2:
-                stages[-1][1][1] += 1  # goes on where the one before ends
+            if count == 1 and sections and len(sections[-1][1]) == 2:
+                sections[-1][1][1] += 1  # goes on where the one before ends
             else:
-                stages.append((start, [*range(count + 1)]))
+                sections.append((start, [*range(count + 1)]))
             start += count
-        size, stage = structure("csdf_record").size, ctype("csdf_stage")
-        firsts = [(ctypes.c_int32 * len(first))(*first) for _, first in stages]
-        made: Any = (stage * len(stages))(
+        size, section = structure("csdf_record").size, ctype("csdf_section")
+        firsts = [(ctypes.c_int32 * len(first))(*first) for _, first in sections]
+        made: Any = (section * len(sections))(
             *(
-                stage(table + start * size, ctypes.addressof(first), len(first) - 1)
-                for (start, _), first in zip(stages, firsts, strict=True)
+                section(table + start * size, ctypes.addressof(first), len(first) - 1)
+                for (start, _), first in zip(sections, firsts, strict=True)
             )
         )
         made.kept = kept, firsts
-        return self._run, (made, len(stages))
+        return self._run, (made, len(sections))
 
 
 _TEAMS: weakref.WeakSet[Team] = weakref.WeakSet()

@@ -14,7 +14,6 @@ given. A variant that a step has no room for, or that its layer does not have, i
 
 from __future__ import annotations
 
-import json
 import re
 from bisect import bisect_right
 from collections.abc import Mapping
@@ -23,25 +22,27 @@ from functools import lru_cache
 
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json
+from csdfgen.model.options import height_of
 
 __all__ = [
     "CONV",
     "ESTIMATED",
     "ROWS",
+    "SUMS",
     "TILES",
+    "VARIANTS",
     "Choice",
     "Variant",
     "Ways",
-    "height_of",
-    "written",
 ]
 
 CONV, ROWS, TILES = "conv", "winograd_row", "winograd"
 """Kernels of variants."""
 
 _WORDS = {"conv": (CONV, 0), "rows": (ROWS, 0), "tiles2": (TILES, 2), "tiles4": (TILES, 4)}
-_VARIANT = re.compile(r"(conv|rows|tiles[24])(?:/([1-9][0-9]{0,8}))?")
-_MOST_ROWS = 1 << 30
+_BLOCK = "(?:/([1-9][0-9]{0,8}))?"
+VARIANTS, SUMS = f"(conv|rows|tiles[24]){_BLOCK}", f"(conv){_BLOCK}"
+"""Regular expressions of words for variants: of all, and of those that add up products."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Variant:
     @classmethod
     def read(cls, text: str) -> Variant:
         """The variant that a word stands for. Raises ValueError."""
-        found = _VARIANT.fullmatch(text)
+        found = re.fullmatch(VARIANTS, text)
         if found is None:
             raise ValueError(text)
         return cls(*_WORDS[found[1]], int(found[2] or 0))
@@ -95,7 +96,7 @@ ESTIMATED = Choice()
 @dataclass(frozen=True, slots=True)
 class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
-    layer and height, see `written`.
+    layer and height, see `PlanOptions.ways`.
     """
 
     exact: bool = False
@@ -105,27 +106,6 @@ class Ways:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""
         heights = _parsed(self.text).get(layer, {})
         return Choice(self.exact, tuple(heights), tuple(heights.values()))
-
-
-def written(variants: Mapping[str, Mapping[int, Variant | str]]) -> str:
-    """Variants by layer and height as a text, which `Ways` reads; "" for none.
-
-    >>> written({"conv1": {4: Variant("winograd", 4), 1: Variant("conv")}})
-    '{"conv1":{"1":"conv","4":"tiles4"}}'
-    """
-    found = {
-        layer: {str(rows): str(heights[rows]) for rows in sorted(heights)}
-        for layer, heights in sorted(variants.items())
-        if heights
-    }
-    return json.dumps(found, separators=(",", ":")) if found else ""
-
-
-def height_of(key: str, place: Fields) -> int:
-    """The slab height that a key of a file is. Raises the error of its place."""
-    if not (key.isascii() and key.isdigit() and 0 < int(key[:11]) < _MOST_ROWS):
-        raise place.fault(f"'{key[:20]}' is no slab height; whole rows above 0 are needed")
-    return int(key)
 
 
 @lru_cache(maxsize=64)

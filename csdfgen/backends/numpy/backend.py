@@ -73,7 +73,7 @@ class NumpyKernels:
 
     code = "numpy"
 
-    rereads_weights, tall_slabs, variants, emits = True, False, False, False
+    rereads_weights, tall_slabs, emits, variants = True, False, False, ""
 
     origin = "numpy", np.__version__
 

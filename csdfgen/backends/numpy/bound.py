@@ -1,6 +1,6 @@
 """How does numpy run a program? Prepared calls over arrays, and copies between the caller's arrays and memory.
 
-The operators' kernels end in a small vocabulary (`csdfgen.ops.primitives`): ufuncs, with `.reduce` and `.accumulate`,
+The operators' kernels end in a small vocabulary (`csdfgen.ops.primitives`): ufuncs, with `.reduce`, `.accumulate` and `.at`,
 copies, products, choices. An instruction names one of these; an array among its arguments is an `Array` among the
 fields, and its place is among the references, in the same order.
 
@@ -103,6 +103,11 @@ _NAMES: dict[Any, str] = {
     primitives.negative: "negative",
     primitives.einsum: "einsum",
     primitives.looked_up: "looked_up",
+    primitives.picked: "picked",
+    primitives.scattered: "scattered",
+    primitives.ranked: "ranked",
+    primitives.nonzero: "nonzero",
+    primitives.suppressed: "suppressed",
 }
 """Functions that are no ufuncs -> their kernels."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, Takes, stored_rows
@@ -81,13 +81,14 @@ def parts_of(step: Step) -> list[Step]:
         return _accumulating_parts(step, operator.accumulate_over)
     out = step.phase.out
     cuts = {0, len(out)}
-    for view in step.outputs:
-        for one in view.pieces or (view,):
+    held_whole = operator.held(step.layer)
+    for k, view in enumerate(step.outputs):
+        for one in () if k in held_whole else view.pieces or (view,):
             cuts.update(stop for _, stop in one.runs)
     if operator.rowwise:
         for position, rows in enumerate(step.phase.ins):
-            tensor, held = step.layer.inputs[position], step.inputs[position]
-            if held is not None and tensor is not None and _runs_along(tensor, rows, step):
+            held = step.inputs[position]
+            if held is not None and _runs_along(step, position, rows):
                 for one in held.pieces or (held,):
                     cuts.update(stop for _, stop in one.runs)
     if len(cuts) == 2:
@@ -95,9 +96,17 @@ def parts_of(step: Step) -> list[Step]:
     return [_cut(step, start, stop) for start, stop in pairwise(sorted(cuts))]
 
 
-def _runs_along(tensor: Tensor, rows: Rows | None, step: Step) -> bool:
+def _runs_along(step: Step, position: int, rows: Rows | None) -> bool:
     """Whether an operand is read row by row, as the result is written."""
-    return rows == step.phase.out and tensor.rows == step.layer.output.rows
+    tensor, output = step.layer.inputs[position], step.layer.output
+    alike = tensor is not None and tensor.rows == output.rows
+    return alike and rows == step.phase.out and _by_its_rows(step.layer, position)
+
+
+def _by_its_rows(layer: Layer, position: int) -> bool:
+    """Whether a layer reads an operand along the axis by whose rows it is stored."""
+    tensor = layer.inputs[position]
+    return tensor is not None and layer.input_axes[position] == tensor.row_axis
 
 
 def _cut(step: Step, start: int, stop: int) -> Step:
@@ -113,8 +122,12 @@ def _cut(step: Step, start: int, stop: int) -> Step:
         first = stored_rows(layer, position, before).start
         stored = stored_rows(layer, position, rows)
         inputs.append(held.part(stored.start - first, stored.stop - first))
-    outputs = tuple(view.part(start, stop) for view in step.outputs)
-    return _changed(step, Phase(out, ins, phase.first, phase.last, phase.image), inputs, outputs)
+    states = operator_of(layer).held(layer)
+    outputs = tuple(
+        view if k in states else view.part(start, stop) for k, view in enumerate(step.outputs)
+    )
+    first = phase.first and not (states and start)
+    return _changed(step, Phase(out, ins, first, phase.last, phase.image), inputs, outputs)
 
 
 def halves(step: Step) -> list[Step]:
@@ -151,7 +164,7 @@ def _accumulating_cuts(step: Step, cuts: Sequence[int]) -> list[Step]:
     layer, phase, over = step.layer, step.phase, operator_of(step.layer).accumulate_over
     view, rows = step.inputs[over], phase.ins[over]
     assert view is not None and rows is not None
-    if len(cuts) <= 2 or stored_rows(layer, over, rows) != rows:
+    if len(cuts) <= 2 or not _by_its_rows(layer, over):
         return []
     last = len(cuts) - 2
     found = []

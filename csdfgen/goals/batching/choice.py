@@ -1,8 +1,7 @@
-"""Which plan does a request of several images get? The fastest within the memory that packing really takes, or
-the smallest within a time.
+"""Which plan does a request of several images get? The fastest within a memory budget, or the smallest within a time.
 
-Estimates of `search` count images that wait as whole maps, and know no addresses; so the memory that they are
-allowed is corrected by what the plans that are made take, until no better one is found.
+The estimates of `search` count waiting images as whole maps and know no addresses. Their memory limit is therefore
+corrected by the bytes of the plans that are made from them, until no better plan is found.
 """
 
 from __future__ import annotations
@@ -19,58 +18,58 @@ from csdfgen.devices.model import check_costs, estimate
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals.batching.search import ALIKE, Passage, Price, Request, passages
 from csdfgen.goals.batching.stages import order_of_request
-from csdfgen.goals.heights import Predicted, predicting
+from csdfgen.goals.heights import Predicted, beside, predicting
 from csdfgen.goals.search import Progress, expected
 from csdfgen.model.describe import plain, sizes
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import counted, shown_energy, shown_size, shown_time
 from csdfgen.planning.plan import Plan
-from csdfgen.planning.plan_table import Entry
+from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import Candidate, outputs_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
 
-__all__ = ["Chooser", "of_requests", "plan_for_request"]
+__all__ = ["Chooser", "of_requests", "plan_for_request", "tabled"]
 
 _LITTLE = 0
-"""Bytes of a request that leave none for scratch: kernels do with the least."""
+"""Budget of a request that leaves no bytes for scratch: kernels get the least."""
 
 _TRIES = 4
-"""How often estimates are corrected by the plans that are made of them."""
+"""Corrections of the estimates by the plans that are made from them."""
 
 _MADE = 2
-"""Plans that are made of the candidates of one estimate."""
+"""Plans made from the passages of one estimate."""
 
 _WORTH = 1.02
-"""Memory that is left, from which on estimates are allowed more."""
+"""Estimates get more memory if a plan takes less than the budget by this factor."""
 
 _LESS = 0.95
-"""Of memory that estimates are allowed next where their plan does not fit."""
+"""Estimates get this part of their memory next if their plan does not fit."""
 
 _MORE = 1.1
-"""Of memory that estimates are allowed where they find nothing: packing may take less than they say."""
+"""Estimates get this multiple of their memory if they find nothing: packing may take less than estimated."""
 
 _HALVINGS = 7
-"""How exactly the least memory within a time is looked for."""
+"""Bisections to find the least memory within a time."""
 
 _AGAIN = 2
-"""How often that is done: plans of one image that are found by the way may serve in less."""
+"""Repetitions of that search: plans of one image that it finds may take less memory."""
 
 _SLOWED = 2.0
-"""Times longer than predicted that kernels with the least scratch take at most."""
+"""Measured over predicted time of kernels with the least scratch, at most."""
 
 _SMALLER = (0.9, 0.8)
-"""Parts of a memory for whose estimates numpy's plans are made, too."""
+"""Parts of a budget that estimates are also made for on backends that reread weights."""
 
 _SHARES = (0.5, 0.8, 0.95, 1.0)
-"""What a limited cost counts beside time, from plan to plan, until it is kept; at last nothing else counts."""
+"""Weights of a limited cost against time, tried in turn until the limit is kept; at last time counts nothing."""
 
 _JOINT = "joint"
 
 
 OneImage = Callable[[Prepared], Plan]
-"""Chooses a plan of one image for the options of a prepared network."""
+"""Chooses the plan of one image for the options of a prepared network."""
 
 
 def plan_for_request(
@@ -79,22 +78,58 @@ def plan_for_request(
     progress: Progress | None = None,
     cost: Cost | None = None,
 ) -> Plan:
-    """The plan for `options.frames` images of a network, whose batches are chosen as `options.batching` says.
+    """The plan for `options.frames` images of a network; `options.batching` names the algorithm that chooses batches.
 
-    prepared: the network, of which so many images do not touch each other (`csdfgen.load(model, batch=...)`). Of
-    its options `memory` asks for the fastest plan that takes no more bytes, `latency` for one whose images are all
-    done by then, without a memory the smallest, `energy` or a `cost` for one that takes no more of it. one_image:
-    chooses a plan of one image. Raises PlanError for a budget that no plan keeps, with the least that does;
-    InputError for options that contradict each other.
+    prepared: the network with that many independent images (`csdfgen.load(model, batch=...)`). Its options set budgets:
+    `memory` in bytes and `latency` in seconds of all images, for the fastest plan, or without `memory` the smallest;
+    `energy` or `cost` limit what the images cost. one_image: chooses the plan of one image. Raises PlanError for a
+    budget that no plan meets, with the least that one does; InputError for options that contradict each other.
     """
     options = prepared.options
     chooser = Chooser(prepared, one_image, progress, cost)
     return chooser.best(options.memory, options.latency).plan
 
 
+def tabled(
+    prepared: Prepared,
+    requests: Sequence[int],
+    budgets: Sequence[int],
+    one_image: OneImage,
+    progress: Progress | None = None,
+) -> PlanTable:
+    """Plans for these numbers of images in these budgets (bytes; 0 for no limit), none twice; also for one image, so that
+    plans add up to any number of images. A number of images that does not fit a budget has no plan there.
+
+    Raises PlanError if one image does not fit the smallest budget, and what `plan_for_request` raises.
+    """
+    options = prepared.options
+    profile = predicting(options, prepared.kernels)
+    single = prepared.for_images(1)
+    alone = replace(options, batching="", result="stored", frames=1)
+    choosers = []
+    for images in sorted({*requests} - {1}):
+        of_requests(single.network, images)
+        several = single.for_images(images, lifted=True)
+        asked = replace(options, frames=images)
+        choosers.append(Chooser(replace(several, options=asked), one_image, progress))
+    found: dict[tuple[int, int, float], Point] = {}
+    for budget in sorted(budgets, key=lambda size: size or float("inf")):
+        plans = [one_image(replace(single, options=replace(alone, memory=budget)))]
+        if not found:  # also in the least memory: one image then fits wherever several do
+            rows = plans[0].options.rows
+            plans.append(one_image(replace(single, options=replace(alone, rows=rows))))
+        made = [Point(plan, estimate(plan, profile).seconds) for plan in plans]
+        for chooser in choosers:
+            with contextlib.suppress(PlanError):
+                made.append(chooser.best(budget))
+        for point in made:
+            found.setdefault((point.images, point.plan.planned_bytes, point.seconds), point)
+    return PlanTable(tuple(found.values()), profile.name)
+
+
 def of_requests(network: Network, images: int) -> Network:
-    """The network for so many requests, each of one image, at a time. Raises InputError for a number that is
-    none, and for a network whose inputs and outputs are not those of one image.
+    """The network for a request of so many images. Raises InputError for an invalid number, and for a network whose
+    inputs and outputs are not those of one image.
     """
     if type(images) is not int or images < 1:
         raise InputError(f"{option('requests', images)}: a number of images above 0 is needed")
@@ -139,9 +174,9 @@ def _check(network: Network, options: PlanOptions) -> None:
         )
 
 
-def _quick(found: Sequence[Entry], kernels: Backend) -> Entry:
-    """The fastest; of those that are expected alike one whose slabs lie together, and with the fewest bytes alive,
-    which leaves the most for scratch and for caches.
+def _quick(found: Sequence[Point], kernels: Backend) -> Point:
+    """The fastest plan; of equally fast ones a plan with contiguous slabs, and of those the one with the fewest bytes
+    alive, which leaves the most for scratch and caches.
     """
     seconds = {one: expected(one.plan, one.seconds, kernels) for one in found}
     most = ALIKE * min(seconds.values())
@@ -150,23 +185,23 @@ def _quick(found: Sequence[Entry], kernels: Backend) -> Entry:
 
 
 @dataclass
-class _Way:
-    """A way through the network that was looked at, and the plan that was made of it, if any.
+class _Tried:
+    """A passage that was tried, and the plan that was made from it, if any.
 
-    said: its stages. order: None where a planner of one image made the plan. made_for: budget of the plan;
-    smallest: whether its smallest arena was looked for.
+    stages: description. order: None if the plan is that of one image. made_for: budget of the plan; smallest: whether
+    its smallest arena was searched for.
     """
 
-    said: str = ""
+    stages: str = ""
     order: Candidate | None = None
-    entry: Entry | None = None
+    point: Point | None = None
     made_for: int = 0
     smallest: bool = False
 
 
 class Chooser:
-    """Plans that were made for a request, and which is taken; what was found out about its layers serves every
-    budget. Parameters are those of `plan_for_request`, which raises the same.
+    """Makes plans for a request and chooses among them; tables of its layers serve all budgets. Parameters and errors
+    are those of `plan_for_request`.
     """
 
     def __init__(
@@ -181,8 +216,8 @@ class Chooser:
         self.prepared = replace(prepared, options=self.options)
         self.one_image, self.progress = one_image, progress
         self.profile = predicting(self.options, prepared.kernels)
-        wishes = {"batching": "", "memory": 0, "latency": 0.0, "energy": 0.0, "result": "stored"}
-        bare = replace(self.options, frames=1, **wishes)  # type: ignore[arg-type]
+        budgets = {"batching": "", "memory": 0, "latency": 0.0, "energy": 0.0, "result": "stored"}
+        bare = replace(self.options, frames=1, **budgets)  # type: ignore[arg-type]
         options = self.options
         if options.energy and cost is not None:
             raise InputError(
@@ -194,22 +229,22 @@ class Chooser:
         self.request = Request(
             Predicted(single, self.profile), options.frames, self._looked, self.cost
         )
-        self._ways: dict[str, _Way] = {}
+        self._tried: dict[str, _Tried] = {}
         self._alone: dict[PlanOptions, Plan] = {}
         self._least_alone = 0
         self._budget = _LITTLE
-        self._costs: dict[Entry, float] = {}
+        self._costs: dict[Point, float] = {}
         self._outputs = outputs_beside(prepared.network, options)
         check_costs(single.network, (), self.profile)
 
     @property
-    def found(self) -> list[Entry]:
+    def found(self) -> list[Point]:
         """All plans that were made."""
-        return [way.entry for way in self._ways.values() if way.entry is not None]
+        return [one.point for one in self._tried.values() if one.point is not None]
 
-    def best(self, memory: int, latency: float = 0.0) -> Entry:
-        """The fastest that takes no more bytes and no more seconds, or the smallest that takes no more seconds;
-        0 for any. Raises PlanError.
+    def best(self, memory: int, latency: float = 0.0) -> Point:
+        """The fastest plan within the bytes and the seconds, or without a budget in bytes the smallest within the
+        seconds; 0 for no limit. Raises PlanError.
         """
         if memory or not latency:
             self._budget = memory or ANY
@@ -217,9 +252,9 @@ class Chooser:
             return self._chosen(memory, latency)
         return self._smallest_in_time(latency)
 
-    def _smallest_in_time(self, latency: float) -> Entry:
-        """The smallest whose kernels have the scratch that profiles know, or with the least of it where they may
-        take much longer than predicted.
+    def _smallest_in_time(self, latency: float) -> Point:
+        """The smallest plan: with the scratch that the profile was measured with, or with the least scratch if there is
+        time for kernels that take much longer than predicted.
         """
         found = []
         if any(one.cost <= latency / _SLOWED for one in self._passages(ANY)):
@@ -227,15 +262,17 @@ class Chooser:
             self.in_time(latency / _SLOWED)
             with contextlib.suppress(PlanError):
                 found.append(self._chosen(0, latency / _SLOWED))
-            self._ways = {
-                text: replace(way, entry=None) for text, way in self._ways.items() if way.order
+            self._tried = {
+                text: replace(tried, point=None)
+                for text, tried in self._tried.items()
+                if tried.order
             }
         self._budget = ANY
         self.in_time(latency)
         return min([*found, self._chosen(0, latency)], key=lambda one: one.bytes)
 
-    def _chosen(self, memory: int, latency: float) -> Entry:
-        """Of the plans that were made, see `best`."""
+    def _chosen(self, memory: int, latency: float) -> Point:
+        """The best of the plans that were made, see `best`."""
         kernels = self.prepared.kernels
         kept = [one for one in self.found if not memory or one.bytes <= memory]
         if not kept:
@@ -254,7 +291,7 @@ class Chooser:
         )
 
     def within(self, memory: int) -> None:
-        """Make plans that take no more, and the best of them."""
+        """Make the fastest plans that take at most so many bytes."""
         allowed = memory
         if self.options.batching == _JOINT:
             asked = replace(self.request.prepared.options, memory=memory)
@@ -268,8 +305,8 @@ class Chooser:
                 continue
             for passage in tried:  # the cheapest first
                 taken = self._taken(passage, memory)
-                if self._ways[passage.staged.text].entry is not None:
-                    break  # where rows do not fit that are alive together, those of the next seldom do
+                if self._tried[passage.staged.text].point is not None:
+                    break  # if the bytes alive in this passage do not fit, those of the next seldom do
             by_taken = passage.bytes * memory // taken
             if memory == ANY or (taken <= memory and by_taken <= allowed * _WORTH):
                 break
@@ -278,16 +315,16 @@ class Chooser:
             self._smaller(memory)
 
     def _smaller(self, memory: int) -> None:
-        """Make plans by smaller estimates, too: they have room for whole slabs and scratch, which estimates do not
-        know.
+        """Make plans from smaller estimates too, which leave memory for whole slabs and scratch that estimates do not
+        count.
         """
         for share in _SMALLER:
             for passage in self._passages(int(share * memory))[:_MADE]:
                 self._taken(passage, memory)
 
-    def _cheap(self, memory: int, cost: Cost) -> list[Entry]:
-        """Plans within the memory and the cost: where the fastest cost too much, those for which time counts less
-        and less beside it. Raises PlanError.
+    def _cheap(self, memory: int, cost: Cost) -> list[Point]:
+        """Plans within the memory and the cost: if the fastest cost too much, the weight of the cost against time is
+        raised step by step. Raises PlanError.
         """
         rate = self._rate(cost)
         for share in _SHARES:
@@ -303,8 +340,8 @@ class Chooser:
         return cheap
 
     def _rate(self, cost: Cost) -> float | None:
-        """Seconds a unit of a cost of one image; None where that is the same for every layer, so that nothing
-        but less time makes it less.
+        """Seconds for a unit of a cost, for one image; None if the ratio is the same in every layer, so that only less
+        time reduces the cost.
         """
         whole = self.request.whole
         seconds, amounts = whole.seconds, whole.amounts(cost)
@@ -312,18 +349,17 @@ class Chooser:
             return None
         return float(seconds.sum() / amounts.sum())
 
-    def _cost(self, entry: Entry, cost: Cost) -> float:
-        if entry not in self._costs:
-            # one image, one after the other, where an order covers no more
-            runs = self.options.frames // entry.plan.conversion.frames
-            self._costs[entry] = runs * plan_cost(entry.plan, self.profile, cost)
-        return self._costs[entry]
+    def _cost(self, point: Point, cost: Cost) -> float:
+        if point not in self._costs:
+            # a plan of fewer images is executed several times
+            runs = self.options.frames // point.plan.conversion.frames
+            self._costs[point] = runs * plan_cost(point.plan, self.profile, cost)
+        return self._costs[point]
 
     def in_time(self, latency: float) -> None:
-        """Make plans that are done by then, of as little memory as the estimates find."""
+        """Make plans within the seconds, of the least memory that estimates find."""
         self.within(ANY)
-        frame = self.profile.processor.frame
-        left = latency - (0.0 if frame is None else self.options.frames * frame.value)
+        left = latency - self.options.frames * beside(self.profile)
         most = self._least_by(latency)
         if most and self.options.batching == _JOINT:
             alone = self.request.prepared.options
@@ -340,70 +376,70 @@ class Chooser:
                 most = self._least_by(latency)
 
     def _least_by(self, latency: float) -> int:
-        """Bytes of the smallest plan that is done by then; 0 for none."""
+        """Bytes of the smallest plan within the seconds; 0 for none."""
         return min((one.bytes for one in self.found if one.seconds <= latency), default=0)
 
     def _rows_alone(self, asked: PlanOptions) -> None:
-        """The best plan of one image for such a wish, for one after the other; stages may choose among its heights
-        and those of other wishes, too.
+        """Add the best plan of one image for these options, executed for one image after the other; stages may take its
+        heights too.
         """
         if asked not in self._alone:
             try:
                 self._alone[asked] = self.one_image(replace(self.prepared, options=asked))
-            except PlanError as error:  # images and rows together may do with less
+            except PlanError as error:  # stages on several images may take less
                 self._least_alone = error.least
                 return
         made = self._alone[asked]
         self.request.add(made)
-        if self._budget == ANY and asked.latency:  # it was to be small, but not its scratch
+        if self._budget == ANY and asked.latency:  # the plan is to be small, but not its scratch
             phased = self.prepared.phased(made.options)
             terms = replace(phased.terms, budget=ANY)
             made = Candidate(phased, made.policy, made.order).plan(terms)
         seconds = self.options.frames * estimate(made, self.profile).seconds
-        self._ways[f"rows {made.options.rows}"] = _Way(entry=Entry(made, seconds))
+        self._tried[f"rows {made.options.rows}"] = _Tried(point=Point(made, seconds))
 
     def _passages(self, memory: int) -> list[Passage]:
         return passages(self.request, memory, self.options.batching)
 
     def _taken(self, passage: Passage, memory: int) -> int:
-        """Bytes that a passage needs. A plan is made of it where not more is alive at one time than there is,
-        and no smaller one is looked for than that.
+        """Bytes that a passage needs. If the bytes alive fit the memory, a plan is made from it, and an arena that fits
+        is small enough.
         """
         staged = passage.staged
-        way = self._ways.get(staged.text)
-        if way is None:
+        tried = self._tried.get(staged.text)
+        if tried is None:
             order = order_of_request(self.prepared, staged)
-            way = self._ways[staged.text] = _Way(staged.said, order)
-        assert way.order is not None
-        alive = way.order.peak_live + self._outputs
+            tried = self._tried[staged.text] = _Tried(staged.description, order)
+        assert tried.order is not None
+        alive = tried.order.peak_live + self._outputs
         if alive > memory:
             return alive
-        entry = way.entry
-        if entry is None or (entry.bytes <= memory and way.made_for != self._budget):
-            entry = self._made(way, memory - self._outputs)
-        return entry.bytes if entry.bytes > memory else alive  # beside which there is scratch
+        point = tried.point
+        if point is None or (point.bytes <= memory and tried.made_for != self._budget):
+            point = self._made(tried, memory - self._outputs)
+        return point.bytes if point.bytes > memory else alive  # the rest is scratch
 
-    def _made(self, way: _Way, enough: int | None = None) -> Entry:
-        """The plan of a way, of the smallest arena that is found, or of one that is small enough."""
-        assert way.order is not None
+    def _made(self, tried: _Tried, enough: int | None = None) -> Point:
+        """The plan of a passage, in the smallest arena that is found or in one that is small enough."""
+        assert tried.order is not None
         self._tell("planning")
-        terms = replace(way.order.phased.terms, budget=self._budget, enough=enough)
-        plan = way.order.plan(terms)
-        plan = replace(plan, notes=(*plan.notes, f"stages: {way.said}"))
-        way.entry = Entry(plan, estimate(plan, self.profile).seconds)
-        way.made_for, way.smallest = self._budget, enough is None
-        return way.entry
+        terms = replace(tried.order.phased.terms, budget=self._budget, enough=enough)
+        plan = tried.order.plan(terms)
+        plan = replace(plan, notes=(*plan.notes, f"stages: {tried.stages}"))
+        tried.point = Point(plan, estimate(plan, self.profile).seconds)
+        tried.made_for, tried.smallest = self._budget, enough is None
+        return tried.point
 
-    def _smallest(self, entry: Entry) -> Entry:
-        """The same plan in the smallest arena that is found for it, and what is left of the memory as scratch."""
-        way = next(way for way in self._ways.values() if way.entry is entry)
-        if way.order is None or (way.smallest and way.made_for == self._budget):
-            return entry
-        found = self._made(way)
-        most = entry.bytes if self._budget in (_LITTLE, ANY) else self._budget
-        if found.bytes > most:  # what was enough was found in another way
-            way.entry = entry
-            return entry
+    def _smallest(self, point: Point) -> Point:
+        """The same plan in the smallest arena that is found for it, with the rest of the memory as scratch."""
+        tried = next(tried for tried in self._tried.values() if tried.point is point)
+        if tried.order is None or (tried.smallest and tried.made_for == self._budget):
+            return point
+        found = self._made(tried)
+        most = point.bytes if self._budget in (_LITTLE, ANY) else self._budget
+        if found.bytes > most:  # the arena that was small enough was found by another search
+            tried.point = point
+            return point
         return found
 
     def _looked(self, images: int) -> None:
@@ -413,12 +449,12 @@ class Chooser:
         if self.progress is not None:
             self.progress(what)
 
-    # What is said ----------------------------------------------------------------------------------
+    # Refusals --------------------------------------------------------------------------------------
 
     def _too_little(self, memory: int) -> PlanError:
-        """The least memory with which this way finds a plan."""
-        way, least = option("batching", self.options.batching), self._least(memory)
-        said = f"{option('memory')} of {memory:,} bytes is too little for {way}"
+        """The error with the least memory in which the algorithm finds a plan."""
+        batching, least = option("batching", self.options.batching), self._least(memory)
+        said = f"{option('memory')} of {memory:,} bytes is too little for {batching}"
         if least is None:
             return PlanError(
                 f"{said}, which finds no plan in any memory; take {option('batching', _JOINT)}"
@@ -434,9 +470,11 @@ class Chooser:
         return counted(self.options.frames, "image")
 
     def _least(self, allowed: int) -> int | None:
-        """Bytes of the smallest plan that was made, or can be by ever more memory."""
+        """Bytes of the smallest plan that was made, or that can be made with more memory; None for none."""
         orders = [
-            (way.order.peak_live, way) for way in self._ways.values() if way.order is not None
+            (tried.order.peak_live, tried)
+            for tried in self._tried.values()
+            if tried.order is not None
         ]
         if not self.found and orders:
             self._made(min(orders, key=lambda one: one[0])[1])
@@ -469,7 +507,7 @@ class Chooser:
             f"{least:.4g} {cost.unit} at least on {self.profile.name}; allow {more} or more, or ask for fewer images"
         )
 
-    def _too_late(self, quick: Entry, memory: int, latency: float) -> PlanError:
+    def _too_late(self, quick: Point, memory: int, latency: float) -> PlanError:
         within = f" within {memory:,} bytes" if memory else ""
         return PlanError(
             f"{option('latency')} of {1e3 * latency:.6g} ms is not kept{within}: the prediction for "

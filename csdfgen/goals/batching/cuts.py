@@ -1,8 +1,8 @@
-"""Where may a network be cut into stages? Between any two layers, at the price of what crosses the cut.
+"""Where may a network be cut into stages? Between any two layers, at the price of the maps that cross the cut.
 
-Images do not touch each other, so that the layers before a cut may have worked on all of them before those
-behind it begin. What crosses lies in memory for every image that waits there: whole maps, in the buffers that
-tensors share. Cuts that few bytes cross are worth it.
+Images are independent, so that the layers before a cut may compute all of them before the layers after it begin. The
+maps that cross the cut are stored whole for every image that waits there, in the buffers that tensors share. Good cuts
+are those that few bytes cross.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ from csdfgen.planning.prepared import Phased
 __all__ = ["Cut", "Ranks"]
 
 _HEAVY = 4
-"""Weights of a layer, in bytes of what it reads, from which it is worth a cut of its own."""
+"""A layer is worth a cut before it if its weights are more than so many times the bytes that cross the cut."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """A cut in front of layer number `at`. tensors: that cross it; bytes: of one image, in the buffers that
-    hold them.
-    """
+    """A cut before layer number `at`. tensors: those that cross it; bytes: of one image, in their buffers."""
 
     at: int
     tensors: tuple[str, ...]
@@ -33,8 +31,8 @@ class Cut:
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """Where the actors of a network stand: layers by their number, inputs with their first reader, outputs
-    with their maker. phased: the network, as it is cut for one image.
+    """Positions of a network's actors: layers by their number, inputs with their first reader, outputs with their
+    producer. phased: the network, cut into phases for one image.
     """
 
     phased: Phased
@@ -50,7 +48,7 @@ class Ranks:
         conversion = self.phased.conversion
         network = conversion.network
         number = {layer.name: at for at, layer in enumerate(network.layers)}
-        makers = {name: number[layer.name] for name, layer in network.producer.items()}
+        producers = {name: number[layer.name] for name, layer in network.producer.items()}
         found = {}
         for work in conversion.actors:
             if work.name in number:
@@ -59,7 +57,7 @@ class Ranks:
                 readers = network.readers[work.writes[0].tensor.name]
                 found[work.name] = min((number[layer.name] for layer, _ in readers), default=0)
             else:
-                found[work.name] = makers.get(work.reads[0].tensor.name, 0)
+                found[work.name] = producers.get(work.reads[0].tensor.name, 0)
         return found
 
     def span(self, buffer: Buffer) -> tuple[int, int]:
@@ -82,22 +80,22 @@ class Ranks:
         )
 
     def _tensors(self) -> Iterator[tuple[str, int, int]]:
-        """Every tensor with the ranks of its maker and of its last reader."""
+        """Every tensor with the ranks of its producer and of its last reader."""
         network = self.phased.conversion.network
         number = {layer.name: at for at, layer in enumerate(network.layers)}
         for name, readers in network.readers.items():
             ranks = [number[layer.name] for layer, _ in readers]
             if ranks:
-                maker = network.producer.get(name)
-                yield name, min(ranks) if maker is None else number[maker.name], max(ranks)
+                producer = network.producer.get(name)
+                yield name, min(ranks) if producer is None else number[producer.name], max(ranks)
 
     def single(self) -> tuple[Cut, ...]:
-        """The cuts that one tensor crosses: between them lie the layers of the paper's main path."""
+        """The cuts that one tensor crosses: they separate the layers of the paper's main path."""
         return tuple(cut for cut in self.cuts if len(cut.tensors) == 1)
 
     def worth(self, most: int) -> tuple[Cut, ...]:
-        """At most so many cuts, those that the fewest bytes cross: no more than cross the cuts beside them, or
-        in front of layers that read more weights than anything else, which many images share.
+        """At most so many cuts, those that the fewest bytes cross: of cuts that no more bytes cross than their
+        neighbours, and of those before layers that read mostly weights, which the images of a batch share.
         """
         known = self.single() or self.cuts
         layers = self.phased.conversion.network.layers

@@ -1,8 +1,11 @@
-"""Which ways of passing a request through a network are worth a plan? Cuts, batches and heights together.
+"""Which passages of a request through a network are worth a plan? Cuts, batches and heights together.
 
-For every few cuts that are worth it, stages get the heights that are the fastest beside the images that wait,
-and the corrected program of paper 000 (`schedules.batches`) the batches; all on tables (`variants`), in
-milliseconds each. What packing gives is found for the best of them alone.
+For each set of a few cuts, every stage gets the heights that are the fastest in the memory that waiting images leave,
+and the corrected dynamic program of paper 000 (`schedules.batches`) chooses the batches. All of that uses tables
+(`variants`) and takes milliseconds for each set of cuts. Only the best passages become plans with addresses.
+
+A table has the time and bytes of the variants that were computed. Other numbers of images are made up of those, one
+call after the other, so that no entry is interpolated.
 """
 
 from __future__ import annotations
@@ -10,14 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import combinations, pairwise
+from itertools import chain, combinations, pairwise
 from math import inf
 
 import numpy as np
 
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.goals.batching.chains import calls_of, layer_of
 from csdfgen.goals.batching.cuts import Cut, Ranks
 from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, stages_of
 from csdfgen.goals.batching.variants import Variant, of_images, of_rows
@@ -27,44 +29,43 @@ from csdfgen.planning.prepared import Prepared
 from schedules.batches.baselines import greedy
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.planning import SEARCHED, cheapest, printed
-from schedules.batches.plans import ChainPlan
+from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
 __all__ = ["ALIKE", "Passage", "Price", "Request", "passages"]
 
 ALIKE = 1.01
-"""Times predicted within this factor are no different: of such plans the one that takes less memory is taken."""
+"""Predicted times within this factor count as equal: of such plans the one that takes less memory is taken."""
 
 _CUTS = 10
-"""Cuts of which some are tried together."""
+"""Cuts of which sets are tried."""
 
 _AT_ONCE = 3
-"""Of them at most at one time."""
+"""Cuts of one set at most."""
 
 _HEIGHTS = 10
-"""Heights of the whole network among which those of each stage are chosen."""
+"""Heights of the whole network from which those of each stage are chosen."""
 
 _KEPT = 3
-"""Passages beyond which one is not looked for whose stages could not be faster."""
+"""Passages to find before sets of cuts are left out whose stages cannot be faster."""
 
 _STEPS = 40
-"""Steps of memory of the printed program: as fine beside small budgets as 2 MB beside 80."""
+"""Steps of memory of the program as printed in the paper, which has 2 MB of 80."""
 
-_ROOM = 1.2
-"""Of a memory for which tables are made: that of the next try may be larger."""
+_HEADROOM = 1.2
+"""Tables are made for this multiple of the memory, as that of the next try may be larger."""
 
 _SHRINKINGS = 6
-"""How exactly the least memory is looked for in which a way costs no more."""
+"""Bisections to find the least memory in which a passage costs no more."""
 
 _SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""Images at once that are looked at, and the whole request."""
+"""Numbers of images at once that have variants, beside the whole request."""
 
 
 @dataclass(frozen=True, eq=False)
 class Passage:
-    """A way for a request. cost: of all its images, by the request's price. bytes: that it takes by the tables.
-
-    staged_by: cuts and heights of its chain, where its batches are those of the corrected program.
+    """A passage of a request through the network. cost: of all its images, by the request's price. bytes: estimated by
+    the tables. staged_by: cuts and heights of its chain, if the corrected program chose the batches.
     """
 
     staged: StagedRequest
@@ -75,7 +76,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What is made as little as possible: a sum of seconds, and of another cost, each weighed."""
+    """Weights of the objective: a weighted sum of seconds and of another cost."""
 
     seconds: float = 1.0
     cost: float = 0.0
@@ -83,15 +84,15 @@ class Price:
 
 @dataclass(eq=False)
 class Request:
-    """A request of so many images of a network, and what was found out about it.
+    """A request of so many images of a network, with tables of its variants.
 
-    predicted: the network of one image, with options that say how it is cut and computed. cost: what counts beside
-    time. price: what passages are compared by; it may be changed.
+    predicted: the network of one image, with options that say how it is cut and computed. report: called with the
+    images of each variant that is computed. cost: counts in addition to time. price: the objective, which may be changed.
     """
 
     predicted: Predicted
     images: int
-    tell: Callable[[int], None]
+    report: Callable[[int], None]
     cost: Cost | None = None
     price: Price = Price()
     _added: dict[str, Variant] = field(default_factory=dict)
@@ -105,17 +106,17 @@ class Request:
 
     @property
     def profile(self) -> DeviceProfile:
-        """Of the device where times are predicted."""
+        """The profile of the device on which times are predicted."""
         return self.predicted.profile
 
     @cached_property
     def whole(self) -> Variant:
-        """One image in layers as a whole."""
+        """One image in whole layers."""
         return self._variant(1)
 
     @property
     def ranks(self) -> Ranks:
-        """Of the network's actors."""
+        """Ranks of the network's actors."""
         return self.whole.ranks
 
     @cached_property
@@ -126,32 +127,50 @@ class Request:
 
     @property
     def rows(self) -> tuple[Variant, ...]:
-        """Variants of one image: heights from the least memory to the least time, and those that were added."""
+        """Variants of one image: heights from the least memory to the least time, and those of added plans."""
         return (*self._ladder, self.whole, *self._added.values())
 
     def add(self, plan: Plan) -> None:
-        """Let stages have the heights and the order of a plan of one image."""
+        """Add the heights and the order of a plan of one image to those that stages choose from."""
         rows = plan.options.rows
         self._added[rows] = of_rows(self.prepared, rows, self.profile, plan.order)
 
     def chain(self, cuts: Sequence[Cut], ones: Sequence[Variant]) -> Chain:
-        """The stages between these cuts, as the algorithms see them."""
+        """The stages between these cuts, as the algorithms of `schedules.batches` take them."""
         stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
         between = [0, *(cut.bytes for cut in cuts), 0]
         found = []
         for stage, ends in zip(stages, pairwise(between), strict=True):
             key = stage.start, stage.stop, id(stage.one), self.price
             if key not in self._layers:
-                self._layers[key] = layer_of(stage, self.several, self.images, ends, self.charged)
+                self._layers[key] = self._layer(stage, ends)
             found.append(self._layers[key])
         return Chain(tuple(found))
 
-    def cheapest(self, chain: Chain, memory: int, searched: int) -> ChainPlan | None:
-        """The corrected program; its tables serve all memories up to the largest so far."""
-        known = self._tables.get(chain)
+    def _layer(self, stage: Stage, ends: tuple[int, int]) -> ChainLayer:
+        """A stage for up to all images at once. ends: bytes of an image before and after it, 0 where the caller has
+        them.
+        """
+        costs: list[float] = []
+        workspace: list[int] = []
+        for count in range(1, self.images + 1):
+            variant = stage.one if count == 1 else self.several.get(count)
+            if variant is None:
+                known = max(size for size in (1, *self.several) if size < count)
+                costs.append(costs[known - 1] + costs[count - known - 1])
+                workspace.append(max(workspace[known - 1], workspace[count - known - 1]))
+            else:
+                costs.append(float(self.charged(variant)[stage.start : stage.stop].sum()))
+                workspace.append(variant.inside(stage.start, stage.stop))
+        name = f"layers {stage.start + 1} to {stage.stop}"
+        return ChainLayer(name, tuple(costs), tuple(workspace), *ends)
+
+    def cheapest(self, stages: Chain, memory: int, searched: int) -> ChainPlan | None:
+        """The plan of the corrected program; its tables serve all memories up to the largest so far."""
+        known = self._tables.get(stages)
         if known is None or known.memory < memory:
-            known = self._tables[chain] = Tables(chain, self.images, int(_ROOM * memory))
-        return cheapest(chain, self.images, memory, searched=searched, tables=known)
+            known = self._tables[stages] = Tables(stages, self.images, int(_HEADROOM * memory))
+        return cheapest(stages, self.images, memory, searched=searched, tables=known)
 
     def passage(
         self, cuts: Sequence[Cut], ones: Sequence[Variant], memory: int, searched: int = 0
@@ -163,7 +182,7 @@ class Request:
         return Passage(self.staged(cuts, ones, plan), plan.cost, memory, (cuts, ones))
 
     def smaller(self, one: Passage, most: float) -> Passage:
-        """The same way in the least memory in which it costs no more than that."""
+        """The passage by the same cuts and heights in the least memory in which it costs at most that."""
         if one.staged_by is None:
             return one
         low, high = 0, one.bytes
@@ -177,7 +196,7 @@ class Request:
         return one
 
     def charged(self, variant: Variant) -> np.ndarray:
-        """What each layer costs in a variant, of all its images, by the price."""
+        """Cost of each layer in a variant, of all its images, by the price."""
         seconds = self.price.seconds * variant.seconds
         if self.cost is None:
             return seconds
@@ -192,44 +211,50 @@ class Request:
         found = []
         for text in dict.fromkeys((*texts, "auto")):
             found.append(of_rows(self.prepared, text, self.profile, None))
-            self.tell(len(found))
+            self.report(len(found))
         return tuple(found)
 
     def _variant(self, images: int) -> Variant:
         found = of_images(self.prepared, images, self.profile)
-        self.tell(images)
+        self.report(images)
         return found
 
     def staged(
         self, cuts: Sequence[Cut], ones: Sequence[Variant], plan: ChainPlan
     ) -> StagedRequest:
-        """A plan of the chain between these cuts."""
+        """The request by a plan of the chain between these cuts."""
         stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
-        return self.called(stages, calls_of(plan, self.several))
+        return self.called(stages, tuple(chain.from_iterable(map(self._calls, plan.firings))))
+
+    def _calls(self, firing: BatchFiring) -> Iterator[Call]:
+        """The calls of a firing, which is divided if its number of images has no variant."""
+        first, left = firing.first, firing.images
+        while left:
+            size = max(size for size in (1, *self.several) if size <= left)
+            yield Call(firing.layer, first, size)
+            first, left = first + size, left - size
 
     def called(self, stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> StagedRequest:
-        """These calls of stages."""
+        """The request by these calls of stages."""
         return StagedRequest(self.images, stages, calls, self.several, self.ranks)
 
 
 def passages(request: Request, memory: int, batching: str) -> list[Passage]:
-    """What a way of choosing batches gives within so many bytes, the cheapest first; of those that cost alike the
-    smallest.
-    """
-    found = sorted(_WAYS[batching](request, memory), key=lambda one: one.cost)
+    """The passages that an algorithm finds within so many bytes, the cheapest first; of equal cost the smallest first."""
+    found = sorted(_ALGORITHMS[batching](request, memory), key=lambda one: one.cost)
     most = ALIKE * found[0].cost if found else 0.0
     alike = [request.smaller(one, most) for one in found if one.cost <= most]
     return [*sorted(alike, key=lambda one: one.bytes), *found[len(alike) :]]
 
 
-Way = Callable[[Request, int], Iterator[Passage]]
+_Algorithm = Callable[[Request, int], Iterator[Passage]]
 
 
-# Ways of paper 000: whole layers on the main path --------------------------------------------------
+# Algorithms of paper 000: whole layers on the main path --------------------------------------------
 
 
 def _fixed(request: Request, memory: int) -> Iterator[Passage]:
-    """All layers with one batch, for every one that fits."""
+    """One batch for all layers, of every size that fits."""
     count = request.ranks.count
     stages = stages_of((), count, (request.whole,))
     for size, variant in [(1, request.whole), *request.several.items()]:
@@ -239,21 +264,13 @@ def _fixed(request: Request, memory: int) -> Iterator[Passage]:
             sizes = [min(size, request.images - first) for first in firsts]
             if all(one == 1 or one in request.several for one in sizes):
                 calls = tuple(Call(0, a, b) for a, b in zip(firsts, sizes, strict=True))
-                cost = _charged(request, stages, calls)
+                each = {1: request.whole, **request.several}
+                cost = sum(float(request.charged(each[size]).sum()) for size in sizes)
                 yield Passage(request.called(stages, calls), cost, inside)
 
 
-def _charged(request: Request, stages: Sequence[Stage], calls: Sequence[Call]) -> float:
-    total = 0.0
-    for call in calls:
-        stage = stages[call.stage]
-        variant = stage.one if call.images == 1 else request.several[call.images]
-        total += float(request.charged(variant)[stage.start : stage.stop].sum())
-    return total
-
-
-def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> Way:
-    """A way that chooses batches of the layers of the main path, which it takes as a whole."""
+def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> _Algorithm:
+    """An algorithm that chooses a batch for each layer of the main path; slabs are whole maps."""
 
     def found(request: Request, memory: int) -> Iterator[Passage]:
         cuts, ones = _main_path(request)
@@ -270,7 +287,7 @@ def _main_path(request: Request) -> tuple[Sequence[Cut], Sequence[Variant]]:
 
 
 def _vbs(request: Request, memory: int) -> Iterator[Passage]:
-    """One batch for all layers is a case of one for each, of which it is known more exactly what it takes."""
+    """A batch for each layer. One batch for all layers is a special case, whose memory is known more exactly."""
     yield from _fixed(request, memory)
     found = request.passage(*_main_path(request), memory, SEARCHED)
     if found is not None:
@@ -281,17 +298,15 @@ def _vbs(request: Request, memory: int) -> Iterator[Passage]:
 
 
 def _joint(request: Request, memory: int) -> Iterator[Passage]:
-    """Cuts, batches and heights at once; what whole layers with batches of their own, or one for all, take is
-    among it.
-    """
+    """Cuts, batches and heights together; includes the passages in whole layers."""
     yield from _vbs(request, memory)
-    ways = []
+    tried = []
     for number in range(_AT_ONCE + 1):
         for cuts in combinations(request.ranks.worth(_CUTS), number):
             for ones in dict.fromkeys(_heights(request, cuts, memory)):
-                ways.append((_at_best(request.chain(cuts, ones), request.images), cuts, ones))
+                tried.append((_at_best(request.chain(cuts, ones), request.images), cuts, ones))
     kept = [inf] * _KEPT
-    for bound, cuts, ones in sorted(ways, key=lambda way: way[0]):
+    for bound, cuts, ones in sorted(tried, key=lambda one: one[0]):
         if bound >= kept[-1]:
             break
         found = request.passage(cuts, ones, memory)
@@ -300,40 +315,43 @@ def _joint(request: Request, memory: int) -> Iterator[Passage]:
             yield found
 
 
-def _at_best(chain: Chain, images: int) -> float:
-    """What no plan of a chain is below: every stage with its best number of images."""
+def _at_best(stages: Chain, images: int) -> float:
+    """A lower bound of the cost of a chain's plans: every stage with its best number of images."""
     return images * sum(
-        min(cost / (k + 1) for k, cost in enumerate(layer.costs[:images])) for layer in chain.layers
+        min(cost / (k + 1) for k, cost in enumerate(layer.costs[:images]))
+        for layer in stages.layers
     )
 
 
 def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tuple[Variant, ...]]:
-    """Heights of stages: the fastest beside all images that may wait at both ends, or beside one."""
-    ends = (0, *(cut.at for cut in cuts), request.ranks.count)
+    """Heights of stages: the fastest in the memory that is left if all images wait at both ends, or one does."""
     waiting = (0, *(cut.bytes for cut in cuts), 0)
     for images in dict.fromkeys((request.images, 1)):
         chosen = []
-        for at in range(len(ends) - 1):
-            start, stop = ends[at], ends[at + 1]
-            before, behind = waiting[at], waiting[at + 1]
-            room = memory - max(images * before + behind, before + images * behind)
-            fitting = [one for one in request.rows if one.inside(start, stop) <= room]
+        ends = pairwise((0, *(cut.at for cut in cuts), request.ranks.count))
+        for (start, stop), (before, after) in zip(ends, pairwise(waiting), strict=True):
+            left = memory - max(images * before + after, before + images * after)
+            fitting = [
+                (request.charged(one)[start:stop].sum(), at, one)
+                for at, one in enumerate(request.rows)
+                if one.inside(start, stop) <= left
+            ]
             if not fitting:
                 break
-            chosen.append(
-                min(fitting, key=lambda one, a=start, b=stop: request.charged(one)[a:b].sum())  # type: ignore[misc]
-            )
+            chosen.append(min(fitting)[2])
         else:
             yield tuple(chosen)
 
 
-_WAYS: dict[str, Way] = {
+_ALGORITHMS: dict[str, _Algorithm] = {
     "fbs": _fixed,
     "greedy": _by_layers(greedy),
     "vbs-paper": _by_layers(
-        lambda chain, images, memory: printed(chain, images, memory, unit=max(1, memory // _STEPS))
+        lambda stages, images, memory: printed(
+            stages, images, memory, unit=max(1, memory // _STEPS)
+        )
     ),
     "vbs": _vbs,
     "joint": _joint,
 }
-"""What users call a way of choosing batches -> how it chooses."""
+"""Value of the option `batching` -> the algorithm that chooses batches."""

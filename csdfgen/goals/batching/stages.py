@@ -1,8 +1,8 @@
-"""How does a request pass through the stages of a network? Calls of stages on groups of images, as one order of
-firings.
+"""How does a request pass through the stages of a network? In calls of stages on groups of images, which are one order
+of firings.
 
-A stage is a run of layers; a call takes some images of the request through all of it, row by row where it is
-one image, layer by layer where it is several. Between stages images wait whole.
+A stage is a sequence of layers. A call computes all of them for some images of the request: in slabs of rows for one
+image, in whole layers for several. Between stages, images are stored in whole maps.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.variants import Variant
 from csdfgen.model.by_layer import Asked
 from csdfgen.model.describe import plain
-from csdfgen.phases.batches import BatchSpec
 from csdfgen.phases.conversion import ActorWork, Conversion
-from csdfgen.phases.heights import RowSpec, parse_rows
+from csdfgen.phases.heights import BatchSpec, RowSpec, parse_rows
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.planner import Candidate
 from csdfgen.planning.prepared import Prepared
@@ -28,12 +27,12 @@ from csdfgen.planning.prepared import Prepared
 __all__ = ["Call", "Stage", "StagedRequest", "order_of_request", "stages_of"]
 
 POLICY = "batches"
-"""What the orders made here are called in a plan."""
+"""Name of these orders in a plan."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """Layers [start, stop). one: how it is cut where it takes one image."""
+    """Layers [start, stop). one: the variant for one image."""
 
     start: int
     stop: int
@@ -51,7 +50,7 @@ class Call:
 
 @dataclass(frozen=True, eq=False)
 class StagedRequest:
-    """Calls in their order. variants: of several images, by how many; ranks: of the network's actors."""
+    """Calls in their order. variants: those of several images, by number; ranks: of the network's actors."""
 
     images: int
     stages: tuple[Stage, ...]
@@ -61,7 +60,7 @@ class StagedRequest:
 
     @property
     def groups(self) -> list[tuple[int, ...]]:
-        """Images of the calls of each stage."""
+        """Images of each call, by stage."""
         return [
             tuple(call.images for call in self.calls if call.stage == number)
             for number in range(len(self.stages))
@@ -69,7 +68,7 @@ class StagedRequest:
 
     @property
     def rows(self) -> RowSpec:
-        """Heights of every layer and input, those of its stage."""
+        """Heights of every layer and input: those of its stage."""
         found: dict[str, Asked] = {}
         for work in self.ranks.phased.conversion.actors:
             if work.kind != "output":
@@ -80,7 +79,7 @@ class StagedRequest:
 
     @property
     def batches(self) -> BatchSpec:
-        """Images of every layer's phases, those of its stage."""
+        """Images of every layer's phases: those of its stage."""
         layers = self.ranks.phased.conversion.network.layers
         found: dict[str, Asked] = {}
         for stage, groups in zip(self.stages, self.groups, strict=True):
@@ -93,8 +92,8 @@ class StagedRequest:
         return next(one for one in self.stages if one.start <= rank < one.stop)
 
     @property
-    def said(self) -> str:
-        """Stages by the layers that they begin with, and the images of their calls."""
+    def description(self) -> str:
+        """Stages by their first layers, and the images of their calls."""
         layers = self.ranks.phased.conversion.network.layers
         each = []
         for stage, groups in zip(self.stages, self.groups, strict=True):
@@ -106,13 +105,13 @@ class StagedRequest:
 
     @property
     def text(self) -> str:
-        """All that tells one from another."""
+        """A key that is equal for equal requests only."""
         calls = ((call.stage, call.first, call.images) for call in self.calls)
         return f"{self.rows} {self.batches} {list(calls)}"
 
     def order(self, conversion: Conversion) -> Order:
-        """All firings of the request, of a network that is cut as this says; rows of inputs come just before
-        who needs them. Of every actor its phases are in turn.
+        """All firings of the request in a network that is cut like that. Phases of inputs fire just before the firing
+        that needs them, and the phases of each actor fire in order.
         """
         phases: dict[str, int] = defaultdict(int)
         inputs = {
@@ -139,20 +138,20 @@ class StagedRequest:
                     ):
                         fire(source.name)
                 fire(actor)
-        for source in inputs.values():  # rows that nobody reads
+        for source in inputs.values():  # rows that no layer reads
             while phases[source.name] < len(source.phases):
                 fire(source.name)
         return tuple(found)
 
 
 def _complete(work: ActorWork, phases: int) -> int:
-    """Rows that are there after so many phases."""
+    """Rows that are complete after so many phases."""
     return work.writes[0].complete[phases - 1] if phases else 0
 
 
 def order_of_request(prepared: Prepared, staged: StagedRequest) -> Candidate:
-    """The order that fires these calls, of which a plan can be made. prepared: with the request as its batch.
-    Raises ScheduleError for calls that do not follow from each other.
+    """The order of these calls, from which a plan can be made. prepared: the network with the request as its batch.
+    Raises ScheduleError for calls before the stage in front has computed their images.
     """
     _check(staged)
     asked = replace(
@@ -167,7 +166,7 @@ def order_of_request(prepared: Prepared, staged: StagedRequest) -> Candidate:
 
 
 def _check(staged: StagedRequest) -> None:
-    """Every stage takes all images, in their order, none before the stage in front has."""
+    """Every stage computes all images in order, each after the stage in front."""
     passed = [staged.images, *(0 for _ in staged.stages)]
     for call in staged.calls:
         at = passed[call.stage + 1]
@@ -182,7 +181,7 @@ def _check(staged: StagedRequest) -> None:
 
 
 def _by_most(asked: Mapping[str, Asked]) -> tuple[int | str, Mapping[str, Asked]]:
-    """What is asked for most layers, and what for the others."""
+    """The value of most layers, and those of the others."""
     values = [value for value in asked.values() if not isinstance(value, tuple)]
     general = max(values, key=values.count, default=1)
     others = {name: value for name, value in asked.items() if value != general}
@@ -190,7 +189,7 @@ def _by_most(asked: Mapping[str, Asked]) -> tuple[int | str, Mapping[str, Asked]
 
 
 def stages_of(cuts: Sequence[int], count: int, one: Sequence[Variant]) -> tuple[Stage, ...]:
-    """Stages between cuts of `count` layers; one: the variant of each for one image."""
+    """Stages between cuts of `count` layers; one: their variants for one image."""
     ends = (0, *cuts, count)
     return tuple(
         Stage(start, stop, variant)

@@ -1,15 +1,15 @@
-"""What do the layers take, at some slab heights or on several images at once? Time and bytes of any run of
-layers, from one conversion each.
+"""What do the layers take at some slab heights, or for several images at once? Time and bytes of any sequence of layers,
+from one conversion each.
 
-A variant is the whole network cut in one way: for one image at given heights, or for several images of which
-every phase has all rows. From its order of firings follow the bytes that any stage holds inside (buffers that
-no other stage touches, and scratch), and from a profile its time; so that thousands of stages are judged by a
-few variants.
+A variant is the whole network cut for one image at given heights, or for several images with all rows in every phase.
+Its order of firings determines the bytes that any stage holds inside (buffers that no other stage touches, and
+scratch), and a profile its time. A few variants are therefore enough to estimate thousands of stages.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from csdfgen.devices.model import phase_seconds
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.model.options import PlanOptions
+from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.lifetimes import lifetimes_of, times_of
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.prepared import Phased, Prepared
@@ -28,8 +29,8 @@ __all__ = ["Variant", "of_images", "of_rows"]
 
 @dataclass(frozen=True, eq=False)
 class Variant:
-    """The network for `images` images at once, or for one at the heights `rows`. ranks: of the actors.
-    order: of all its firings.
+    """The network for `images` images at once, or for one at the heights `rows`. ranks: of the actors. order: of all
+    firings.
     """
 
     images: int
@@ -38,32 +39,30 @@ class Variant:
     ranks: Ranks
     order: Order
     profile: DeviceProfile
+    _costs: dict[Cost, np.ndarray] = field(default_factory=dict, repr=False)
+    _known: dict[tuple[int, int], int] = field(default_factory=dict, repr=False)
 
     @cached_property
     def seconds(self) -> np.ndarray:
-        """Predicted seconds of each layer, of all its images; inputs count with their first reader."""
-        found = np.zeros(self.ranks.count)
-        for work in self.phased.conversion.actors:
-            silent = work.name in self.phased.sharing.silent
-            found[self.ranks.of[work.name]] += sum(phase_seconds(work, self.profile, silent))
-        return found
+        """Predicted seconds of each layer, for all images; an input counts with its first reader."""
+        return self._by_layer(lambda work, silent: sum(phase_seconds(work, self.profile, silent)))
 
     def amounts(self, cost: Cost) -> np.ndarray:
-        """What each layer costs, of all its images; inputs count with their first reader."""
+        """Cost of each layer, for all images; an input counts with its first reader."""
         if cost not in self._costs:
-            found = np.zeros(self.ranks.count)
-            for work in self.phased.conversion.actors:
-                silent = work.name in self.phased.sharing.silent
-                found[self.ranks.of[work.name]] += actor_cost(work, self.profile, silent, cost)
-            self._costs[cost] = found
+            self._costs[cost] = self._by_layer(
+                lambda work, silent: actor_cost(work, self.profile, silent, cost)
+            )
         return self._costs[cost]
 
-    @cached_property
-    def _costs(self) -> dict[Cost, np.ndarray]:
-        return {}
+    def _by_layer(self, of: Callable[[ActorWork, bool], float]) -> np.ndarray:
+        found = np.zeros(self.ranks.count)
+        for work in self.phased.conversion.actors:
+            found[self.ranks.of[work.name]] += of(work, work.name in self.phased.sharing.silent)
+        return found
 
     def inside(self, start: int, stop: int) -> int:
-        """Most bytes alive during the firings of layers [start, stop), without what crosses to others."""
+        """Most bytes alive during the firings of layers [start, stop), without rows that cross to other layers."""
         key = start, stop
         if key not in self._known:
             spans, live = self._live
@@ -72,10 +71,6 @@ class Variant:
             held = live[inner].sum(axis=0) + self._scratch
             self._known[key] = int(held[mine].max(initial=0))
         return self._known[key]
-
-    @cached_property
-    def _known(self) -> dict[tuple[int, int], int]:
-        return {}
 
     @cached_property
     def _ranked(self) -> np.ndarray:
@@ -93,7 +88,7 @@ class Variant:
 
     @cached_property
     def _live(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of every buffer its span of ranks, and its bytes that are alive during each firing."""
+        """(buffers, 2) and (buffers, firings): ranks of the first and last actor of each buffer, and its bytes alive."""
         buffers = self.phased.buffers
         changes = np.zeros((len(buffers), len(self.order) + 1), np.int64)
         for row, one, buffer in zip(
@@ -106,13 +101,13 @@ class Variant:
 
 
 def of_rows(prepared: Prepared, rows: str, profile: DeviceProfile, order: Order | None) -> Variant:
-    """One image at these heights. order: that of a plan at these heights, if there is one."""
+    """One image at these heights. order: that of a plan at these heights; None: the order on demand."""
     phased = prepared.phased(_bare(prepared.options, rows=rows))
     return Variant(1, rows, phased, Ranks(phased), order or phased.on_demand, profile)
 
 
 def of_images(prepared: Prepared, images: int, profile: DeviceProfile) -> Variant:
-    """So many images in every phase, with all their rows."""
+    """So many images in every phase, with all rows."""
     options = prepared.options
     asked = _bare(options, rows="whole", frames=images, batches="all" if images > 1 else "")
     phased = prepared.for_images(images).phased(asked)
@@ -121,6 +116,6 @@ def of_images(prepared: Prepared, images: int, profile: DeviceProfile) -> Varian
 
 
 def _bare(options: PlanOptions, **changed: object) -> PlanOptions:
-    """The options that say how the network is cut and computed, without wishes that choose plans."""
+    """The options of how the network is cut and computed, without goals and budgets."""
     cleared = {"memory": 0, "latency": 0.0, "policy": "demand", "frames": 1, "batches": ""}
     return replace(options, **{**cleared, "batching": "", "result": "stored", **changed})  # type: ignore[arg-type]

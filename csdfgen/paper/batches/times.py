@@ -19,7 +19,6 @@ from math import prod
 
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.profile import Processor, Quantity
-from csdfgen.devices.waves import busy
 from csdfgen.paper.batches.networks import Module, Op
 
 __all__ = ["DEVICE", "call_time", "modelled"]
@@ -56,7 +55,7 @@ def call_time(
         if windows:
             moved = _VALUE * pixels * layer.writes[0] * (2 * layer.terms + 1)
     else:
-        computing /= busy(processor, pixels, layer.writes[0])
+        computing /= processor.busy(pixels, layer.writes[0])
         columns = 2 * pixels * layer.terms if layer.kind == "conv" else 0
         moved += _VALUE * (columns + layer.weights)
     return launch + max(computing, moved / bandwidth)

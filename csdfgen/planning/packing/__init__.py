@@ -1,4 +1,4 @@
-"""Where do items with lifetimes lie, so that those alive together share no byte?"""
+"""Which offsets do items with lifetimes get, so that those alive together share no byte?"""
 
 from csdfgen.planning.packing.first_fit import pack
 from csdfgen.planning.packing.items import Items, Packing, clash, lower_bound

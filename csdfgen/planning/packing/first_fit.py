@@ -1,19 +1,18 @@
-"""Which order of items packs best? First fit in a few orders, then repair until the bound.
+"""Which order of items packs best? First fit in a few orders, followed by repair towards the lower bound.
 
-Largest first is mostly best (Pisarchyk, Lee: Efficient memory management for deep neural net
-inference, 2020, section 5); a few other orders win now and then.
+The largest first is mostly best (Pisarchyk, Lee: Efficient memory management for deep neural net inference, 2020, section
+5); a few other orders are sometimes better.
 
-Items equal in birth, end and size are placed together: they fill the lowest gaps in turn. Items
-alive for one firing (scratch) are placed many at a time, each among what is alive at its firing;
-for all others they are a slice of one array in order of time. Few items are quicker one by one, in
-plain lists: `fit_few`, which gives the same offsets.
+Items equal in birth, end and size are placed together: they fill the lowest gaps in order. Items alive for one firing
+(scratch) are placed many at a time, each among the items alive at its firing; for all other items they are a slice of one
+array in order of time. Few items are placed faster one by one in plain lists: `fit_few`, which gives the same offsets.
 """
 
 from __future__ import annotations
 
 import sys
 from bisect import insort
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic, thread_time
 from types import MappingProxyType
@@ -30,43 +29,40 @@ _ENDLESS = 2**62
 _CHUNK = 64
 """Items of one firing that are placed at a time."""
 _MANY = 48
-"""Items of one firing above which equal intervals are counted once."""
+"""For more items of one firing, equal intervals are counted once."""
 
 
 EFFORTS: Mapping[str, tuple[int, float]] = MappingProxyType(
     {"low": (15_000, 30.0), "normal": (120_000, 120.0), "high": (600_000, 600.0)}
 )
-"""Effort -> steps of the search, and seconds of processor time that end it sooner."""
+"""Effort -> most steps of the search, and most seconds of its processor time."""
 _PATIENCE = (1_000, 100)
-"""Ceilings in a row without success that end a search: of given seconds, of a named effort."""
+"""Failed ceilings in a row that end a search: with an effort in seconds, and with a named effort."""
 _STEPS_EACH = 100
-"""At the lowest effort: pairs of items for a step of the search."""
+"""At the lowest effort: pairs of items for each step of the search."""
 _NEAR = 100
-"""At the lowest effort: nothing is searched once a packing is within this part of its bound."""
+"""At the lowest effort: a packing within this fraction (1/100) of its bound is not improved."""
 _FAR, _MORE = 50, 4_000
-"""At the lowest effort: where a packing of few items stays this part of its bound above what is enough, so
-many steps are made; few items have few places, and steps of theirs cost little.
+"""At the lowest effort: if a packing of few items stays this fraction (1/50) of its bound above the sufficient bytes, it
+gets so many steps, which are cheap for few items.
 """
 _PLACED = 16_000
-"""Groups that are placed at the lowest effort, all orders together (at least one order is)."""
+"""Groups that are placed in all orders together, beyond the first order."""
 _FEW = 500
-"""Groups that are placed one by one in plain lists."""
+"""Up to so many items are placed one by one in plain lists."""
 
 
 def pack(
     items: Items,
     *,
     effort: str | float = "normal",
-    seed: int = 0,
-    stop: Callable[[], bool] | None = None,
     limit: int | None = None,
 ) -> Packing:
     """Offsets for all items, so that those alive at the same time share no byte.
 
-    effort: how long is searched after first fit, see `EFFORTS`; a number is seconds. The same items,
-    effort and seed give the same packing, unless seconds ended the search. stop: asked now and then;
-    once true, the best so far is returned. limit: bytes that suffice; nothing smaller is looked for.
-    PlanError if fixed items share bytes or the effort is not known.
+    effort: of the search after first fit, see `EFFORTS`; a number is seconds. The same items and effort give the same
+    packing, unless time ended the search. limit: bytes that suffice. Raises PlanError if fixed items share bytes or the
+    effort is unknown.
 
     >>> pack(Items([32, 48, 16], [0, 1, 2], [2, 3, 4])).total
     80
@@ -75,11 +71,10 @@ def pack(
     bound = lower_bound(items)
     aim = enough = max(bound, limit or 0)
     steps, seconds = _effort(effort, len(items))
-    # what else the machine does is not to change a packing
+    # thread time, so that other processes do not change a packing
     now = thread_time if isinstance(effort, str) else monotonic
     until = now() + seconds
-    asked = stop or (lambda: False)
-    found = packed(items, _first_fit(items, aim, asked), bound)
+    found = packed(items, _first_fit(items, aim), bound)
     if effort == "low":
         enough = max(aim, bound + bound // _NEAR)
     if found.total <= enough:
@@ -92,8 +87,7 @@ def pack(
         enough=enough,
         steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
         patience=_PATIENCE[isinstance(effort, str)],
-        seed=seed,
-        stop=lambda: now() > until or asked(),
+        stop=lambda: now() > until,
     )
     first = packed(items, next(tried), bound)
     if first.total > enough + bound // _FAR:
@@ -103,7 +97,7 @@ def pack(
 
 
 def _effort(effort: str | float, count: int) -> tuple[int, float]:
-    """(steps, seconds) of the search for so many items."""
+    """(most steps, most seconds) of the search for so many items."""
     if isinstance(effort, str):
         if effort not in EFFORTS:
             raise PlanError(
@@ -116,13 +110,13 @@ def _effort(effort: str | float, count: int) -> tuple[int, float]:
     return sys.maxsize, effort
 
 
-def _first_fit(items: Items, enough: int, stop: Callable[[], bool]) -> np.ndarray:
-    """The best of a few orders."""
+def _first_fit(items: Items, enough: int) -> np.ndarray:
+    """The offsets of the best of a few orders."""
     groups, floor = grouped(items), _fixed_top(items)
-    arena = Arena(items, groups) if len(groups) > _FEW else None
+    arena = Arena(items, groups) if len(items) > _FEW else None
     best, least, placed = np.zeros(len(items), np.int64), float("inf"), 0
     for order in _orders(groups):
-        if placed and (placed + len(groups) > _PLACED or stop()):
+        if placed and placed + len(groups) > _PLACED:
             break
         found = (
             fit_few(items, groups, order, least - 1)
@@ -158,7 +152,7 @@ def _check_fixed(items: Items) -> None:
 
 
 def _orders(groups: Groups) -> Iterator[list[int]]:
-    """Orders in which groups are placed, most promising first; none twice."""
+    """Orders in which groups are placed, the best on average first; none twice."""
     size, born = groups.size, groups.born
     span = groups.gone - born
     keys = (
@@ -175,15 +169,14 @@ def _orders(groups: Groups) -> Iterator[list[int]]:
             yield order.tolist()
 
 
-# One after another --------------------------------------------------------------------------------
+# First fit ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Items that are placed together.
+    """Groups of items that are placed together.
 
-    size, born, gone: of each group. brief: alive for one firing, one item a group. members: the
-    items of each group.
+    size, born, gone: of each group. brief: whether its only item is alive for one firing. members: items of each group.
     """
 
     size: np.ndarray
@@ -197,7 +190,7 @@ class Groups:
 
 
 def grouped(items: Items) -> Groups:
-    """All items with bytes and without a fixed offset, those that are equal together."""
+    """The items with bytes and without a fixed offset, grouped if equal."""
     free = np.flatnonzero((items.fixed == FREE) & (items.sizes > 0))
     brief = free[items.spans[free] == 1]
     free = free[items.spans[free] > 1]
@@ -217,7 +210,7 @@ def grouped(items: Items) -> Groups:
 
 
 class Arena:
-    """Items that are placed; `fit` places all others in an order of groups."""
+    """The items that are placed; `fit` places all others in an order of groups."""
 
     def __init__(self, items: Items, groups: Groups) -> None:
         self._items, self._groups, self._step = items, groups, items.alignment
@@ -241,7 +234,7 @@ class Arena:
         self._clear()
 
     def _clear(self) -> None:
-        """Only what is fixed is placed."""
+        """Remove all items except fixed ones."""
         self._count = self._start
         self._interval = np.zeros(len(self._brief), np.int64)  # number of the interval of each
         self._numbers: dict[tuple[int, int], int] = {(_ENDLESS, 0): 0}
@@ -249,8 +242,8 @@ class Arena:
         self._top = 0
 
     def fit(self, order: Sequence[int], most: float) -> tuple[np.ndarray, int] | None:
-        """Offsets of all items by first fit in an order of groups, and the end of the highest that
-        is not fixed; None once that is above `most`.
+        """(offsets of all items by first fit in an order of groups, end of the highest item that is not fixed); None if
+        that end is above `most`.
         """
         self._clear()
         first_brief, k = self._first_brief, 0
@@ -278,7 +271,7 @@ class Arena:
         gone: np.ndarray | int,
         size: np.ndarray | int,
     ) -> None:
-        """Items that live longer than a firing lie at their offsets now."""
+        """Add items that are alive for more than one firing, at their offsets."""
         here = slice(self._count, self._count + len(members))
         low = self._offsets[members]
         self._born[here], self._gone[here] = born, gone
@@ -286,7 +279,7 @@ class Arena:
         self._count = here.stop
 
     def _place_group(self, group: int) -> None:
-        """Equal items, into the lowest gaps in turn."""
+        """Place equal items into the lowest gaps in order."""
         born, gone, members = (
             self._groups_born[group],
             self._groups_gone[group],
@@ -315,7 +308,7 @@ class Arena:
         self._add(members, born, gone, size)
 
     def _rivals(self, born: int, gone: int, at: int, until: int) -> tuple[np.ndarray, np.ndarray]:
-        """(offset, rounded end) of what is placed and alive at any of the firings [born, gone)."""
+        """(offset, rounded end) of the placed items that are alive at any of the firings [born, gone)."""
         count = self._count
         here = np.flatnonzero((self._born[:count] < gone) & (self._gone[:count] > born))
         lows, highs = self._low[here], self._high[here]
@@ -333,11 +326,11 @@ class Arena:
         )
 
     def _place_briefs(self, which: np.ndarray) -> None:
-        """Items of one firing, by their places in the order of time: those given first lie lower."""
+        """Place items of one firing, by their index in the order of time; those given first get lower offsets."""
         if not self._crowded:
             self._place_apart(np.sort(which))
             return
-        ranks: dict[int, int] = {}  # of a firing's items all are placed in turn
+        ranks: dict[int, int] = {}  # items of the same firing are placed one after the other
         turns: list[list[int]] = []
         for one, time in zip(which.tolist(), self._times[which].tolist(), strict=True):
             rank = ranks[time] = ranks.get(time, -1) + 1
@@ -348,7 +341,7 @@ class Arena:
             self._place_apart(np.sort(np.array(turn)))
 
     def _place_apart(self, which: np.ndarray) -> None:
-        """Items of one firing each, no two of the same."""
+        """Place items of one firing, no two of them of the same firing."""
         for start in range(0, len(which), _CHUNK):
             here = which[start : start + _CHUNK]
             items = self._brief[here]
@@ -371,7 +364,7 @@ class Arena:
         return known
 
     def _lowest(self, times: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-        """For items alive at one firing each (ascending), the lowest offset with room there."""
+        """The lowest free offset for items that are each alive at one firing, in ascending order of time."""
         count = self._count
         there = np.flatnonzero((self._born[:count] <= times[-1]) & (self._gone[:count] > times[0]))
         born, gone = self._born[there], self._gone[there]
@@ -396,9 +389,7 @@ class Arena:
 def fit_few(
     items: Items, groups: Groups, order: Sequence[int], most: float
 ) -> tuple[np.ndarray, int] | None:
-    """Offsets of all items by first fit in an order of groups, and the end of the highest that is
-    not fixed; None once that is above `most`. The same as `Arena.fit`, quicker for few items.
-    """
+    """The same as `Arena.fit`, faster for few items."""
     step, top = items.alignment, 0
     found = np.where(items.fixed == FREE, 0, items.fixed).tolist()
     sizes, born, gone = items.sizes.tolist(), items.born.tolist(), items.gone.tolist()

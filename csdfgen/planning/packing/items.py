@@ -1,8 +1,8 @@
-"""What is packed, what is a packing, and what can none be below?
+"""What are items, packings, and the lower bound of packings?
 
-An item is a number of bytes alive during firings [born, gone): a row of a buffer, the scratch of one
-firing, a reserved block. A packing gives each an offset; two items alive at the same time share no
-byte. No packing takes fewer bytes than are alive at one time (`lower_bound`).
+An item is a number of bytes alive during firings [born, gone): a row of a buffer, the scratch of one firing, a reserved
+block. A packing gives each item an offset, and two items alive at the same time share no byte. No packing takes fewer
+bytes than are alive at one time (`lower_bound`).
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ FREE = -1
 """In `Items.fixed`: the packer chooses the offset."""
 
 _MOST = 2**62
-"""Bytes beyond which sums would leave 64 bits."""
+"""Most bytes of all items, so that sums fit 64 bits."""
 
 
 @dataclass(frozen=True, eq=False)
 class Items:
     """Items to be packed, as arrays of equal length.
 
-    sizes: bytes. born, gone: alive during firings [born, gone). alignment: offsets are multiples of
-    it. names: for messages and files; item numbers if empty. fixed: offsets that must stay, of any
-    alignment, `FREE` for all others; none is fixed if empty. PlanError if they do not fit together.
+    sizes: in bytes. born, gone: alive during firings [born, gone). alignment: offsets are multiples of it. names: for
+    messages and files; indices if empty. fixed: given offsets, of any alignment, `FREE` for all other items; empty if
+    none is given. Raises PlanError for contradictory values.
 
     >>> Items([32, 16], [0, 1], [2, 3]).gone.tolist()
     [2, 3]
@@ -54,7 +54,7 @@ class Items:
             raise PlanError(f"{count} sizes of items, but {max(lengths)} of their other values")
         if self.alignment < 1:
             raise PlanError(f"alignment {self.alignment} is below 1 byte")
-        for wrong, said in (
+        for wrong, message in (
             (self.sizes < 0, "negative size {size}"),
             (
                 self.born >= self.gone,
@@ -64,9 +64,9 @@ class Items:
         ):
             if wrong.any():
                 i = int(np.argmax(wrong))
-                told = {"size": self.sizes[i], "born": self.born[i], "gone": self.gone[i]}
+                values = {"size": self.sizes[i], "born": self.born[i], "gone": self.gone[i]}
                 raise PlanError(
-                    f"item '{self.name(i)}': {said.format(**told, fixed=self.fixed[i])}"
+                    f"item '{self.name(i)}': {message.format(**values, fixed=self.fixed[i])}"
                 )
         reach = float(self.sizes.sum(dtype=float)) + float(self.fixed.max(initial=0))
         if reach + self.alignment * (count + 1.0) > _MOST:
@@ -76,12 +76,12 @@ class Items:
         return len(self.sizes)
 
     def name(self, item: int) -> str:
-        """What an item is called."""
+        """The name of an item."""
         return self.names[item] if len(self.names) else str(item)
 
     @property
     def spans(self) -> np.ndarray:
-        """Firings in which each item is alive."""
+        """Number of firings in which each item is alive."""
         return self.gone - self.born
 
 
@@ -89,8 +89,8 @@ class Items:
 class Packing:
     """An offset for every item.
 
-    total: bytes from 0 to the end of the highest item. lower_bound: bytes that no packing of these
-    items is below. optimal: no packing of them is smaller.
+    total: bytes from 0 to the end of the highest item. lower_bound: in bytes, for every packing of these items. optimal:
+    whether no packing is smaller.
     """
 
     offsets: np.ndarray
@@ -100,17 +100,17 @@ class Packing:
 
 
 def packed(items: Items, offsets: np.ndarray, bound: int, *, proved: bool = False) -> Packing:
-    """The packing with these offsets. proved: that nothing is smaller is known otherwise."""
+    """The packing with these offsets. proved: whether it is known by other means that no packing is smaller."""
     used = items.sizes > 0
     total = int((offsets + items.sizes)[used].max(initial=0))
     return Packing(offsets, total, bound, proved or total <= bound)
 
 
 def lower_bound(items: Items) -> int:
-    """Most bytes alive at one time; what alignment makes unusable counts as alive.
+    """Most bytes alive at one time, including bytes that alignment makes unusable.
 
-    At one time all items but the highest keep the bytes up to the next multiple of the alignment
-    for themselves, as nothing else can start there (unless something is fixed at no multiple).
+    At one time, no other item can use the bytes between the end of an item and the next multiple of the alignment, except
+    above the highest item (unless an item is fixed at an offset that is no multiple).
 
     >>> lower_bound(Items([20, 20, 8], [0, 0, 1], [2, 1, 2]))
     52
@@ -138,7 +138,7 @@ def lower_bound(items: Items) -> int:
 def _over_time(
     first: np.ndarray, end: np.ndarray, amount: np.ndarray | int, length: int
 ) -> np.ndarray:
-    """Sum of the amounts of what is alive, at each of `length` instants."""
+    """Sum of the amounts of the items alive at each of `length` instants."""
     changes = np.zeros(length, np.int64)
     np.add.at(changes, first, amount)
     np.subtract.at(changes, end, amount)
@@ -153,7 +153,7 @@ def clash(items: Items, offsets: Sequence[int] | np.ndarray) -> tuple[int, int] 
     """
     lows = np.asarray(offsets, np.int64).tolist()
     sizes, born = items.sizes.tolist(), items.born.tolist()
-    # at one firing those gone leave before others come
+    # at one firing, items that are gone are removed before others are added
     events = [(at, 0, i) for i, at in enumerate(items.gone.tolist()) if sizes[i]]
     events += [(at, 1, i) for i, at in enumerate(born) if sizes[i]]
     here: list[tuple[int, int]] = []  # (offset, item), disjoint

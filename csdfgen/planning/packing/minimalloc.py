@@ -1,10 +1,9 @@
-"""How do other packers get the items, and their solutions come back? The CSV form of minimalloc.
+"""How are items given to other packers, and their solutions read? In the CSV format of minimalloc.
 
-A line an item: `id,lower,upper,size`, alive during [lower, upper), with `alignment` where that is
-not 1, and with `offset` in a solution (Moffitt: MiniMalloc, ASPLOS 2023;
-https://github.com/google/minimalloc). Columns stand in any order; its older names (`buffer`,
-`start`, and `end` for the last firing itself) are read too. The form has no quotes, so that
-commas, quotes, spaces and `%` in a name are written as `%2C` and so on.
+Each line is an item `id,lower,upper,size` that is alive during [lower, upper), with `alignment` if that is not 1, and
+with `offset` in a solution (Moffitt: MiniMalloc, ASPLOS 2023; https://github.com/google/minimalloc). Columns may be in
+any order, and older names (`buffer`, `start`, and `end` for the last firing itself) are also read. The format has no
+quotes, so that commas, quotes, spaces and `%` in a name are written as `%2C` and so on.
 """
 
 from __future__ import annotations
@@ -32,9 +31,9 @@ _ESCAPED = re.compile(r"[^\w!#$&'()*+\-./:;<=>?@\[\]^`{|}~]")
 def write_items(
     path: str | os.PathLike[str], items: Items, offsets: Sequence[int] | np.ndarray | None = None
 ) -> None:
-    """Write items, and their offsets if given, as a CSV file. Items of no bytes are left out.
+    """Write items, and their offsets if given, as a CSV file, without items of 0 bytes.
 
-    InputError if two items have one name or the file cannot be written.
+    Raises InputError if two items have the same name or the file cannot be written.
     """
     ids, lines = _ids(items), []
     header = [*_COLUMNS, *(["alignment"] if items.alignment != 1 else [])]
@@ -47,9 +46,9 @@ def write_items(
 
 
 def read_items(path: str | os.PathLike[str]) -> tuple[Items, np.ndarray | None]:
-    """The items of a CSV file, and their offsets if it is a solution; all of one alignment.
+    """The items of a CSV file, all of one alignment, and their offsets if it is a solution.
 
-    InputError with the line if it is none. Whether offsets overlap is not looked at.
+    Offsets are not checked for overlaps. Raises InputError with the line of the first fault.
     """
     table = _read(path)
     lines = table.lines
@@ -57,7 +56,7 @@ def read_items(path: str | os.PathLike[str]) -> tuple[Items, np.ndarray | None]:
     if len(alignments) > 1:
         (one, first), (other, second) = list(alignments.items())[:2]
         raise InputError(
-            f"alignment {one} in line {first} and {other} in line {second}; give all items one",
+            f"alignment {one} in line {first} and {other} in line {second}; give all items the same alignment",
             where=table.path,
         )
     sizes, born, gone, offsets = (
@@ -73,10 +72,10 @@ def read_items(path: str | os.PathLike[str]) -> tuple[Items, np.ndarray | None]:
 
 
 def read_offsets(path: str | os.PathLike[str], items: Items) -> np.ndarray:
-    """The offset of every item by a solution file, in the order of the items.
+    """The offset of every item in a solution file, in the order of the items.
 
-    The file must hold these items (each once, with this lifetime and size), at offsets that are
-    aligned and share no byte while two are alive. InputError at the first fault otherwise.
+    The file must have these items, each once with its lifetime and size, at aligned offsets at which no two items that are
+    alive together share a byte. Raises InputError at the first fault.
     """
     table, ids = _read(path), _ids(items)
     if not table.solved:
@@ -96,7 +95,7 @@ def read_offsets(path: str | os.PathLike[str], items: Items) -> np.ndarray:
         for name, value in here.items():
             if getattr(line, name) != value:
                 raise InputError(
-                    f"'{line.id}' has {name} {getattr(line, name)}, where the plan has {value}; pack its items anew",
+                    f"'{line.id}' has {name} {getattr(line, name)}, where the plan has {value}; pack its items again",
                     where=where,
                 )
         _check_offset(line, items, i, most, where)
@@ -117,7 +116,7 @@ def _check_offset(line: _Line, items: Items, item: int, most: int, where: str) -
     offset, fixed = line.offset, int(items.fixed[item])
     if fixed != FREE:
         if offset != fixed:
-            raise InputError(f"'{line.id}' lies at {offset}, but is fixed at {fixed}", where=where)
+            raise InputError(f"'{line.id}' is at {offset}, but is fixed at {fixed}", where=where)
     elif offset % items.alignment:
         raise InputError(
             f"offset {offset} of '{line.id}' is no multiple of {items.alignment} bytes", where=where
@@ -130,16 +129,16 @@ def _check_offset(line: _Line, items: Items, item: int, most: int, where: str) -
 
 
 def _overlap(items: Items, ids: Sequence[str], offsets: np.ndarray, one: int, other: int) -> str:
-    said = " and ".join(
+    both = " and ".join(
         f"'{ids[i]}' in bytes [{offsets[i]}, {offsets[i] + items.sizes[i]})" for i in (one, other)
     )
     start = max(items.born[one], items.born[other])
     stop = min(items.gone[one], items.gone[other])
-    return f"{said} overlap during firings [{start}, {stop})"
+    return f"{both} overlap during firings [{start}, {stop})"
 
 
 def _ids(items: Items) -> list[str]:
-    """What items are called in a file; each name once."""
+    """The ids of items in a file, all different. Raises InputError."""
     ids = [_ESCAPED.sub(_escape, items.name(i)) for i in range(len(items))]
     if len(set(ids)) < len(ids):
         known: set[str] = set()
@@ -174,7 +173,7 @@ class _Table:
 
 
 def _read(path: str | os.PathLike[str]) -> _Table:
-    """A file of lines with a header; each number in range, each id once."""
+    """The lines of a file with a header, each number in range and no id twice. Raises InputError."""
     data = read_bytes(path)
     try:
         text = data.decode("utf-8-sig")
@@ -198,7 +197,7 @@ def _read(path: str | os.PathLike[str]) -> _Table:
 
 
 def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
-    """(line, its fields) of every line that is not empty."""
+    """(line number, fields) of every line that is not empty."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
         for row in reader:
@@ -211,7 +210,7 @@ def _rows(text: str, path: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _columns(header: Sequence[str], path: str) -> tuple[dict[str, int], int]:
-    """(column by name, firings to add to `upper`)."""
+    """(index of each column by name, firings to add to `upper`)."""
     columns: dict[str, int] = {}
     last = 0
     for place, name in enumerate(header):
@@ -239,7 +238,7 @@ def _line(
         )
     if "gaps" in columns and row[columns["gaps"]]:
         raise InputError(
-            f"gaps {quoted(row[columns['gaps']])}; items here live without gaps", where=where
+            f"gaps {quoted(row[columns['gaps']])}; items are alive without gaps here", where=where
         )
     name = row[columns["id"]]
     if not name:

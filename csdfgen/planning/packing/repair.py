@@ -1,9 +1,9 @@
-"""How does a packing get smaller? Lower the ceiling, take out what stands above it, and put it back.
+"""How does a packing get smaller? Lower the ceiling, remove the items above it, and place them again.
 
-Under a ceiling, an item without a gap is put where it displaces least, and what it displaces is put
-back in turn, until all items lie under the ceiling or too many steps were made. Items displaced again
-and again weigh more, so that the search leaves its circles (breakout local search, as in Morris: The
-breakout method for escaping from local minima, 1993).
+Under a ceiling, an item that fits no gap is placed where it displaces the least weight, and the displaced items are placed
+next, until all items are below the ceiling or the steps are used up. The weight of an item grows each time it is
+displaced, so that the search leaves local minima (breakout local search, as in Morris: The breakout method for escaping
+from local minima, 1993).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from csdfgen.planning.packing.items import FREE, Items
 __all__ = ["repair"]
 
 _REMEMBERED = 8_000_000
-"""Pairs of items alive together that are kept, 4 bytes each; beyond, they are found again."""
+"""Most stored pairs of items alive together, 4 bytes each; others are computed again."""
 _STEPS, _STEPS_EACH = 400, 30
-"""Steps under one ceiling: so many, and so many for each item that stood above it."""
+"""Steps under one ceiling: a constant, and more for each item above it."""
 _PARTS = (4, 16, 64)
-"""A ceiling goes this part of the way to the bound; the next of these where that fails."""
+"""The ceiling is lowered by this fraction of the distance to the bound; by the next one if that fails."""
 _ASKED = 64
-"""Steps between two looks at the clock."""
+"""Steps between two calls of `stop`."""
 
 
 def repair(
@@ -35,24 +35,21 @@ def repair(
     enough: int,
     steps: Sequence[int],
     patience: int,
-    seed: int = 0,
-    stop: Callable[[], bool] = lambda: False,
+    stop: Callable[[], bool],
 ) -> Iterator[np.ndarray]:
-    """Offsets of at most the bytes of those given, after each of these numbers of steps, and when the search ends.
+    """Offsets with at most the bytes of the given ones, after each of these numbers of steps and at the end of the search.
 
-    Ceilings go down towards `aim` bytes; the search ends at `enough` bytes, after the last of the steps, after
-    `patience` ceilings in a row were too low, or once `stop()` is true.
+    Ceilings are lowered towards `aim` bytes. The search ends at `enough` bytes, after the last number of steps, after
+    `patience` failed ceilings in a row, or once `stop()` is true.
     """
-    return _Search(items, seed, stop, steps).run(offsets, aim, enough, patience)
+    return _Search(items, stop, steps).run(offsets, aim, enough, patience)
 
 
 class _Search:
-    """What is alive together, and how much the search may still do."""
+    """The state of a search: the items alive together, weights, and the steps that are left."""
 
-    def __init__(
-        self, items: Items, seed: int, stop: Callable[[], bool], steps: Sequence[int]
-    ) -> None:
-        self._random, self._stop = np.random.default_rng(seed), stop
+    def __init__(self, items: Items, stop: Callable[[], bool], steps: Sequence[int]) -> None:
+        self._random, self._stop = np.random.default_rng(0), stop
         self._made, self._limits = 0, [*steps]
         self._items, self._step = items, items.alignment
         self._whole = -(-items.sizes // self._step) * self._step
@@ -65,7 +62,7 @@ class _Search:
         self._remembered = 0
 
     def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> Iterator[np.ndarray]:
-        """The best offsets after each number of steps, and at the end."""
+        """The best offsets, after each number of steps and at the end."""
         area = self._items.sizes.astype(float) * self._items.spans
         turn, failed, total = 0, 0, self._top(best)
         while total > enough and failed < patience and not self._stop():
@@ -89,12 +86,12 @@ class _Search:
     def _under(
         self, ceiling: int, start: np.ndarray, weights: np.ndarray
     ) -> Generator[np.ndarray, None, np.ndarray | None]:
-        """Offsets with all items under a ceiling; None if they are not found. Where a number of steps is reached it
-        yields the offsets that it started from.
+        """Offsets with all items under a ceiling; None if not found. Yields the offsets at the start when a number of steps
+        is reached.
         """
         at = start.copy()
         placed = (at + self._items.sizes <= ceiling) | ~self._movable
-        first = weights.copy()  # heavy ones are put back first
+        first = weights.copy()  # heavy items are placed first
         out = [(-first[i], i) for i in np.flatnonzero(~placed).tolist()]
         heapify(out)
         tries = _STEPS + _STEPS_EACH * len(out)
@@ -122,7 +119,7 @@ class _Search:
     def _place(
         self, i: int, ceiling: int, at: np.ndarray, placed: np.ndarray, weights: np.ndarray
     ) -> tuple[int | None, np.ndarray]:
-        """(offset of an item, what has to go for it): first fit, else what weighs least."""
+        """(offset of an item, items that it displaces): by first fit, otherwise where it displaces the least weight."""
         size, step = self._sizes[i], self._step
         others = self._alive_with(i)
         others = others[placed[others]]
@@ -142,7 +139,7 @@ class _Search:
         gap = int((room >= size).argmax())
         if room[gap] >= size:
             return int(gaps[gap]), others[:0]
-        # above an item, below one, at either end
+        # candidates: above an item, below an item, at both ends
         places = np.empty(2 * count + 2, np.int64)
         places[0], places[1] = 0, (ceiling - size) // step * step
         places[2 : count + 2] = high
@@ -167,7 +164,7 @@ class _Search:
         return offset, others[(low < offset + size) & (high > offset)]
 
     def _alive_with(self, i: int) -> np.ndarray:
-        """Items alive together with one."""
+        """The items that are alive together with an item."""
         known = self._rivals[i]
         if known is None:
             born, gone = self._items.born, self._items.gone
@@ -181,7 +178,7 @@ class _Search:
 
 
 def _sums(values: np.ndarray) -> np.ndarray:
-    """Sum of the first k values, for every k."""
+    """Sums of the first k values, for every k."""
     found = np.zeros(len(values) + 1)
     np.add.accumulate(values, out=found[1:])
     return found

@@ -74,6 +74,12 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
     CSDF_PLAIN(remainder_##short, type, type, CSDF_AS_IT_IS, type, (type), modulo_##short(x, y)) \
     CSDF_PLAIN(fmod_##short, type, type, CSDF_AS_IT_IS, type, (type), rest_##short(x, y)) \
     CSDF_PLAIN(power_##short, type, type, CSDF_AS_IT_IS, type, (type), power_of_##short(x, y)) \
+    CSDF_PLAIN(bitwise_and_##short, type, type, CSDF_AS_IT_IS, type, (type), x & y) \
+    CSDF_PLAIN(bitwise_or_##short, type, type, CSDF_AS_IT_IS, type, (type), x | y) \
+    CSDF_PLAIN(bitwise_xor_##short, type, type, CSDF_AS_IT_IS, type, (type), x ^ y) \
+    CSDF_PLAIN_UNARY(invert_##short, type, type, CSDF_AS_IT_IS, type, (type), ~x) \
+    CSDF_PLAIN(left_shift_##short, type, type, CSDF_AS_IT_IS, type, (type), \
+        (natural)((uint64_t)y < 8 * sizeof(type) ? (uint64_t)x << y : 0)) \
     CSDF_PLAIN_UNARY(square_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)((uint64_t)x * (uint64_t)x)) \
     CSDF_PLAIN_UNARY(negative_##short, type, type, CSDF_AS_IT_IS, type, (type), (natural)(0u - (natural)x))
 
@@ -109,6 +115,8 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
     } \
     POWER(short, type, natural, y < 0) \
     INTEGER(kind, short, type, natural) \
+    CSDF_PLAIN(right_shift_##short, type, type, CSDF_AS_IT_IS, type, (type), \
+        ((uint64_t)y < 8 * sizeof(type) ? x >> y : x < 0 ? -1 : 0)) \
     CSDF_PLAIN_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), \
         x < 0 ? (type)(natural)(0u - (natural)x) : x) \
     CSDF_PLAIN_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), (x > 0) - (x < 0))
@@ -119,6 +127,7 @@ FLOATS(CSDF_UNARY, rint, rintf(x), rint(x))
     static type quotient_##short(type x, type y) { return (type)(y == 0 ? 0 : x / y); } \
     POWER(short, type, type, 0) \
     INTEGER(kind, short, type, type) \
+    CSDF_PLAIN(right_shift_##short, type, type, CSDF_AS_IT_IS, type, (type), (y < 8 * sizeof(type) ? x >> y : 0)) \
     CSDF_PLAIN_UNARY(absolute_##short, type, type, CSDF_AS_IT_IS, type, (type), x) \
     CSDF_PLAIN_UNARY(sign_##short, type, type, CSDF_AS_IT_IS, type, (type), x > 0)
 

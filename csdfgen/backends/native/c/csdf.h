@@ -3,9 +3,9 @@
  * A map is stored by rows, [row][column][channel], in float32; the channels of a pixel are contiguous.
  * Rows may be anywhere in memory: every step has a table of their addresses. The kernels allocate
  * nothing, keep no state, and write nothing outside the rows, columns and channels that a step names;
- * a call takes less than 8 KiB of stack. A step and everything that it points to is constant while it
- * runs, so that it may be in read-only memory, and threads may share it unless they write the same
- * values.
+ * a call takes less than 8 KiB of stack, with vectors less than 12. A step and everything that it
+ * points to is constant while it runs, so that it may be in read-only memory, and threads may share it
+ * unless they write the same values.
  */
 #ifndef CSDF_H
 #define CSDF_H
@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 9
+#define CSDF_VERSION 12
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -28,7 +28,9 @@ extern "C" {
 /* CSDF_CLIP: min(max(x, a), b); Relu is a clip to [0, infinity]. CSDF_LEAKY: x < 0 ? a * x : x.
  * NaN stays NaN.
  * Only csdf_map has CSDF_SIGMOID, 1 / (1 + e^-x); CSDF_SWISH, x * sigmoid(a * x);
- * CSDF_HARD_SIGMOID, a * x + b clipped to [0, 1]; CSDF_HARD_SWISH, x times that. */
+ * CSDF_HARD_SIGMOID, a * x + b clipped to [0, 1]; CSDF_HARD_SWISH, x times that; CSDF_TANH; CSDF_ERF, the error
+ * function; CSDF_GELU, x times the normal distribution at x; CSDF_GELU_TANH, ONNX's approximation of it; CSDF_MISH,
+ * x * tanh(log(1 + e^x)). */
 enum {
     CSDF_NONE = 0,
     CSDF_CLIP = 1,
@@ -36,7 +38,12 @@ enum {
     CSDF_SIGMOID = 3,
     CSDF_SWISH = 4,
     CSDF_HARD_SIGMOID = 5,
-    CSDF_HARD_SWISH = 6
+    CSDF_HARD_SWISH = 6,
+    CSDF_TANH = 7,
+    CSDF_ERF = 8,
+    CSDF_GELU = 9,
+    CSDF_GELU_TANH = 10,
+    CSDF_MISH = 11
 };
 
 typedef struct csdf_activation {
@@ -157,6 +164,97 @@ typedef struct csdf_gemm_step {
 } csdf_gemm_step;
 
 void csdf_gemm(const csdf_gemm_step *step);
+
+/* Queries that attention computes at a time, at most. */
+#define CSDF_QUERIES 32
+
+/* Attention of `groups` (images times heads): of each query the values' sum, weighted by
+ * softmax(cap * tanh(scale * q k' / cap) + masks); cap 0: without that bound.
+ * q, out: [groups][count], k, v: [groups][keys], addresses of a query's `channels` floats, of a result's and a value's
+ *     `values` floats; ..._step: floats from one channel to the next.
+ * mask: [masks][groups][count], addresses of `keys` floats. causal: -1, or the number of the first query, whose keys
+ *     behind its own number are left out.
+ * queries, block: queries and keys that are processed at a time, block a multiple of 16 or at least `keys`; neither
+ *     changes a bit of what is computed. workspace: with p = 16, of floats
+ *     block >= keys: ceil(keys / p) * p * channels + ceil(values / p) * p * keys, else the larger of
+ *     block * channels and ceil(values / p) * p * block; and for each of `queries` ceil(keys / p) * p, and the larger of
+ *     channels and ceil(values / p) * p where q_step or out_step is not 1. */
+typedef struct csdf_attention_step {
+    int32_t groups, count, keys, channels, values;
+    int32_t q_step, k_step, v_step, out_step;
+    int32_t masks, causal;
+    int32_t queries, block;
+    float scale, cap;
+    const float *const *q;
+    const float *const *k;
+    const float *const *v;
+    const float *const *mask;
+    float *const *out;
+    float *workspace;
+} csdf_attention_step;
+
+void csdf_attention(const csdf_attention_step *step);
+
+/* Sums over `count` rows, of `groups` matrices: out[0][(g * height + i) * width + j] is the sum over k of
+ * a[k][g * a_group + i * a_step] * b[k][g * b_group + j * b_step].
+ * a, b: [count], addresses of rows; out: [1]. */
+typedef struct csdf_contract_step {
+    int32_t count, groups, height, width;
+    int32_t a_group, a_step, b_group, b_step;
+    const float *const *a;
+    const float *const *b;
+    float *const *out;
+} csdf_contract_step;
+
+void csdf_contract(const csdf_contract_step *step);
+
+/* Rows of `lines` times `size` floats, each of these lines on its own: (a - mean) / sqrt(variance + epsilon) * scale + bias;
+ * without `centre` mean is 0.
+ * scale, bias: NULL, or one an element of a line. a, out: [count], addresses of rows; they may be the same. */
+typedef struct csdf_normalize_step {
+    int32_t count, lines, size, centre;
+    float epsilon;
+    const float *scale;
+    const float *bias;
+    const float *const *a;
+    float *const *out;
+} csdf_normalize_step;
+
+void csdf_normalize(const csdf_normalize_step *step);
+
+/* Recurrent layers. CSDF_GRU_LINEAR: the product with the hidden values comes before the reset gate. */
+enum { CSDF_RNN = 0, CSDF_GRU = 1, CSDF_GRU_LINEAR = 2, CSDF_LSTM = 3 };
+
+/* `steps` steps of a recurrent layer, for `batch` sequences of `hidden` hidden values. What is an input of an activation
+ * is clipped to [-clip, clip] before.
+ * A panel has the gates of 16 hidden values, filled up with zeros: [gate][16], the gates in the order of ONNX: i, o, f, c;
+ * z, r, h. activations: f, g, h of ONNX.
+ * weights: [ceil(hidden / 16)][hidden][gates][16]; of CSDF_GRU those of z and r, and behind all of these those of h.
+ * bias: of CSDF_GRU_LINEAR, [ceil(hidden / 16)][16], what is added to the product of gate h with the hidden values.
+ * peepholes: of CSDF_LSTM, NULL or [3][ceil(hidden / 16)][16], of the gates i, o, f.
+ * gates: [steps][batch][ceil(hidden / 16)][gates][16], what inputs and biases add to the gates; overwritten.
+ * h, c: where the states are, [batch][hidden]; first_h, first_c: what they are before the first step, the same, or NULL for
+ *     zeros. c: of CSDF_LSTM alone.
+ * workspace: 3 * batch * ceil(hidden / 16) * 16 floats.
+ * out: NULL, or where the hidden values of each step and sequence are stored. */
+typedef struct csdf_recurrent_step {
+    int32_t kind, steps, batch, hidden;
+    int32_t input_forget;
+    float clip;
+    csdf_activation activations[3];
+    const float *weights;
+    const float *bias;
+    const float *peepholes;
+    float *gates;
+    const float *first_h;
+    const float *first_c;
+    float *h;
+    float *c;
+    float *workspace;
+    float *const *out;
+} csdf_recurrent_step;
+
+void csdf_recurrent(const csdf_recurrent_step *step);
 
 /* What csdf_map computes from its operands a, b and c. CSDF_LEAK: a < 0 ? a * b : a. */
 enum {
@@ -393,6 +491,10 @@ void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
+void csdf_attention_of(const void *step);
+void csdf_contract_of(const void *step);
+void csdf_normalize_of(const void *step);
+void csdf_recurrent_of(const void *step);
 void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);
 void csdf_conv_bytes_of(const void *step);

@@ -37,13 +37,13 @@ typedef struct csdf_strip {
     csdf_activation activation;
 } csdf_strip;
 
-/* Computes channels [c, end), whole vectors. */
+/* Computes channels [c, end): whole vectors, or less than one. */
 typedef void csdf_strip_kernel(const csdf_strip *s, ptrdiff_t c, ptrdiff_t end);
 
-/* By pixels - 1, and by whether the strip is even. */
+/* By pixels - 1, by whether channels are less than a vector, and by whether the strip is even. */
 typedef struct csdf_strip_shape {
     int32_t kernel, stride;
-    csdf_strip_kernel *kernels[STRIP][2];
+    csdf_strip_kernel *kernels[STRIP][2][2];
 } csdf_strip_shape;
 
 #include "strips.h"
@@ -51,58 +51,61 @@ typedef struct csdf_strip_shape {
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
 
-/* As a lane of csdf_fma has it: a channel's sums are the same in a vector and by themselves. */
-static float fused(float x, float w, float sum)
-{
-#if CSDF_LANES > 1
-    return __builtin_fmaf(x, w, sum);
-#else
-    return sum + x * w;
-#endif
-}
-
-/* The same channel by channel, for those that are no whole vector. */
-static void one_by_one(const csdf_strip *s, ptrdiff_t c, ptrdiff_t end)
-{
-    for (; c < end; c++)
-        for (int32_t i = 0; i < s->pixels; i++) {
-            float sum = s->bias[c] + (s->init ? s->init[i * s->init_pace + c] : 0.0f);
-            for (int32_t row = 0; row < s->rows; row++)
-                for (int32_t k = 0; k < s->kernel; k++) {
-                    const int32_t column = i * s->stride + k;
-                    const float *at = s->even ? s->table[row] + column * s->step
-                                              : s->table[row * s->columns + column];
-                    sum = fused(at[c], s->weights[row][k * s->channels + c], sum);
-                }
-            if (s->activation.kind == CSDF_CLIP) {
-                sum = sum < s->activation.a ? s->activation.a : sum;
-                sum = sum > s->activation.b ? s->activation.b : sum;
-            } else if (s->activation.kind == CSDF_LEAKY && sum < 0.0f) {
-                sum *= s->activation.a;
-            }
-            s->out[i * s->pace + c] = sum;
-        }
-}
-
-static void compute(const csdf_strip *s, csdf_strip_kernel *kernel, int32_t channels)
+static void compute(const csdf_strip *s, csdf_strip_kernel *const (*kernels)[2], int32_t channels)
 {
     const int32_t whole = channels / CSDF_LANES * CSDF_LANES;
-    kernel(s, 0, whole);
-    if (whole == channels)
-        return;
-    if (whole && !s->init)
-        kernel(s, channels - CSDF_LANES, channels); /* some once more: to the same values */
-    else
-        one_by_one(s, whole, channels);
+    if (whole)
+        kernels[0][s->even](s, 0, whole);
+    if (whole < channels)
+        kernels[1][s->even](s, whole, channels);
 }
 
-/* Where a layer's channels lie in a piece: `source` floats behind its pixels' first, and behind the
- * output's; so many of them. */
+/* Where a layer's channels lie in a piece: `source` floats behind its pixels' first, and `target` behind the
+ * output's; so many of them. each: output channels of an input channel; skipped: those of the first one that
+ * are not the part's. */
 typedef struct part {
     const csdf_source *piece;
     ptrdiff_t source, target;
     int32_t channels;
+    int32_t each, skipped;
 } part;
+
+/* What the pixels of a strip see: their addresses, or values that are repeated for all channels of a part. */
+typedef union seen {
+    const float *table[POINTERS];
+    struct {
+        const float *rows[TAPS];
+        float values[(POINTERS - TAPS) * sizeof(float *) / sizeof(float)];
+    } repeated;
+} seen;
+
+/* How many rows of so many columns there is room for. */
+static int32_t room_for(const part *p, int32_t columns)
+{
+    const int32_t values = (int32_t)(sizeof((seen *)NULL)->repeated.values / sizeof(float));
+    return p->each > 1 ? values / (columns * CSDF_PANEL) : POINTERS / columns;
+}
+
+/* The values of a pixel's channels, each as often as a part has outputs of it. */
+static void repeat(const part *p, const float *from, float *to)
+{
+    const int32_t whole = p->skipped || p->channels < CSDF_PANEL ? 0 : p->each;
+    if (whole == 2) {
+        for (int32_t i = 0; i < CSDF_PANEL; i++)
+            to[i] = from[i / 2];
+    } else if (whole == 4) {
+        for (int32_t i = 0; i < CSDF_PANEL; i++)
+            to[i] = from[i / 4];
+    } else {
+        for (int32_t i = 0, at = p->skipped; i < p->channels; i++) {
+            to[i] = *from;
+            if (++at == p->each) {
+                at = 0;
+                from++;
+            }
+        }
+    }
+}
 
 /* Rows of tables: for each of them a line of the input, the column of its first tap (from that of the
  * output pixel on), and the weights. Output row i of a band has `counts[i]` of them, from i * `room` on. */
@@ -121,7 +124,7 @@ static int32_t gather(const csdf_conv_step *step, const part *p, int32_t row, in
     const csdf_layer *layer = step->layer;
     const int32_t across = single ? layer->kernel_w : 1, apart = single ? 1 : layer->kernel_w;
     const int32_t columns = single ? STRIP : (STRIP - 1) * layer->stride_w + layer->kernel_w;
-    const int32_t room = least(found->room, POINTERS / columns);
+    const int32_t room = least(found->room, room_for(p, columns));
     const int32_t from = csdf_first_row(row + turn, layer->stride_h, step->each, step->apart);
     int32_t y = tap / across, x = tap % across, count = 0;
     for (; y < layer->kernel_h && count < room; tap++) {
@@ -144,7 +147,7 @@ static int32_t gather(const csdf_conv_step *step, const part *p, int32_t row, in
 /* `pixels` pixels of an output row, the `turn`th of its band from `row` on, from column x on; begins, ends:
  * with the first, the last taps. */
 static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_shape *shape,
-    const lines *seen, int32_t row, int32_t turn, int32_t x, int32_t pixels, int32_t begins, int32_t ends)
+    const lines *taps, int32_t row, int32_t turn, int32_t x, int32_t pixels, int32_t begins, int32_t ends)
 {
     const csdf_layer *layer = step->layer;
     const csdf_source *residual = step->residual;
@@ -152,10 +155,10 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
     const int32_t single = shape->kernel == 1;
     const int32_t spread = single ? layer->stride_w : 1;
     const int32_t first = x * layer->stride_w - layer->pad_left;
-    const int32_t from = turn * seen->room, count = seen->counts[turn];
-    const float *const *at = seen->at + from;
-    const int32_t *column = seen->column + from;
-    const float *table[POINTERS];
+    const int32_t from = turn * taps->room, count = taps->counts[turn];
+    const float *const *at = taps->at + from;
+    const int32_t *column = taps->column + from;
+    seen own;
     csdf_strip s;
 
     s.columns = single ? pixels : (pixels - 1) * shape->stride + shape->kernel;
@@ -164,11 +167,22 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
         const int32_t in = first + column[k];
         s.even = s.even && in >= 0 && in + (s.columns - 1) * spread < step->width;
     }
-    if (s.even) {
+    s.step = spread * stride;
+    if (p->each > 1) {
+        float *to = own.repeated.values;
+        for (int32_t k = 0; k < count; k++) {
+            int32_t in = first + column[k];
+            own.repeated.rows[k] = to;
+            for (int32_t i = 0; i < s.columns; i++, in += spread, to += CSDF_PANEL)
+                repeat(p, in >= 0 && in < step->width ? at[k] + in * stride : csdf_zeros, to);
+        }
+        s.even = 1;
+        s.step = CSDF_PANEL;
+    } else if (s.even) {
         for (int32_t k = 0; k < count; k++)
-            table[k] = at[k] + (first + column[k]) * stride;
+            own.table[k] = at[k] + (first + column[k]) * stride;
     } else {
-        const float **entry = table;
+        const float **entry = own.table;
         for (int32_t k = 0; k < count; k++) {
             int32_t in = first + column[k];
             ptrdiff_t shift = in * stride;
@@ -176,10 +190,9 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
                 *entry++ = in >= 0 && in < step->width ? at[k] + shift : csdf_zeros;
         }
     }
-    s.far = (ptrdiff_t)layer->kernel_h * step->width * stride > NEAR;
-    s.table = table;
-    s.weights = seen->weights + from;
-    s.step = spread * stride;
+    s.far = p->each == 1 && (ptrdiff_t)layer->kernel_h * step->width * stride > NEAR;
+    s.table = own.table;
+    s.weights = taps->weights + from;
     s.rows = count;
     s.kernel = shape->kernel;
     s.stride = shape->stride;
@@ -201,40 +214,7 @@ static void strip(const csdf_conv_step *step, const part *p, const csdf_strip_sh
     s.activation = layer->activation;
     if (!ends)
         s.activation.kind = CSDF_NONE;
-    compute(&s, shape->kernels[pixels - 1][s.even], p->channels);
-}
-
-/* Several output channels of each input channel. */
-static void multiplied(const csdf_conv_step *step, const part *p, int32_t each, int32_t row, int32_t x)
-{
-    const csdf_layer *layer = step->layer;
-    const csdf_source *residual = step->residual;
-    const ptrdiff_t at = (ptrdiff_t)x * step->out.stride + p->target;
-    const int32_t above = csdf_first_row(row, layer->stride_h, step->each, step->apart);
-    for (int32_t c = 0; c < p->channels; c += CSDF_LANES) {
-        const int32_t n = least(CSDF_LANES, p->channels - c);
-        int32_t from[CSDF_LANES] = {0};
-        csdf_v sum = csdf_load_some(layer->bias + p->target + c, n);
-        for (int32_t i = 0; i < n; i++)
-            from[i] = (int32_t)((p->target + c + i) / each - p->target / each);
-        if (residual)
-            sum += csdf_load_some(residual->rows[row] + (ptrdiff_t)x * residual->stride + p->target + c, n);
-        for (int32_t y = 0; y < layer->kernel_h; y++) {
-            const float *line = p->piece->rows[above + y * layer->dilation_h];
-            for (int32_t k = 0; line && k < layer->kernel_w; k++) {
-                const int32_t in = x * layer->stride_w - layer->pad_left + k * layer->dilation_w;
-                if (in >= 0 && in < step->width) {
-                    const float *seen = line + (ptrdiff_t)in * p->piece->stride + p->source;
-                    const ptrdiff_t tap = (ptrdiff_t)(y * layer->kernel_w + k) * layer->out_channels;
-                    float values[CSDF_LANES] = {0};
-                    for (int32_t i = 0; i < n; i++)
-                        values[i] = seen[from[i]];
-                    sum += csdf_load(values) * csdf_load_some(layer->weights + tap + p->target + c, n);
-                }
-            }
-        }
-        csdf_store_some(step->out.rows[row] + at + c, csdf_activated(sum, &layer->activation), n);
-    }
+    compute(&s, shape->kernels[pixels - 1], p->channels);
 }
 
 /* Rows [row, row + count) of the output. All of them take their turn with the pixels of a strip: what one
@@ -246,39 +226,33 @@ static void band(const csdf_conv_step *step, const part *p, const csdf_strip_sha
     const csdf_target *out = &step->out;
     const int32_t single = shape->kernel == 1;
     const int32_t window = layer->kernel_h * (single ? layer->kernel_w : 1);
-    lines seen;
-    seen.room = TAPS / count;
+    lines taps;
+    taps.room = TAPS / count;
     for (int32_t tap = 0, next = window; tap < window; tap = next) {
         int32_t parts = (out->columns + STRIP - 1) / STRIP;
         for (int32_t turn = 0; turn < count; turn++)
-            next = gather(step, p, row, turn, single, tap, &seen);
+            next = gather(step, p, row, turn, single, tap, &taps);
         for (int32_t x = 0; x < out->columns; parts--) {
             const int32_t pixels = (out->columns - x + parts - 1) / parts;
             for (int32_t turn = 0; turn < count; turn++)
-                strip(step, p, shape, &seen, row, turn, out->column + x, pixels, !tap, next >= window);
+                strip(step, p, shape, &taps, row, turn, out->column + x, pixels, !tap, next >= window);
             x += pixels;
         }
     }
 }
 
-static void slab(const csdf_conv_step *step, const part *p, int32_t each)
+static void slab(const csdf_conv_step *step, const part *p)
 {
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     const csdf_strip_shape *shape = strips;
-    if (each > 1) {
-        for (int32_t row = 0; row < out->count; row++)
-            for (int32_t x = out->column; x < out->column + out->columns; x++)
-                multiplied(step, p, each, row, x);
-        return;
-    }
     while (shape->kernel > 1
         && (shape->kernel != layer->kernel_w || shape->stride != layer->stride_w || layer->dilation_w > 1))
         shape++;
     const int32_t single = shape->kernel == 1;
     const int32_t columns = single ? STRIP : (STRIP - 1) * layer->stride_w + layer->kernel_w;
     const int32_t window = layer->kernel_h * (single ? layer->kernel_w : 1);
-    const int32_t rows = window <= least(TAPS / BAND, POINTERS / columns) ? BAND : 1;
+    const int32_t rows = window <= least(TAPS / BAND, room_for(p, columns)) ? BAND : 1;
     for (int32_t row = 0; row < out->count; row += rows)
         band(step, p, shape, row, least(rows, out->count - row));
 }
@@ -292,12 +266,12 @@ void csdf_depthwise(const csdf_conv_step *step)
     for (int32_t i = 0; i < step->piece_count; i++) {
         const csdf_source *piece = step->pieces + i;
         const int32_t from = most(low, start * each), to = least(high, (start + piece->channels) * each);
-        const int32_t count = (to - from + CHANNELS - 1) / CHANNELS;
+        const int32_t limit = each > 1 ? CSDF_PANEL : CHANNELS, count = (to - from + limit - 1) / limit;
         for (int32_t c = from, some; c < to; c += some) {
-            const int32_t left = count - (c - from) / CHANNELS;
+            const int32_t left = count - (c - from) / limit;
             some = least(to - c, ((to - c + left - 1) / left + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL);
-            const part p = {piece, c / each - start, c, some};
-            slab(step, &p, each);
+            const part p = {piece, c / each - start, c, some, each, c % each};
+            slab(step, &p);
         }
         start += piece->channels;
     }

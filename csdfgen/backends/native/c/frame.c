@@ -1,10 +1,13 @@
 /* A program is a table of kernels and what they are to work on. */
 #include "csdf.h"
+#include "simd.h"
 
 void csdf_run(const csdf_record *records, int32_t count)
 {
+    const csdf_float_mode before = csdf_flushing();
     for (const csdf_record *end = records + count; records < end; records++)
         records->kernel(records->step);
+    csdf_set_mode(before);
 }
 
 void csdf_move(const void *step)

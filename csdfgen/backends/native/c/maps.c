@@ -4,30 +4,56 @@
  */
 #include "products.h"
 
-/* e^x of a clipped x: 2^k * e^r with |r| <= log(2) / 2, and e^r by its polynomial (Cephes, expf). */
-static inline csdf_v exponential(csdf_v x)
-{
-    const csdf_v shift = csdf_splat(0x1.8p23f), one = csdf_splat(1.0f);
-    const csdf_v in = csdf_min(csdf_splat(87.0f), csdf_max(csdf_splat(-87.0f), x));
-    const csdf_v moved = in * csdf_splat(1.44269504088896341f) + shift, k = moved - shift;
-    const csdf_v r = (in - k * csdf_splat(0.693359375f)) + k * csdf_splat(2.12194440e-4f);
-    csdf_v p = csdf_splat(1.9875691500e-4f) * r + csdf_splat(1.3981999507e-3f);
-    p = p * r + csdf_splat(8.3334519073e-3f);
-    p = p * r + csdf_splat(4.1665795894e-2f);
-    p = p * r + csdf_splat(1.6666665459e-1f);
-    p = p * r + csdf_splat(5.0000001201e-1f);
-    return (one + (r + r * r * p)) * csdf_power_of_two(moved);
-}
-
 static inline csdf_v sigmoid(csdf_v x)
 {
     const csdf_v one = csdf_splat(1.0f);
-    return one / (one + exponential(csdf_splat(0.0f) - x));
+    return one / (one + csdf_exponential(csdf_splat(0.0f) - x));
 }
 
 static inline csdf_v gate(csdf_v x, csdf_v slope, csdf_v shift)
 {
     return csdf_min(csdf_splat(1.0f), csdf_max(csdf_splat(0.0f), slope * x + shift));
+}
+
+/* m / (m + 2) with m = e^2x - 1, which is as exact around 0 as elsewhere. */
+static inline csdf_v tangent(csdf_v x)
+{
+    const csdf_v one = csdf_splat(1.0f), two = csdf_splat(2.0f);
+    csdf_v moved;
+    const csdf_v rest = csdf_reduced(two * csdf_min(csdf_splat(10.0f), csdf_max(csdf_splat(-10.0f), x)), &moved);
+    const csdf_v power = csdf_power_of_two(moved), m = rest * power + (power - one);
+    return m / (m + two);
+}
+
+/* v with erf(x) = tanh(v) within 1e-7, relatively; from |x| = 3.9 on, the error function is 1 (csdfgen/ops/activation.py). */
+static inline csdf_v in_tangent(csdf_v x)
+{
+    const csdf_v in = csdf_min(csdf_splat(3.9f), csdf_max(csdf_splat(-3.9f), x)), t = in * in;
+    csdf_v p = csdf_splat(1.41851859745e-7f) * t + csdf_splat(-5.66846925415e-6f);
+    p = p * t + csdf_splat(8.76372884850e-5f);
+    p = p * t + csdf_splat(-6.19784555572e-4f);
+    p = p * t + csdf_splat(-1.91830922277e-4f);
+    p = p * t + csdf_splat(0.102769055846f);
+    return x * (p * t + csdf_splat(1.12837927430f));
+}
+
+/* (1 + tanh(v)) / 2 is the sigmoid of 2v. */
+static inline csdf_v gelu(csdf_v x)
+{
+    return x * sigmoid(csdf_splat(2.0f) * in_tangent(csdf_splat(0.70710678118654752f) * x));
+}
+
+static inline csdf_v gelu_by_cubic(csdf_v x)
+{
+    const csdf_v in = csdf_min(csdf_splat(10.0f), csdf_max(csdf_splat(-10.0f), x));
+    return x * sigmoid(x * (csdf_splat(0.0713548162726f) * (in * in) + csdf_splat(1.59576912160573f)));
+}
+
+/* n / (n + 2) with n = e^x (e^x + 2) is 1 from x = 20 on. */
+static inline csdf_v mish(csdf_v x)
+{
+    const csdf_v two = csdf_splat(2.0f), e = csdf_exponential(csdf_min(csdf_splat(20.0f), x)), n = e * (e + two);
+    return x * (n / (n + two));
 }
 
 /* All values of a line; the output may be the input. */
@@ -55,6 +81,16 @@ static void activate(float *out, const float *in, ptrdiff_t n, const csdf_activa
         EACH(gate(x, a, b))
     else if (by->kind == CSDF_HARD_SWISH)
         EACH(x *gate(x, a, b))
+    else if (by->kind == CSDF_TANH)
+        EACH(tangent(x))
+    else if (by->kind == CSDF_ERF)
+        EACH(tangent(in_tangent(x)))
+    else if (by->kind == CSDF_GELU)
+        EACH(gelu(x))
+    else if (by->kind == CSDF_GELU_TANH)
+        EACH(gelu_by_cubic(x))
+    else if (by->kind == CSDF_MISH)
+        EACH(mish(x))
 }
 
 typedef struct line {

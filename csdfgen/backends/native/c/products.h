@@ -32,6 +32,19 @@ typedef struct csdf_pass {
 
 void csdf_products(const csdf_pass *pass);
 
+/* `depth` rows and `columns` columns of a matrix as csdf_products has weights: packed, [ceil(columns / 16)][depth][16],
+ * zeros behind the last column. down, across: floats from one row to the next, and from one column to the next. */
+void csdf_pack_panels(const float *from, ptrdiff_t down, ptrdiff_t across, int32_t depth, int32_t columns,
+    float *packed);
+
+/* out[r][c] = sum of rows[r][k] * packed[k][c] for k below `depth`; with `more`, added to what `out` has. Each product is
+ * added to the sum of those before it, so that neither the number of rows and columns nor a depth in several parts
+ * changes a bit.
+ * rows: of `depth` floats side by side, `apart` floats from one of `count` to the next; packed: see csdf_pack_panels,
+ *     `panel` floats from one panel to the next; out: `pace` floats from one row to the next, columns side by side. */
+void csdf_multiply_panels(const float *rows, ptrdiff_t apart, int32_t count, int32_t depth,
+    const float *packed, ptrdiff_t panel, float *out, ptrdiff_t pace, int32_t columns, int32_t more);
+
 /* Input channels [low, high) of a group are those of pieces that are not padding. */
 typedef struct csdf_reach {
     int32_t low, high;
@@ -42,6 +55,30 @@ csdf_reach csdf_reach_of(const csdf_conv_step *step);
 /* What padding reads: runs of zeros are at most so long. */
 #define CSDF_ZEROS 512
 extern const float csdf_zeros[CSDF_ZEROS];
+
+/* e^r - 1 with x = k * log(2) + r and |r| <= log(2) / 2, by the polynomial of Cephes' expf; moved: k, as csdf_power_of_two
+ * takes it. */
+CSDF_INLINE csdf_v csdf_reduced(csdf_v x, csdf_v *moved)
+{
+    const csdf_v shift = csdf_splat(0x1.8p23f);
+    *moved = x * csdf_splat(1.44269504088896341f) + shift;
+    const csdf_v k = *moved - shift;
+    const csdf_v r = (x - k * csdf_splat(0.693359375f)) + k * csdf_splat(2.12194440e-4f);
+    csdf_v p = csdf_splat(1.9875691500e-4f) * r + csdf_splat(1.3981999507e-3f);
+    p = p * r + csdf_splat(8.3334519073e-3f);
+    p = p * r + csdf_splat(4.1665795894e-2f);
+    p = p * r + csdf_splat(1.6666665459e-1f);
+    p = p * r + csdf_splat(5.0000001201e-1f);
+    return r + r * r * p;
+}
+
+/* e^x of a clipped x. */
+CSDF_INLINE csdf_v csdf_exponential(csdf_v x)
+{
+    csdf_v moved;
+    const csdf_v rest = csdf_reduced(csdf_min(csdf_splat(87.0f), csdf_max(csdf_splat(-87.0f), x)), &moved);
+    return (csdf_splat(1.0f) + rest) * csdf_power_of_two(moved);
+}
 
 CSDF_INLINE csdf_v csdf_activated(csdf_v x, const csdf_activation *by)
 {

@@ -7,6 +7,7 @@
 #ifndef CSDF_SIMD_H
 #define CSDF_SIMD_H
 
+#include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -127,6 +128,39 @@ CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); 
 
 #endif
 
+/* Four by four floats with rows and columns exchanged: `apart` floats from one row to the next that is read, `pace`
+ * from one to the next that is written. */
+#if CSDF_LANES > 1 && defined(__x86_64__)
+CSDF_INLINE void csdf_transpose(const float *at, ptrdiff_t apart, float *out, ptrdiff_t pace)
+{
+    __m128 a = _mm_loadu_ps(at), b = _mm_loadu_ps(at + apart);
+    __m128 c = _mm_loadu_ps(at + 2 * apart), d = _mm_loadu_ps(at + 3 * apart);
+    _MM_TRANSPOSE4_PS(a, b, c, d);
+    _mm_storeu_ps(out, a);
+    _mm_storeu_ps(out + pace, b);
+    _mm_storeu_ps(out + 2 * pace, c);
+    _mm_storeu_ps(out + 3 * pace, d);
+}
+#elif CSDF_LANES > 1
+CSDF_INLINE void csdf_transpose(const float *at, ptrdiff_t apart, float *out, ptrdiff_t pace)
+{
+    const float32x4x2_t ac = vzipq_f32(vld1q_f32(at), vld1q_f32(at + 2 * apart));
+    const float32x4x2_t bd = vzipq_f32(vld1q_f32(at + apart), vld1q_f32(at + 3 * apart));
+    const float32x4x2_t low = vzipq_f32(ac.val[0], bd.val[0]), high = vzipq_f32(ac.val[1], bd.val[1]);
+    vst1q_f32(out, low.val[0]);
+    vst1q_f32(out + pace, low.val[1]);
+    vst1q_f32(out + 2 * pace, high.val[0]);
+    vst1q_f32(out + 3 * pace, high.val[1]);
+}
+#else
+CSDF_INLINE void csdf_transpose(const float *at, ptrdiff_t apart, float *out, ptrdiff_t pace)
+{
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < 4; k++)
+            out[k * pace + i] = at[i * apart + k];
+}
+#endif
+
 /* The first n < CSDF_LANES values of a vector; the others are zeros, or are not written. With CSDF_BY_VALUE without
  * masks: which sums behind a load become FMAs depends on it, and outputs are to stay the same bits. */
 #if CSDF_LANES == 16 && !defined CSDF_BY_VALUE
@@ -139,6 +173,14 @@ CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
 {
     _mm512_mask_storeu_ps(at, (__mmask16)((1u << n) - 1), x);
 }
+#elif CSDF_LANES == 8 && !defined CSDF_BY_VALUE
+CSDF_INLINE __m256i csdf_first(int n)
+{
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+
+CSDF_INLINE csdf_v csdf_load_some(const float *at, int n) { return _mm256_maskload_ps(at, csdf_first(n)); }
+CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n) { _mm256_maskstore_ps(at, csdf_first(n), x); }
 #else
 CSDF_INLINE csdf_v csdf_load_some(const float *at, int n)
 {
@@ -155,6 +197,34 @@ CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
     for (int i = 0; i < n; i++)
         at[i] = part[i];
 }
+#endif
+
+/* Subnormal numbers take a hundred times as long as others on many processors, and saturated activations are full of
+ * them: while a program runs they count as 0, where the processor can. csdf_flushing gives the mode before. */
+#if defined(__GNUC__) && defined(__SSE__)
+#include <immintrin.h>
+typedef unsigned int csdf_float_mode;
+CSDF_INLINE void csdf_set_mode(csdf_float_mode mode) { _mm_setcsr(mode); }
+CSDF_INLINE csdf_float_mode csdf_flushing(void)
+{
+    const csdf_float_mode before = _mm_getcsr();
+    csdf_set_mode(before | 0x8040u); /* results, and operands */
+    return before;
+}
+#elif defined(__GNUC__) && defined(__aarch64__)
+typedef uint64_t csdf_float_mode;
+CSDF_INLINE void csdf_set_mode(csdf_float_mode mode) { __asm__ volatile("msr fpcr, %0" : : "r"(mode) : "memory"); }
+CSDF_INLINE csdf_float_mode csdf_flushing(void)
+{
+    csdf_float_mode before;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(before));
+    csdf_set_mode(before | 1u << 24);
+    return before;
+}
+#else
+typedef int csdf_float_mode;
+CSDF_INLINE void csdf_set_mode(csdf_float_mode mode) { (void)mode; }
+CSDF_INLINE csdf_float_mode csdf_flushing(void) { return 0; }
 #endif
 
 #endif

@@ -58,8 +58,8 @@ float csdf_from_f16(csdf_f16 half)
     const uint32_t sign = (uint32_t)(half.bits & 0x8000u) << 16, rest = half.bits & 0x7fffu;
     if (rest >= 0x7c00u)
         return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    /* scaled as a float whose exponent is too small, which takes care of subnormal numbers */
-    return float_of(sign | bits_of(float_of(rest << 13) * 0x1p112f));
+    const float size = rest < 0x400u ? (float)rest * 0x1p-24f : float_of(rest << 13) * 0x1p112f;
+    return float_of(sign | bits_of(size));
 }
 
 csdf_f16 csdf_to_f16(float value)

@@ -19,7 +19,7 @@ typedef struct csdf_dim {
 } csdf_dim;
 
 /* Operands that an operation does not have are the output, with strides of zero.
- * index, count: of csdf_take and of csdf_arg alone, see there. */
+ * index, count, along, out_along: of csdf_take, csdf_arg and the kernels of index.c alone, see there. */
 typedef struct csdf_strided {
     const csdf_dim *dims;
     int32_t rank;

@@ -1,7 +1,7 @@
-/* Threads that run a program together: stages of it, one after the other, each shared out.
+/* Threads that run a program together: sections of it, one after the other, each shared out.
  *
  * The only file that needs an operating system; programs for boards leave it out. Threads wait for
- * a stage in a loop for a while, since the next one is mostly some microseconds away, and then sleep.
+ * a section in a loop for a while, since the next one is mostly some microseconds away, and then sleep.
  */
 #define _POSIX_C_SOURCE 200112L
 #include "team.h"
@@ -18,9 +18,9 @@ struct csdf_team {
     pthread_cond_t work;
     int32_t count;         /* threads beside the one that calls */
     int32_t started;
-    const csdf_stage *stage;
-    uint32_t turn;         /* stages handed out so far */
-    int32_t busy;          /* threads that have not done with the stage */
+    const csdf_section *section;
+    uint32_t turn;         /* sections handed out so far */
+    int32_t busy;          /* threads that have not done with the section */
     int32_t sleeping;
     int32_t ending;
 };
@@ -30,10 +30,10 @@ typedef struct member {
     int32_t number;
 } member;
 
-static void do_part(const csdf_stage *stage, int32_t part)
+static void do_part(const csdf_section *section, int32_t part)
 {
-    if (part < stage->parts)
-        csdf_run(stage->records + stage->first[part], stage->first[part + 1] - stage->first[part]);
+    if (part < section->parts)
+        csdf_run(section->records + section->first[part], section->first[part + 1] - section->first[part]);
 }
 
 /* Whether there is a turn after `seen`; waits for one. */
@@ -66,7 +66,7 @@ static void *serve(void *given)
         seen = await(team, seen);
         if (team->ending)
             return NULL;
-        do_part(team->stage, me.number);
+        do_part(team->section, me.number);
         __atomic_sub_fetch(&team->busy, 1, __ATOMIC_ACQ_REL);
     }
 }
@@ -123,17 +123,17 @@ void csdf_team_end(csdf_team *team)
     free(team);
 }
 
-void csdf_team_run(csdf_team *team, const csdf_stage *stages, int32_t count)
+void csdf_team_run(csdf_team *team, const csdf_section *sections, int32_t count)
 {
-    for (const csdf_stage *stage = stages; stage < stages + count; stage++) {
-        if (stage->parts < 2) {
-            do_part(stage, 0);
+    for (const csdf_section *section = sections; section < sections + count; section++) {
+        if (section->parts < 2) {
+            do_part(section, 0);
             continue;
         }
-        team->stage = stage;
+        team->section = section;
         __atomic_store_n(&team->busy, team->count, __ATOMIC_RELEASE);
         call(team);
-        do_part(stage, 0);
+        do_part(section, 0);
         for (int32_t i = 1; __atomic_load_n(&team->busy, __ATOMIC_ACQUIRE); i++)
             if (i % YIELD == 0)
                 sched_yield();

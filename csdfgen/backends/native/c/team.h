@@ -6,13 +6,13 @@
 
 enum { CSDF_THREADS = 64 };
 
-/* Part k of a stage is the records [first[k], first[k + 1]); the parts touch nothing that another one
- * writes. A stage begins when the one before it has ended. */
-typedef struct csdf_stage {
+/* Part k of a section is the records [first[k], first[k + 1]); the parts touch nothing that another one
+ * writes. A section begins when the one before it has ended. */
+typedef struct csdf_section {
     const csdf_record *records;
     const int32_t *first;
     int32_t parts;
-} csdf_stage;
+} csdf_section;
 
 typedef struct csdf_team csdf_team;
 
@@ -21,7 +21,7 @@ typedef struct csdf_team csdf_team;
 csdf_team *csdf_team_new(int32_t threads);
 void csdf_team_end(csdf_team *team);
 
-/* No stage has more parts than the team has threads; one call at a time. */
-void csdf_team_run(csdf_team *team, const csdf_stage *stages, int32_t count);
+/* No section has more parts than the team has threads; one call at a time. */
+void csdf_team_run(csdf_team *team, const csdf_section *sections, int32_t count);
 
 #endif

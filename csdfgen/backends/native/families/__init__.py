@@ -9,19 +9,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from csdfgen.backends.native.families.attention import attention
 from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, stored_function
 from csdfgen.backends.native.families.byte_pools import BYTE_POOLS
 from csdfgen.backends.native.families.byte_products import BYTE_PRODUCTS
 from csdfgen.backends.native.families.common import Family
+from csdfgen.backends.native.families.contraction import contraction
 from csdfgen.backends.native.families.convolution import (
     Convolution,
     convolution,
-    frame_by_frame,
+    plane_by_plane,
     transposed,
 )
 from csdfgen.backends.native.families.maps import MAPS
+from csdfgen.backends.native.families.normalization import normalization
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.product import product
+from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.network import Layer, remembered
@@ -94,15 +98,22 @@ def _widened(layer: Layer) -> Family | None:
     return Widened(family, twin)
 
 
+def _matmul(layer: Layer) -> Family | None:
+    return product(layer) or contraction(layer)
+
+
 def _convolution(layer: Layer) -> Family | None:
-    return frame_by_frame(layer) or convolution(layer)
+    return plane_by_plane(layer) or convolution(layer)
 
 
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Conv": _convolution,
     "ConvTranspose": transposed,
+    "Attention": attention,
     "Gemm": product,
-    "MatMul": product,
+    "MatMul": _matmul,
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalization),
     **MAPS,
     **POOLS,
 }

@@ -146,7 +146,7 @@ class _Average(Family):
         for piece in view.pieces or (view,):
             rows = list(piece.rows)
             if is_volume(piece):
-                rows = [at for frame in rows for at in lines(frame, piece, 0, piece.shape[0])]
+                rows = [at for plane in rows for at in lines(plane, piece, 0, piece.shape[0])]
             made = ByteSumStep(
                 128 if layer.attributes["x"].dtype == "uint8" else 0,
                 int(phase.first),

@@ -1,10 +1,10 @@
 """What do families have in common? What a family is, activations, and which rows kernels read and write.
 
 Kernels know maps of two axes. Of a layer of one or two axes their rows are its rows. Of one of three
-axes a row is a frame, and kernels go along its lines, in one of two ways:
+axes a row is a plane, and kernels go along its lines, in one of two ways:
 
-- frame by frame (`Frames`): what the taps of an output frame read are as many maps, taken for pieces of
-  one, channels one behind the other. Frames of padding are pieces without a table, which kernels pass
+- plane by plane (`Planes`): what the taps of an output plane read are as many maps, taken for pieces of
+  one, channels one behind the other. Planes of padding are pieces without a table, which kernels pass
   over. Of layers of one group, whose weights are put in that order.
 - line by line (`Lines`): the lines that an output line reads are rows of a window that is as high as
   there are such, and each output line has a table of its own. Of any layer; every line is listed as often
@@ -22,12 +22,17 @@ from typing import Protocol, TypeVar
 
 from csdfgen.backends.native.structures import (
     CLIP,
+    ERF,
+    GELU,
+    GELU_TANH,
     HARD_SIGMOID,
     HARD_SWISH,
     LEAKY,
+    MISH,
     NONE,
     SIGMOID,
     SWISH,
+    TANH,
 )
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
@@ -38,12 +43,12 @@ from csdfgen.program.steps import Step, View
 __all__ = [
     "FLOAT",
     "Family",
-    "Frames",
     "Layout",
     "Lines",
     "Map",
     "Part",
     "Pieces",
+    "Planes",
     "Reader",
     "Table",
     "activated",
@@ -91,6 +96,12 @@ class Family(ABC):
         """Bytes that the kernel takes."""
         return 0
 
+    def least(self, step: Step) -> int:
+        """Bytes of workspace without which the kernel cannot compute a step. The plan of another backend may have
+        fewer: then the step is computed as numpy does it.
+        """
+        return 0
+
     @abstractmethod
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, with what it computes on the way. constants: pools of tables and weights."""
@@ -116,7 +127,10 @@ def activation(layer: Layer) -> tuple[int, float, float] | None:
         return HARD_SIGMOID, float(given["alpha"]), float(given["beta"])
     if layer.op_type == "HardSwish":
         return HARD_SWISH, 1 / 6, 0.5
-    return None
+    if layer.op_type == "Gelu":
+        return GELU_TANH if given["approximate"] == "tanh" else GELU, 0.0, 0.0
+    alone = {"Tanh": TANH, "Erf": ERF, "Mish": MISH}.get(layer.op_type)
+    return None if alone is None else (alone, 0.0, 0.0)
 
 
 def _first(layer: Layer) -> tuple[int, float, float] | None:
@@ -143,7 +157,7 @@ def is_map(view: View) -> bool:
 
 
 def is_volume(view: View) -> bool:
-    """Whether rows are frames, (lines, columns, 1, channels), channels side by side."""
+    """Whether rows are planes, (lines, columns, 1, channels), channels side by side."""
     return len(view.shape) == 4 and _has_pixels(view)
 
 
@@ -163,7 +177,7 @@ def reads_a_map(step: Step) -> bool:
 
 
 def reads_a_volume(step: Step) -> bool:
-    """The same of frames."""
+    """The same of planes."""
     return _reads(step, is_volume)
 
 
@@ -183,12 +197,12 @@ def pixel(view: View) -> int:
     return view.strides[-3] // view.format.itemsize if len(view.shape) > 2 else view.shape[-1]
 
 
-def lines(frame: int, view: View, first: int, count: int, step: int = 1) -> list[int]:
-    """Offsets of `count` lines of a frame that is one of a view's rows, from `first` on, so many lines
+def lines(plane: int, view: View, first: int, count: int, step: int = 1) -> list[int]:
+    """Offsets of `count` lines of a plane that is one of a view's rows, from `first` on, so many lines
     apart; those beside it are padding.
     """
     wanted = range(first, first + count * step, step)
-    return [frame + at * view.strides[0] if 0 <= at < view.shape[0] else PADDING for at in wanted]
+    return [plane + at * view.strides[0] if 0 <= at < view.shape[0] else PADDING for at in wanted]
 
 
 def is_dense(view: View) -> bool:
@@ -237,7 +251,7 @@ class Part:
     """A filter and the outputs that it computes: every `stride`-th row and column from `first` on.
 
     read: row of the input that the first tap of the first of these rows meets, may be negative; of a
-    volume, frame. rows, columns: how many. frame: of a volume, the first of a step's frames that it
+    volume, plane. rows, columns: how many. plane: of a volume, the first of a step's planes that it
     computes.
     """
 
@@ -247,7 +261,7 @@ class Part:
     read: int
     rows: int
     columns: int
-    frame: int = 0
+    plane: int = 0
 
 
 Pieces = Sequence[tuple[Sequence[int], View]]
@@ -302,8 +316,8 @@ class Map:
 
 
 @dataclass(frozen=True)
-class Frames:
-    """Lines of frames, an output frame a part. through, down: the windows along frames and along lines."""
+class Planes:
+    """Lines of planes, an output plane a part. through, down: the windows along planes and along lines."""
 
     width: int
     through: Window
@@ -315,24 +329,24 @@ class Frames:
     def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
         known: dict[tuple[int, int], Table] = {}
 
-        def table(frame: int, number: int, reach: int) -> Table | None:
-            if not held.start <= frame < held.stop:
+        def table(plane: int, number: int, reach: int) -> Table | None:
+            if not held.start <= plane < held.stop:
                 return None
-            if (frame, number) not in known:
+            if (plane, number) not in known:
                 rows, piece = there[number]
-                known[frame, number] = [
+                known[plane, number] = [
                     at
-                    for one in rows[frame - held.start :: len(held)]
+                    for one in rows[plane - held.start :: len(held)]
                     for at in lines(one, piece, -self.down.pad_top, reach)
                 ]
-            return known[frame, number]
+            return known[plane, number]
 
         def read(part: Part, reach: int) -> list[tuple[Table | None, View]]:
             taps = range(self.through.kernel)
-            frames = [part.read + tap * self.through.dilation for tap in taps]
+            planes = [part.read + tap * self.through.dilation for tap in taps]
             found = [
-                (table(frame, number, reach), piece)
-                for frame in frames
+                (table(plane, number, reach), piece)
+                for plane in planes
                 for number, (_, piece) in enumerate(there)
             ]
             if all(one is None for one, _ in found):
@@ -342,13 +356,13 @@ class Frames:
         return read
 
     def written(self, part: Part, there: Sequence[int], view: View) -> list[int]:
-        return lines(there[part.frame], view, 0, part.rows)
+        return lines(there[part.plane], view, 0, part.rows)
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Lines of frames, all of a step in one part. high: lines of an output frame. through, down: as those
-    of `Frames`.
+    """Lines of planes, all of a step in one part. high: lines of an output plane. through, down: as those
+    of `Planes`.
     """
 
     width: int
@@ -361,38 +375,38 @@ class Lines:
 
     def reader(self, held: Rows, there: Pieces, images: int) -> Reader:
         def read(part: Part, reach: int) -> list[tuple[Table | None, View]]:
-            frames = [
+            planes = [
                 [first + tap * self.through.dilation for tap in range(self.through.kernel)]
                 for k in range(part.rows // self.high)
                 for first in [part.read + k * self.through.stride]
             ]
             return [
-                (lines_read(rows, piece, held, frames, self.high, self.down, images), piece)
+                (lines_read(rows, piece, held, planes, self.high, self.down, images), piece)
                 for rows, piece in there
             ]
 
         return read
 
     def written(self, part: Part, there: Sequence[int], view: View) -> list[int]:
-        return [at for frame in there for at in lines(frame, view, 0, self.high)]
+        return [at for plane in there for at in lines(plane, view, 0, self.high)]
 
 
 def lines_read(
     there: Sequence[int],
     view: View,
     held: Rows,
-    frames: Sequence[Sequence[int]],
+    planes: Sequence[Sequence[int]],
     high: int,
     down: Window,
     images: int,
 ) -> Table:
-    """Offsets of the lines that each of the `high` lines of every output frame reads: of all frames that
-    this one reads, one after the other. there: of the frames that a step holds, others are padding; of all
+    """Offsets of the lines that each of the `high` lines of every output plane reads: of all planes that
+    this one reads, one after the other. there: of the planes that a step holds, others are padding; of all
     images.
     """
     found: list[int] = []
     bases = [image * len(held) - held.start for image in range(images)]
-    for base, read in product(bases, frames):
+    for base, read in product(bases, planes):
         seen = [there[base + k] if held.start <= k < held.stop else PADDING for k in read]
         for line in range(high):
             top = line * down.stride - down.pad_top
@@ -405,7 +419,7 @@ def lines_read(
 
 
 def sizes_of(tensor: Tensor) -> tuple[int, ...]:
-    """Of a map or of frames along all axes but channels; a signal is a map one wide."""
+    """Of a map or of planes along all axes but channels; a signal is a map one wide."""
     return tensor.shape[2:] if len(tensor.shape) > 3 else (*tensor.shape[2:], 1)
 
 
@@ -418,7 +432,7 @@ def windows_along(layer: Layer) -> tuple[Window, ...]:
 def laid_out(
     layer: Layer, window: Window | None = None
 ) -> tuple[Layout, Callable[[Rows], Part], Window]:
-    """The layout of a layer whose windows slide over input 0, line by line if its rows are frames; the one
+    """The layout of a layer whose windows slide over input 0, line by line if its rows are planes; the one
     part of a step that makes such rows; and the window down the rows of the layout. window: along the
     layer's rows, if it is not the layer's.
     """

@@ -24,10 +24,10 @@ from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
     FLOAT,
     Family,
-    Frames,
     Layout,
     Map,
     Part,
+    Planes,
     activated,
     followed,
     laid_out,
@@ -110,8 +110,8 @@ class Filter:
     """Sums of products that slide over a map: a Conv layer, or one residue of a ConvTranspose.
 
     weights: (out, in / groups, height, width). stride, dilation: down and along the rows. left: columns
-    of padding; negative ones are skipped. stacked: weights are (out, in, frames, height, width), and those
-    of a frame are taken for input channels behind those of the frame before.
+    of padding; negative ones are skipped. stacked: weights are (out, in, planes, height, width), and those
+    of a plane are taken for input channels behind those of the plane before.
     """
 
     weights: np.ndarray
@@ -126,8 +126,8 @@ class Filter:
     @property
     def shape(self) -> tuple[int, int, int, int]:
         """Output channels, input channels of a group, height, width."""
-        outs, ins, *frames, high, wide = self.weights.shape
-        return outs, ins * prod(frames), high, wide
+        outs, ins, *planes, high, wide = self.weights.shape
+        return outs, ins * prod(planes), high, wide
 
     @property
     def taps(self) -> np.ndarray:
@@ -354,7 +354,7 @@ def _in_turn(whole: Packed, phase: Phase) -> Packed:
 
 def usable(layer: Layer) -> Tensor | None:
     """The input of a layer of which stored rows are rows, if there is one. Sums over phases have kernels
-    where rows are frames.
+    where rows are planes.
     """
     x = layer.inputs[0]
     if x is None or (len(x.shape) < 5 and operator_of(layer).mode(layer) is not Mode.ROWS):
@@ -384,7 +384,7 @@ def bias_of(layer: Layer) -> np.ndarray | None:
 
 
 def convolution(layer: Layer) -> Family | None:
-    """Conv; of frames line by line."""
+    """Conv; of planes line by line."""
     if usable(layer) is None:
         return None
     layout, part, rows = laid_out(layer)
@@ -489,9 +489,9 @@ def transposed(layer: Layer) -> Family | None:
     return family(filters, Map(sizes_of(x)[-1]), parts)
 
 
-def frame_by_frame(layer: Layer) -> Family | None:
-    """Conv of three axes and one group, frame by frame: with more channels than the taps of a row are one run of, or
-    whose windows see one frame. A frame of the output is a map, whose windows see some frames of the input. These are
+def plane_by_plane(layer: Layer) -> Family | None:
+    """Conv of three axes and one group, plane by plane: with more channels than the taps of a row are one run of, or
+    whose windows see one plane. A plane of the output is a map, whose windows see some planes of the input. These are
     taken for channels of one map, so that Winograd's forms compute it as they do any map. Others go line by line.
     """
     x = usable(layer)
@@ -519,4 +519,4 @@ def frame_by_frame(layer: Layer) -> Family | None:
             for k in range(len(out))
         ]
 
-    return family([own], Frames(x.shape[4], through, down), parts)
+    return family([own], Planes(x.shape[4], through, down), parts)

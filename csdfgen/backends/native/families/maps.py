@@ -307,6 +307,7 @@ MAPS: dict[str, Callable[[Layer], Family | None]] = {
     **dict.fromkeys(
         ("Relu", "LeakyRelu", "Clip", "Sigmoid", "HardSigmoid", "HardSwish", "Swish"), unary
     ),
+    **dict.fromkeys(("Tanh", "Erf", "Gelu", "Mish"), unary),
     "BatchNormalization": normalized,
 }
 """Operator -> what makes a family of a layer."""

@@ -1,7 +1,7 @@
 """Which pools have a kernel? MaxPool and AveragePool of one to three axes, and the global ones.
 
 Pools of floats and of bytes have their windows in common. A pool whose window covers all rows accumulates: the rows that
-a step holds are the window, and the output is what it continues from. Of frames, every line of the output has a window of
+a step holds are the window, and the output is what it continues from. Of planes, every line of the output has a window of
 all lines that it reads.
 """
 
@@ -101,9 +101,9 @@ def values_seen(
 
 @dataclass(frozen=True, slots=True)
 class PoolWindows:
-    """The windows of a step. taps: the rows that they see. across: along the columns. down: of frames, along
+    """The windows of a step. taps: the rows that they see. across: along the columns. down: of planes, along
     their lines, of which each that is made has `high`. out: rows that the step makes, of each of its images;
-    made: of all, and of frames their lines. width, columns: of what it reads, and of what it makes.
+    made: of all, and of planes their lines. width, columns: of what it reads, and of what it makes.
     """
 
     taps: Taps
@@ -153,7 +153,7 @@ class PoolWindows:
         assert view is not None
         written, low = list(target.rows), 0
         if self.down:
-            written = [at for frame in written for at in lines(frame, target, 0, self.high)]
+            written = [at for plane in written for at in lines(plane, target, 0, self.high)]
         for piece in view.pieces or (view,):
             rows = constants.rows(piece.pool, self._table(step, piece))
             into = [at + target.format.itemsize * low for at in written]
@@ -164,9 +164,9 @@ class PoolWindows:
         if self.down is None:
             return self.taps.table(step, piece)
         seen, count = self.taps.rows, self.taps.kernel
-        frames = [seen[start : start + count] for start in range(0, len(seen), count)]
+        planes = [seen[start : start + count] for start in range(0, len(seen), count)]
         held, images = rows_held(step), step.phase.images
-        return lines_read(piece.rows, piece, held, frames, self.high, self.down, images)
+        return lines_read(piece.rows, piece, held, planes, self.high, self.down, images)
 
 
 # Pools of floats ---------------------------------------------------------------------------------

@@ -67,6 +67,15 @@ class _Product(Family):
         else:
             table = every(view, self.inputs)
             first, parts, size = 0, 1, self.inputs
+            x = step.layer.inputs[0]
+            if x is not None and x.row_axis != step.layer.output.row_axis:
+                # the step holds all rows of the matrix of every image
+                whole, out = len(table) // phase.images, phase.out
+                table = [
+                    at
+                    for k in range(phase.images)
+                    for at in table[k * whole :][out.start : out.stop]
+                ]
         written = every(target, self.outputs)
         weights, bias = self.packed()
         made = GemmStep(
@@ -108,7 +117,7 @@ def product(layer: Layer) -> Family | None:
         or given.get("transA")
         or layer.constants[1].ndim != 2
         or any(t is not None for t in layer.inputs[1:])
-        or not rows_of_a_matrix(x, layer)
+        or not (rows_of_a_matrix(x, layer) or _is_whole_matrix(x, layer))
         or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
         or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
     ):
@@ -128,6 +137,13 @@ def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
     return x.row_axis is None or (
         (x.row_axis == 0 or prod(x.shape[: x.row_axis]) == 1) and (x.row_axis < len(x.shape) - 1)
     )
+
+
+def _is_whole_matrix(x: Tensor, layer: Layer) -> bool:
+    """Whether the left operand is a matrix without a row axis, and the result has its rows."""
+    shape, axis = layer.output.shape, layer.output.row_axis
+    alone = len(x.shape) == len(shape) > 1 and prod(shape[:-2]) == 1
+    return alone and x.row_axis is None and axis == len(shape) - 2
 
 
 def _packed_once(

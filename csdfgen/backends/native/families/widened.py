@@ -47,6 +47,9 @@ class Widened(Family):
             needed = min(needed, max(parts, default=needed))
         return needed
 
+    def least(self, step: Step) -> int:
+        return self.workspace(step, 0)
+
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, or its halves one after the other if it takes more than there is."""
         inner, held = self._inner(step)
@@ -117,5 +120,5 @@ def _array(view: View, memory: Memory) -> np.ndarray:
 
 
 def _loops(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
-    loops = joined([loop for call in calls for loop in translated(call, constants)])
+    loops = joined([loop for call in calls for loop in translated(call, constants)], constants)
     return [loop.lower(constants) for loop in loops]

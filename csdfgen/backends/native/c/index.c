@@ -1,0 +1,278 @@
+/* Places that are computed: csdf_pick_BYTES, csdf_put_at_BYTES, csdf_OPERATION_at_TYPE read or write elements
+ * at them, csdf_largest_TYPE and csdf_smallest_TYPE find them.
+ * csdf_nonzero and csdf_suppressed find coordinates, as many as there are; rows behind them are -1.
+ *
+ * Places are `count` numbers of 64 bits, one after the other, each within the array that it is a place of.
+ */
+#include "elements.h"
+
+#include <string.h>
+
+/* out[i] = a[place], rows `along` apart, of the elements of `dims`; the places are b. */
+#define PICK(bytes, type) \
+    static void pick_##bytes##_line(const csdf_line *l) \
+    { \
+        if (l->sa == bytes && l->so == bytes) { \
+            memcpy(l->out, l->a, (size_t)l->n * bytes); \
+            return; \
+        } \
+        for (ptrdiff_t i = 0; i < l->n; i++) \
+            CSDF_TO(type, l->out + i * l->so) = CSDF_AT(type, l->a + i * l->sa); \
+    } \
+    void csdf_pick_##bytes(const void *step); \
+    void csdf_pick_##bytes(const void *step) \
+    { \
+        csdf_strided one = *(const csdf_strided *)step; \
+        const int64_t *places = one.b; \
+        const char *a = one.a; \
+        char *out = one.out; \
+        for (int32_t i = 0; i < one.count; i++) { \
+            one.a = a + places[i] * one.along; \
+            one.out = out + i * one.out_along; \
+            csdf_each(&one, pick_##bytes##_line); \
+        } \
+    } \
+    /* out[place] = a[i], elements of a `out_along` apart */ \
+    void csdf_put_at_##bytes(const void *step); \
+    void csdf_put_at_##bytes(const void *step) \
+    { \
+        const csdf_strided *one = step; \
+        const int64_t *places = one->b; \
+        const char *a = one->a; \
+        char *out = one->out; \
+        for (int32_t i = 0; i < one->count; i++) \
+            CSDF_TO(type, out + places[i] * one->along) = CSDF_AT(type, a + i * one->out_along); \
+    }
+
+PICK(1, uint8_t)
+PICK(2, uint16_t)
+PICK(4, uint32_t)
+PICK(8, uint64_t)
+
+/* out[place] = operation(out[place], a[i]) */
+#define JOIN(name, type, wide, read, write, expression) \
+    void csdf_##name(const void *step); \
+    void csdf_##name(const void *step) \
+    { \
+        const csdf_strided *one = step; \
+        const int64_t *places = one->b; \
+        for (int32_t i = 0; i < one->count; i++) { \
+            char *at = (char *)one->out + places[i] * one->along; \
+            const wide x = read(CSDF_AT(type, at)); \
+            const wide y = read(CSDF_AT(type, (const char *)one->a + i * one->out_along)); \
+            CSDF_TO(type, at) = write(expression); \
+        } \
+    }
+
+#define JOINS(short, type, wide, read, write, sum, product) \
+    JOIN(add_at_##short, type, wide, read, write, sum) \
+    JOIN(multiply_at_##short, type, wide, read, write, product) \
+    JOIN(maximum_at_##short, type, wide, read, write, (x > y || x != x ? x : y)) \
+    JOIN(minimum_at_##short, type, wide, read, write, (x < y || x != x ? x : y))
+
+JOINS(f16, csdf_f16, float, csdf_from_f16, csdf_to_f16, x + y, x *y)
+JOINS(f32, float, float, CSDF_AS_IT_IS, CSDF_AS_IT_IS, x + y, x *y)
+JOINS(f64, double, double, CSDF_AS_IT_IS, CSDF_AS_IT_IS, x + y, x *y)
+
+/* Integers wrap. */
+#define INTEGER(short, type) \
+    JOINS(short, type, type, CSDF_AS_IT_IS, (type), (uint64_t)x + (uint64_t)y, (uint64_t)x * (uint64_t)y)
+
+INTEGER(i8, int8_t)
+INTEGER(i16, int16_t)
+INTEGER(i32, int32_t)
+INTEGER(i64, int64_t)
+INTEGER(u8, uint8_t)
+INTEGER(u16, uint16_t)
+INTEGER(u32, uint32_t)
+INTEGER(u64, uint64_t)
+
+/* The places of the `count` best of index[0] elements of a line, `along` apart, the best first: a heap whose root
+ * is the worst of them. Of equal elements the first is better; what is not a number is worse than any. */
+#define RANK(name, type, wide, read, better) \
+    static inline int name##_beats(const char *a, ptrdiff_t along, int64_t i, int64_t k) \
+    { \
+        const wide x = read(CSDF_AT(type, a + i * along)), y = read(CSDF_AT(type, a + k * along)); \
+        if (better || (x == x && y != y)) \
+            return 1; \
+        return (x == y || (x != x && y != y)) && i < k; \
+    } \
+    /* lets the place at the root of a heap of n sink to where it belongs */ \
+    static void name##_sinks(const char *a, ptrdiff_t along, char *out, ptrdiff_t by, int64_t n) \
+    { \
+        const int64_t sinking = CSDF_AT(int64_t, out); \
+        int64_t at = 0; \
+        for (int64_t child = 1; child < n; child = 2 * at + 1) { \
+            int64_t other = CSDF_AT(int64_t, out + child * by); \
+            if (child + 1 < n && name##_beats(a, along, other, CSDF_AT(int64_t, out + (child + 1) * by))) { \
+                child++; \
+                other = CSDF_AT(int64_t, out + child * by); \
+            } \
+            if (name##_beats(a, along, other, sinking)) \
+                break; \
+            CSDF_TO(int64_t, out + at * by) = other; \
+            at = child; \
+        } \
+        CSDF_TO(int64_t, out + at * by) = sinking; \
+    } \
+    static void name##_line(const csdf_line *l) \
+    { \
+        const csdf_strided *step; \
+        memcpy(&step, l->c, sizeof step); \
+        const int64_t n = step->index[0], count = step->count; \
+        const ptrdiff_t along = step->along, by = step->out_along; \
+        for (ptrdiff_t i = 0; i < l->n; i++) { \
+            const char *a = l->a + i * l->sa; \
+            char *out = l->out + i * l->so; \
+            for (int64_t k = 0; k < count; k++) { /* up from a leaf */ \
+                int64_t at = k; \
+                for (; at > 0; at = (at - 1) / 2) { \
+                    const int64_t parent = CSDF_AT(int64_t, out + (at - 1) / 2 * by); \
+                    if (name##_beats(a, along, k, parent)) \
+                        break; \
+                    CSDF_TO(int64_t, out + at * by) = parent; \
+                } \
+                CSDF_TO(int64_t, out + at * by) = k; \
+            } \
+            for (int64_t k = count; k < n; k++) \
+                if (name##_beats(a, along, k, CSDF_AT(int64_t, out))) { \
+                    CSDF_TO(int64_t, out) = k; \
+                    name##_sinks(a, along, out, by, count); \
+                } \
+            for (int64_t k = count - 1; k > 0; k--) { /* the worst one to the end */ \
+                const int64_t worst = CSDF_AT(int64_t, out); \
+                CSDF_TO(int64_t, out) = CSDF_AT(int64_t, out + k * by); \
+                CSDF_TO(int64_t, out + k * by) = worst; \
+                name##_sinks(a, along, out, by, k); \
+            } \
+        } \
+    } \
+    void csdf_##name(const void *step); \
+    void csdf_##name(const void *step) \
+    { \
+        csdf_strided one = *(const csdf_strided *)step; \
+        one.c = &step; \
+        csdf_each(&one, name##_line); \
+    }
+
+#define RANKS(short, type, wide, read) \
+    RANK(largest_##short, type, wide, read, x > y) \
+    RANK(smallest_##short, type, wide, read, x < y)
+
+RANKS(f16, csdf_f16, float, csdf_from_f16)
+RANKS(f32, float, float, CSDF_AS_IT_IS)
+RANKS(f64, double, double, CSDF_AS_IT_IS)
+RANKS(i8, int8_t, int8_t, CSDF_AS_IT_IS)
+RANKS(i16, int16_t, int16_t, CSDF_AS_IT_IS)
+RANKS(i32, int32_t, int32_t, CSDF_AS_IT_IS)
+RANKS(i64, int64_t, int64_t, CSDF_AS_IT_IS)
+RANKS(u8, uint8_t, uint8_t, CSDF_AS_IT_IS)
+RANKS(u16, uint16_t, uint16_t, CSDF_AS_IT_IS)
+RANKS(u32, uint32_t, uint32_t, CSDF_AS_IT_IS)
+RANKS(u64, uint64_t, uint64_t, CSDF_AS_IT_IS)
+
+/* The coordinates of the bytes of a that are not 0, in a row of the output each; index: sizes of the `count` dimensions. */
+void csdf_nonzero(const void *step);
+void csdf_nonzero(const void *step)
+{
+    const csdf_strided *one = step;
+    const uint8_t *a = one->a;
+    int64_t *out = one->out;
+    int64_t n = 1;
+    for (int32_t k = 0; k < one->count; k++)
+        n *= one->index[k];
+    int64_t *const end = out + n * one->count;
+    for (int64_t i = 0; i < n; i++) {
+        if (!a[i])
+            continue;
+        int64_t rest = i;
+        for (int32_t k = one->count; k-- > 0; rest /= one->index[k])
+            out[k] = rest % one->index[k];
+        out += one->count;
+    }
+    while (out < end)
+        *out++ = -1;
+}
+
+/* Lower and upper end of a box along an axis, 0 for the first of its numbers. */
+static void ends_of(const float *box, int axis, int centre, float *low, float *high)
+{
+    const float one = box[axis], two = box[axis + 2], half = two / 2;
+    *low = centre ? one - half : one < two ? one : two;
+    *high = centre ? one + half : one < two ? two : one;
+    if (centre && half < 0) {
+        *low = one + half;
+        *high = one - half;
+    }
+}
+
+/* Whether boxes overlap in more than a share of their union. Products are stored: contracted with sums, they would be
+ * rounded in another way than elsewhere. */
+static int overlaps(const float *one, const float *two, int centre, float share)
+{
+    volatile float common = 1, areas[2] = {1, 1};
+    for (int axis = 0; axis < 2; axis++) {
+        float low[2], high[2];
+        ends_of(one, axis, centre, low, high);
+        ends_of(two, axis, centre, low + 1, high + 1);
+        const float from = low[0] > low[1] ? low[0] : low[1], to = high[0] < high[1] ? high[0] : high[1];
+        if (!(to > from))
+            return 0;
+        common *= to - from;
+        areas[0] *= high[0] - low[0];
+        areas[1] *= high[1] - low[1];
+    }
+    const float all = areas[0] + areas[1] - common;
+    return common > 0 && areas[0] > 0 && areas[1] > 0 && all > 0 && common / all > share;
+}
+
+/* Rows (image, class, box) of the boxes that remain, the best of each class first. a: scores (images, classes, n); b: boxes
+ * (images, n, 4); c: room for n places. index: images, classes, n, most boxes of a class, whether boxes are given by their
+ * centres, whether scores have a limit; the bits of the share of two boxes that is too much, and of that limit. */
+void csdf_suppressed(const void *step);
+void csdf_suppressed(const void *step)
+{
+    const csdf_strided *one = step;
+    const int32_t *index = one->index, classes = index[1], n = index[2], most = index[3];
+    const float *scores = one->a, *boxes = one->b;
+    int64_t *out = one->out, *order;
+    float share, least;
+    memcpy(&order, &one->c, sizeof order);
+    memcpy(&share, index + 6, sizeof share);
+    memcpy(&least, index + 7, sizeof least);
+    int64_t *const end = out + (int64_t)3 * index[0] * classes * most;
+    char *heap = (char *)order;
+    const ptrdiff_t size = sizeof *order;
+    for (int32_t line = 0; line < index[0] * classes; line++, scores += n) {
+        const float *own = boxes + (ptrdiff_t)(line / classes) * n * 4;
+        const char *a = (const char *)scores;
+        int64_t found = 0;
+        for (int64_t k = 0; k < n; k++)
+            if (!index[5] || scores[k] > least) {
+                int64_t at = found++;
+                for (; at > 0 && largest_f32_beats(a, sizeof(float), order[(at - 1) / 2], k); at = (at - 1) / 2)
+                    order[at] = order[(at - 1) / 2];
+                order[at] = k;
+            }
+        for (int64_t k = found - 1; k > 0; k--) {
+            const int64_t worst = order[0];
+            order[0] = order[k];
+            order[k] = worst;
+            largest_f32_sinks(a, sizeof(float), heap, size, k);
+        }
+        const int64_t *const first = out;
+        for (int64_t k = 0; k < found && out < first + (ptrdiff_t)3 * most; k++) {
+            const float *box = own + 4 * order[k];
+            const int64_t *other = first;
+            while (other < out && !overlaps(own + 4 * other[2], box, index[4], share))
+                other += 3;
+            if (other < out)
+                continue;
+            *out++ = line / classes;
+            *out++ = line % classes;
+            *out++ = order[k];
+        }
+    }
+    while (out < end)
+        *out++ = -1;
+}

@@ -1,0 +1,182 @@
+"""Which attentions have a kernel? Those of float32 whose rows are stored without gaps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from csdfgen.backends.native.families.common import FLOAT, Family, is_dense
+from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.ops import attention as operator
+from csdfgen.ops.attention import MASKS, seen
+from csdfgen.ops.base import LEAST
+from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
+from csdfgen.program.steps import Step, View
+
+__all__ = ["attention"]
+
+AttentionStep = structure("csdf_attention_step").record
+QUERIES = constant("CSDF_QUERIES")
+
+_BLOCKS = ((QUERIES, 0), (QUERIES, 128), (16, 64), (8, 64), (4, 32), (1, PANEL))
+"""Queries and keys (0: all of them) that are processed at a time, the fastest first."""
+
+_QUICK = 3
+"""Of these blocks the number of those that take at most 1.25 times as long as the first."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Attention(Family):
+    """keys, channels, values: how many each group (an image's head) has. steps: elements from one channel to the next
+    of queries, keys, values and outputs.
+    """
+
+    layer: Layer
+    keys: int
+    channels: int
+    values: int
+    steps: tuple[int, ...]
+    joins = False
+
+    def takes(self, step: Step) -> bool:
+        """See `Family.takes`. The masks are constants, or one tensor of which the keys are side by side."""
+        stored = [one for one in (*step.inputs, *step.outputs) if one is not None]
+        masks = [t for t in self.layer.inputs[MASKS:] if t is not None]
+        return (
+            not step.states
+            and all(not one.pieces and is_dense(one) for one in stored)
+            and len(masks) <= 1
+            and not (masks and any(k >= MASKS for k in self.layer.constants))
+            and all(t.shape[-1:] == (self.keys,) and _ends_with_keys(t) for t in masks)
+        )
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        at_any_price = limit is not None and limit < LEAST
+        blocks = _BLOCKS if at_any_price else _BLOCKS[:_QUICK]
+        sizes = [self._bytes(step, *block) for block in blocks]
+        return next((size for size in sizes if limit is None or size <= limit), min(sizes))
+
+    def least(self, step: Step) -> int:
+        return self.workspace(step, 0)
+
+    def _bytes(self, step: Step, queries: int, block: int) -> int:
+        """What so many queries and keys at a time take (csdf_attention_step says why)."""
+        keys = min(block or self.keys, self.keys)
+        packed = _padded(keys) * self.channels, _padded(self.values) * keys
+        apart = max(self.channels, _padded(self.values)) if max(self.steps[::3]) > 1 else 0
+        view = operator.views_of(self.layer)[3]
+        count = len(step.phase.out) if view.row == view.rank - 2 else queries
+        scores = min(queries, count) * (_padded(self.keys) + apart)
+        return FLOAT * (scores + (sum(packed) if keys == self.keys else max(packed)))
+
+    def _places(self, step: Step) -> list[np.ndarray]:
+        """Of the elements of queries, keys, values and outputs the offsets in bytes, shape (*batch, positions,
+        channels).
+        """
+        views = operator.views_of(self.layer)
+        stored = (*step.inputs[:MASKS], step.outputs[0])
+        found = []
+        for position, (one, view) in enumerate(zip(stored, views, strict=True)):
+            assert one is not None
+            array = _places(one, view)
+            if position < MASKS:
+                array = operator.part_of(self.layer, position, array, step.phase.out)
+            found.append(array)
+        batch = found[MASKS].shape[:-2]
+        return [np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in found]
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        places, out = self._places(step), step.phase.out
+        *batch, count, _ = places[0].shape
+        groups = prod(batch)
+        shape = (*batch, count, self.keys)
+        masks, pool = list[int](), WEIGHTS
+        for mask in operator.masks_of(self.layer, out):
+            at = constants.weights(mask).offset
+            masks += _starts(np.broadcast_to(mask, shape), at)
+        for tensor, view in zip(self.layer.inputs[MASKS:], step.inputs[MASKS:], strict=True):
+            if tensor is not None and view is not None:
+                array = tensor.to_onnx(_offsets(view))
+                array = operator.aligned_mask(self.layer, array, out)
+                masks += np.broadcast_to(array, shape)[..., 0].reshape(-1).tolist()
+                pool = view.pool
+        queries, block = next(
+            one for one in _BLOCKS if self._bytes(step, *one) <= step.workspace.size
+        )
+        made = AttentionStep(
+            groups,
+            count,
+            self.keys,
+            self.channels,
+            self.values,
+            *self.steps,
+            len(masks) // (groups * count),
+            operator.first_query(self.layer, out) if self.layer.attributes["causal"] else -1,
+            queries,
+            block or self.keys,
+            self.layer.attributes["scale"],
+            self.layer.attributes["softcap"],
+            *(
+                constants.rows(view.pool, array[..., 0].reshape(-1).tolist())
+                for view, array in zip(step.inputs[:MASKS], places, strict=False)
+                if view is not None
+            ),
+            constants.rows(pool, masks) if masks else None,
+            constants.rows(step.outputs[0].pool, places[MASKS][..., 0].reshape(-1).tolist()),
+            Ref(step.workspace.pool, step.workspace.offset),
+        )
+        return [instruction("attention_of", made)]
+
+
+def _padded(size: int) -> int:
+    """The size in whole panels."""
+    return -(-size // PANEL) * PANEL
+
+
+def _offsets(stored: View) -> np.ndarray:
+    """Bytes from the pool's start to every element of rows without gaps, shape (rows, *row shape)."""
+    inner = FLOAT * np.arange(prod(stored.shape)).reshape(1, *stored.shape)
+    return np.asarray(stored.rows).reshape(-1, *(1,) * len(stored.shape)) + inner
+
+
+def _places(stored: View, view: operator.View) -> np.ndarray:
+    """The same with the axes of a view."""
+    inner = FLOAT * np.arange(prod(stored.shape)).reshape(1, *stored.shape)
+    rows = np.asarray(stored.rows)
+    if view.row is not None:
+        return seen(inner, view) + rows.reshape(-1, *(1,) * (view.rank - view.row - 1))
+    return seen(inner, view) + rows[0]
+
+
+def _step(view: operator.View) -> int:
+    """Elements from one channel to the next."""
+    channels = view.axes.index(view.rank - 1) if view.rank - 1 in view.axes else len(view.axes)
+    return prod(view.split[channels + 1 :])
+
+
+def _ends_with_keys(tensor: Tensor) -> bool:
+    """Whether elements of the last axis are stored side by side: behind it come the axes before the row axis."""
+    axis = tensor.row_axis
+    return axis is None or (axis < len(tensor.shape) - 1 and prod(tensor.shape[:axis]) == 1)
+
+
+def _starts(mask: np.ndarray, at: int) -> list[int]:
+    """Offsets of the rows of a mask whose first element is at an offset; each is stored side by side."""
+    found = np.full(mask.shape[:-1], at)
+    for axis in range(found.ndim):
+        along = mask.strides[axis] * np.arange(mask.shape[axis])
+        found += along.reshape(-1, *(1,) * (found.ndim - axis - 1))
+    offsets: list[int] = found.reshape(-1).tolist()
+    return offsets
+
+
+def attention(layer: Layer) -> Family | None:
+    """Attention of float32 whose channels are within rows, and whose operands are read as they are stored."""
+    views = operator.views_of(layer)
+    own = tuple(t.row_axis if t is not None else None for t in layer.inputs)
+    if any(view.row == view.rank - 1 for view in views) or layer.input_axes != own:
+        return None
+    return _Attention(layer, *operator.sizes_of(layer), tuple(map(_step, views)))

@@ -1,0 +1,195 @@
+"""Loops whose number of turns is known are written out, one turn after the other: Loop and Scan.
+
+Sources: https://onnx.ai/onnx/operators/onnx__Loop.html, https://onnx.ai/onnx/operators/onnx__Scan.html. A Scan has as many
+turns as what it scans has positions. A Loop has as many as its constant count says, and ends before if its condition,
+which must be a constant in each turn, says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from csdfgen.errors import ModelError
+from csdfgen.model.network import Tensor
+from csdfgen.reading.onnx_graph import Graph, Operation
+
+__all__ = ["MOST_OPERATIONS", "UNROLLED", "unroll"]
+
+UNROLLED = frozenset({"Loop", "Scan"})
+
+MOST_OPERATIONS = 20_000
+"""Of all turns of one loop."""
+
+_OPSET = 13
+"""Of the operations around a body."""
+
+Known = Tensor | np.ndarray | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns:
+    """One loop that is written out. run: takes the operations. value: a name -> what it stands for; keep: a name for a
+    constant.
+    """
+
+    operation: Operation
+    graph: Graph
+    run: Callable[[Operation], None]
+    value: Callable[[str], Any]
+    keep: Callable[[str, np.ndarray], str]
+
+    def constant(self, value: Any, what: str) -> str:
+        return self.keep(f"{self.operation.name}/{what}", np.asarray(value))
+
+    def one(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
+        """An operation beside those of the body."""
+        made = replace(
+            self.operation,
+            name=f"{output}/{op_type}",
+            op_type=op_type,
+            domain="",
+            opset=_OPSET,
+            attributes={k: helper.make_attribute(k, v) for k, v in attributes.items()},
+            inputs=tuple(inputs),
+            outputs=(output,),
+            captured=(),
+        )
+        self.run(made)
+
+    def turn(self, number: int, given: Sequence[str], results: int) -> list[str]:
+        """Run the body. given: what it reads, by the position of its inputs. Returns the names of its results."""
+        names = [f"{self.operation.name}/{number}:{k}" for k in range(results)]
+        for inner in self.graph.turn(self.operation, number, tuple(given), tuple(names)):
+            self.run(inner)
+        return names
+
+    def finish(
+        self, states: Sequence[str], scans: Sequence[tuple[Sequence[str], int, bool]]
+    ) -> None:
+        """The outputs: last states, and of each result of the turns all joined along a new axis."""
+        outputs = [*self.operation.outputs, *[""] * (len(states) + len(scans))]
+        for state, output in zip(states, outputs, strict=False):
+            if output:
+                self.one("Identity", [state], output)
+        for (found, axis, backwards), output in zip(scans, outputs[len(states) :], strict=False):
+            if not output:
+                continue
+            if not found:
+                raise ModelError("has no turns, so that an output would be empty")
+            apart = []
+            for name in found[::-1] if backwards else found:
+                rank = len(getattr(self.value(name), "shape", ()))  # of what failed, anything
+                where = axis if axis >= 0 else axis + rank + 1
+                apart.append(f"{name}/apart")
+                self.one("Unsqueeze", [name, self.constant([where], f"{name} axis")], apart[-1])
+            self.one("Concat", apart, output, axis=where)
+
+
+def unroll(
+    operation: Operation,
+    operands: Sequence[Known],
+    graph: Graph,
+    run: Callable[[Operation], None],
+    value: Callable[[str], Any],
+    keep: Callable[[str, np.ndarray], str],
+) -> None:
+    """Run a Loop or a Scan, whose operands are known, turn by turn. Raises ModelError where their number is not known."""
+    body = operation.attributes.get("body")
+    if body is None or not body.HasField("g"):
+        raise ModelError("has no body")
+    turns = _Turns(operation, graph, run, value, keep)
+    counts = len(body.g.node), len(body.g.input), len(body.g.output)
+    (_scan if operation.op_type == "Scan" else _loop)(turns, operands, *counts)
+
+
+def _check_size(count: int, nodes: int) -> None:
+    if count * nodes > MOST_OPERATIONS:
+        raise ModelError(
+            f"has {count} turns of {nodes} operations, at most {MOST_OPERATIONS} operations are written out; take shorter "
+            "inputs"
+        )
+
+
+def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, outputs: int) -> None:
+    operation = turns.operation
+    count, condition = [*operands, None, None][:2]
+    for what, operand in (("number of turns", count), ("condition", condition)):
+        if isinstance(operand, Tensor) or (operand is not None and operand.size != 1):
+            raise ModelError(
+                f"its {what} is computed at run time, it must be a constant; export the model with loops unrolled"
+            )
+    assert not isinstance(count, Tensor) and not isinstance(condition, Tensor)
+    most = None if count is None else max(0, int(count.item()))
+    going = condition is None or bool(condition.item())
+    states = list(operation.inputs[2:])
+    if inputs != 2 + len(states) or outputs < 1 + len(states):
+        raise ModelError(f"gives {len(states)} states to a body of {inputs} inputs")
+    found: list[list[str]] = [[] for _ in range(outputs - 1 - len(states))]
+    true, number = turns.constant(True, "condition"), 0
+    while going and (most is None or number < most):
+        _check_size(number + 1, nodes)
+        given = [turns.constant(np.int64(number), f"{number} number"), true, *states]
+        on, *results = turns.turn(number, given, outputs)
+        states = results[: len(states)]
+        for one, name in zip(found, results[len(states) :], strict=True):
+            one.append(name)
+        going, number = _goes_on(turns.value(on)), number + 1
+    turns.finish(states, [(one, 0, False) for one in found])
+
+
+def _goes_on(condition: Any) -> bool:
+    if not isinstance(condition, np.ndarray) or condition.size != 1:
+        raise ModelError(
+            "whether it goes on is computed at run time; export the model with loops unrolled"
+        )
+    return bool(condition.item())
+
+
+def _scan(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, outputs: int) -> None:
+    operation = turns.operation
+    if operation.opset < 9:
+        raise ModelError("is of opset 8, 9 is the oldest supported for this operator")
+
+    def numbers(name: str, count: int) -> list[int]:
+        given = operation.attributes.get(name)
+        return [0] * count if given is None else [int(v) for v in given.ints]
+
+    scanned = int(operation.attributes["num_scan_inputs"].i)
+    first = len(operands) - scanned
+    if scanned < 1 or first < 0 or inputs != len(operands) or outputs < first:
+        raise ModelError(
+            f"scans {scanned} of {len(operands)} operands with a body of {inputs} inputs"
+        )
+    axes, back = (numbers(f"scan_input_{k}", scanned) for k in ("axes", "directions"))
+    made = outputs - first
+    out_axes, out_back = (numbers(f"scan_output_{k}", made) for k in ("axes", "directions"))
+    if not len(axes) == len(back) == scanned or not len(out_axes) == len(out_back) == made:
+        raise ModelError("its axes and directions are not as many as what it scans and makes")
+    sizes = set()
+    for operand, axis in zip(operands[first:], axes, strict=True):
+        if operand is None or not -len(operand.shape) <= axis < len(operand.shape):
+            raise ModelError(f"scans an operand along axis {axis}, which it has not")
+        sizes.add(operand.shape[axis])
+    if len(sizes) != 1:
+        raise ModelError(f"scans operands of {', '.join(map(str, sorted(sizes)))} positions")
+    (count,) = sizes
+    _check_size(count, nodes)
+    states = list(operation.inputs[:first])
+    found: list[list[str]] = [[] for _ in range(made)]
+    for number in range(count):
+        given = []
+        for k, name in enumerate(operation.inputs[first:]):
+            place = count - 1 - number if back[k] else number
+            given.append(f"{operation.name}/{number} of {k}")
+            index = turns.constant(np.int64(place), f"{number} place {k}")
+            turns.one("Gather", [name, index], given[-1], axis=axes[k])
+        results = turns.turn(number, [*states, *given], outputs)
+        states = results[:first]
+        for one, name in zip(found, results[first:], strict=True):
+            one.append(name)
+    turns.finish(states, list(zip(found, out_axes, map(bool, out_back), strict=True)))
