@@ -404,8 +404,10 @@ def _samples(node: Node, size: Operand, bins: int) -> int | None:
     return counts.pop() if len(counts) == 1 and min(counts) > 0 else None
 
 
-_LARGEST = 2
-"""Sizes of a map that a region may have along an axis to be read at as many places as its size asks for."""
+_NEAREST = 6
+"""Places that are looked at for each element: those of a bin are more than half an element apart, if there is more than
+one, so that at most 4 of them are less than an element from it, and rounding may add one on either side.
+"""
 
 
 def _means(
@@ -415,34 +417,38 @@ def _means(
     pooled: Sequence[int],
     images: Operand,
 ) -> Operand:
-    """Means over ceil(size / bins) places a bin along each axis: they are products of the map with a weight for each of
-    its rows in each bin, and one for each of its columns.
+    """Means over ceil(size / bins) places a bin along each axis, for regions of any size: they are products of the map
+    with a weight for each of its rows in each bin, and one for each of its columns.
     """
     make, (count, *_) = places.make, x.shape
     weights = []
     for (first, size), bins, length in zip(ends, pooled, x.shape[2:], strict=True):
-        largest = float(size.max()) if isinstance(size, np.ndarray) else _LARGEST * length
-        most = max(1, ceil(largest / bins))
         regions = size.shape[0]
         wide = make("Div", size, places.number(bins))
-        number = make("Clip", make("Ceil", wide), places.number(0), places.number(most))
-        apart = make("Div", wide, make("Max", number, places.number(1)))
-        first, wide, number, apart = (
-            make.reshaped(one, (regions, 1, 1, 1)) for one in (first, wide, number, apart)
+        number = make("Max", make("Ceil", wide), places.number(0))
+        divisor = make("Max", number, places.number(1))
+        apart = make("Div", wide, divisor)
+        first, wide, number, divisor, apart = (
+            make.reshaped(one, (regions, 1, 1, 1)) for one in (first, wide, number, divisor, apart)
         )
-        bin_, place = (
+        bin_, near, element = (
             np.arange(n, dtype=x.dtype).reshape(side)
-            for n, side in ((bins, (-1, 1, 1)), (most, (-1, 1)))
+            for n, side in ((bins, (-1, 1, 1)), (_NEAREST, (-1, 1)), (length, (-1,)))
         )
         start = make("Add", first, make("Mul", wide, bin_))
-        at = make("Add", start, make("Mul", apart, place + np.asarray(0.5, place.dtype)))
+        # a bin with a single place may be as narrow as it likes: if it is near, it is counted from 0 on
+        steps = make(
+            "Div", make("Sub", element - 1, start), make("Max", apart, places.number(0.5))
+        )
+        before = make("Max", make("Floor", places.plus(steps, -0.5)), places.number(0))
+        place = make("Add", before, near)
+        at = make("Add", start, make("Mul", apart, places.plus(place, 0.5)))
         counts = make("And", make("Less", place, number), _inside(places, at, length))
-        near = make("Clip", at, places.number(0), places.number(length - 1))
-        distance = make("Abs", make("Sub", near, np.arange(length, dtype=x.dtype)))
+        held = make("Clip", at, places.number(0), places.number(length - 1))
+        distance = make("Abs", make("Sub", held, element))
         share = make("Max", make("Sub", places.number(1), distance), places.number(0))
         total = make.summed(make("Where", counts, share, places.number(0)), [2])
-        divisor = make.reshaped(make("Max", number, places.number(1)), (regions, 1, 1))
-        weights.append(make("Div", total, divisor))
+        weights.append(make("Div", total, make.reshaped(divisor, (regions, 1, 1))))
     by_rows, by_columns = (make.reshaped(w, (w.shape[0], 1, *w.shape[1:])) for w in weights)
     maps = make("Gather", x, images, axis=0) if count > 1 else x
     return make("MatMul", make("MatMul", by_rows, maps), make.turned(by_columns, (0, 1, 3, 2)))
@@ -522,7 +528,6 @@ OPERATORS: tuple[Operator, ...] = (
             "sampling_ratio": 0,
             "spatial_scale": 1.0,
         },
-        notes=f"{_NOTES} With sampling_ratio=0 and regions of several sizes mode='avg' only; computed ones are at most "
-        "twice as large as the map.",
+        notes=f"{_NOTES} With sampling_ratio=0 and regions of several sizes mode='avg' only.",
     ),
 )

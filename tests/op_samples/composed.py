@@ -18,6 +18,13 @@ def numbers(*shape: int, dtype: str = "float32") -> np.ndarray:
     return np.asarray(RNG.uniform(-1, 1, shape)).astype(dtype)
 
 
+class Corners(Arg):
+    """Regions: the first corner, and one that is larger along both axes (onnxruntime fails for regions turned over)."""
+
+    def values(self, rng: np.random.Generator) -> np.ndarray:
+        return np.sort(super().values(rng).reshape(-1, 2, 2), 1).reshape(self.shape)
+
+
 def _sample(op_type: str, *inputs: Any, opset: int = 18, outputs: int = 1, **more: Any) -> Sample:
     return Sample(op_type, inputs, more, opset, outputs)
 
@@ -324,6 +331,9 @@ def _sampled() -> list[Sample]:
                 (pixels, computed, images, 10),
                 (pixels, computed, Arg((5,), None, "int64", 0, 1), 10),
                 (MAP, Arg((6, 4), None, low=-1, high=6), np.zeros(6, np.int64), 10),
+                (pixels, Corners((5, 4), low=-90, high=90), images, 16),
+                (pixels, Arg((5, 4), low=-2000, high=2000), images, 10),
+                (pixels, regions[:4] * 400, images[:4], 16),
             )
         ),
     ]
