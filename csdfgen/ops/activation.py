@@ -170,6 +170,20 @@ def _thresholded_relu(task: Task) -> list[Call]:
     ]
 
 
+def _shrink(task: Task) -> list[Call]:
+    """x moved towards 0 by bias where |x| > lambd, else 0."""
+    moved, near, out = task.temporary(), task.temporary(np.bool_), task.out
+    return [
+        (np.sign, (task.x, moved)),
+        (np.multiply, (moved, task.scalar(task.attribute("bias")), moved)),
+        (np.subtract, (task.x, moved, moved)),
+        (np.absolute, (task.x, out)),
+        (np.less_equal, (out, task.scalar(task.attribute("lambd")), near)),
+        (np.copyto, (out, moved)),
+        (np.copyto, (out, task.scalar(0), "same_kind", near)),
+    ]
+
+
 # Exponential below zero --------------------------------------------------------------------------
 
 
@@ -517,6 +531,7 @@ OPERATORS: tuple[Operator, ...] = (
     _wide(
         "Selu", _exponential, attributes={"alpha": 1.6732631921768188, "gamma": 1.0507010221481323}
     ),
+    _wide("Shrink", _shrink, since=9, attributes={"bias": 0.0, "lambd": 0.5}),
     _wide("Sigmoid", _sigmoid),
     _wide("Softplus", _softplus),
     _wide("Softsign", _softsign),

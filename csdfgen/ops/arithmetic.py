@@ -196,6 +196,21 @@ def _cast_like_types(node: Node, dtypes: Sequence[str]) -> str:
     return same(EVERY)(node, [str(target.dtype)])
 
 
+def _bits(task: Task) -> list[Call]:
+    return [(np.copyto, (task.out, task.x.view(task.out.dtype)))]
+
+
+def _bits_types(node: Node, dtypes: Sequence[str]) -> str:
+    target = _cast_types(node, dtypes)
+    sizes = [np.dtype(name).itemsize for name in (*dtypes, target)]
+    if sizes[0] != sizes[1]:
+        raise ModelError(
+            f"to={node.attributes['to']} ({target}) has {sizes[1]} bytes, the input's {dtypes[0]} has {sizes[0]}; BitCast "
+            "keeps the number of bytes"
+        )
+    return target
+
+
 def _no_attributes(node: Node, attributes: Mapping[str, Any]) -> Mapping[str, Any]:
     """The type of the output is enough; saturate and round_mode are about 8-bit floats."""
     return {}
@@ -237,6 +252,15 @@ OPERATORS: tuple[Operator, ...] = (
     *(
         elementwise(name, one_call(f), same(types, "bool"), operands=2, since=since)
         for name, f, types, since in _COMPARISONS
+    ),
+    elementwise(
+        "BitCast",
+        _bits,
+        _bits_types,
+        since=26,
+        attributes={"to": REQUIRED},
+        normalise=_no_attributes,
+        notes="to the types of Cast",
     ),
     elementwise(
         "BitShift",

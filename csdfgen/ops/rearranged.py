@@ -1,5 +1,5 @@
 """Operators that choose, cut or put elements elsewhere, and are layers of others: Compress, ReverseSequence, Scatter,
-CenterCropPad, Col2Im; and small sums of products: AffineGrid, Det.
+TensorScatter, CenterCropPad, Col2Im; and small sums of products: AffineGrid, Det.
 
 Source: https://onnx.ai/onnx/operators/.
 """
@@ -14,7 +14,7 @@ import numpy as np
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
-from csdfgen.ops._operands import integers, normal_axes, normal_axis
+from csdfgen.ops._operands import integers, normal_axes, normal_axis, one_of
 from csdfgen.ops.base import Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed, required
 from csdfgen.ops.reducing import FLOATS
@@ -69,6 +69,35 @@ def _scattered(make: Composition, node: Node) -> Results:
     """ScatterElements by its name before opset 11."""
     x, indices, updates = (required(node, k) for k in range(3))
     return [make("ScatterElements", x, indices, updates, axis=int(node.attributes.get("axis", 0)))]
+
+
+def _written(make: Composition, node: Node) -> Results:
+    """TensorScatter: a cache with new positions of an axis, from a place on that each image has of its own."""
+    cache, update, first = required(node, 0), required(node, 1), node.operand(2)
+    rank, shape = len(cache.shape), tuple(update.shape)
+    axis = normal_axis(int(node.attributes.get("axis", -2)), rank)
+    circular = one_of(node.attributes.get("mode", "linear"), "mode", ("linear", "circular"))
+    if (
+        axis == 0
+        or len(shape) != rank
+        or shape[axis] > cache.shape[axis]
+        or any(a != b for k, (a, b) in enumerate(zip(shape, cache.shape, strict=True)) if k != axis)
+    ):
+        raise ModelError(
+            f"a cache of shape {list(cache.shape)} and an update of shape {list(shape)} along axis {axis}; they may differ "
+            "along that axis only, which is not the first, and the update is no longer there"
+        )
+    if first is not None and tuple(first.shape) != shape[:1]:
+        raise ModelError(f"{list(first.shape)} write indices for {shape[0]} images")
+    *others, steps = np.indices(shape[: axis + 1])
+    places: Operand = steps[..., None]
+    if first is not None:
+        by_image = make.reshaped(first, (shape[0], *(1,) * (axis + 1)))
+        places = make("Add", by_image, places)
+        if circular == "circular":
+            places = make("Mod", places, np.array(cache.shape[axis], np.int64))
+    indices = make("Concat", np.stack(others, -1), places, axis=-1)
+    return [make("ScatterND", cache, indices, update)]
 
 
 def _centred(make: Composition, node: Node) -> Results:
@@ -220,6 +249,13 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"axis": 0},
         structure="whole",
         notes="ScatterElements by its former name.",
+    ),
+    composed(
+        "TensorScatter",
+        _written,
+        since=24,
+        attributes={"axis": -2, "mode": "linear"},
+        structure="whole",
     ),
     composed("CenterCropPad", _centred, since=18, attributes={"axes": None}, constant_inputs=(1,)),
     composed(

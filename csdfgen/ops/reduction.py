@@ -1,6 +1,6 @@
-"""Reductions over axes: Reduce*, ArgMax, ArgMin; and CumSum.
+"""Reductions over axes: Reduce*, ArgMax, ArgMin; CumSum and CumProd.
 
-Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum). `axes` is
+Sources: https://onnx.ai/onnx/operators/ (ReduceMean and its kin, ArgMax, ArgMin, CumSum, CumProd). `axes` is
 an attribute up to opset 17 (ReduceSum: 12) and a constant input from there on.
 
 Axes within a row are folded row by row. Where the row axis itself is folded, every phase folds its
@@ -219,7 +219,7 @@ def _build_cumulative(node: Node) -> Layer:
     tensor = data_input(node, (*FLOATS, *_INTEGERS))
     given = integers(require_constant(node, 1), "axis")
     if len(given) != 1:
-        raise ModelError(f"'axis' holds {len(given)} numbers, CumSum runs along 1 axis")
+        raise ModelError(f"'axis' holds {len(given)} numbers, {node.op_type} runs along 1 axis")
     settings = {name: bool(node.attributes.get(name, 0)) for name in ("exclusive", "reverse")}
     output = Tensor(node.outputs[0], tensor.shape, tensor.format, tensor.row_axis)
     return one_input_layer(
@@ -311,17 +311,25 @@ def _search(layer: Layer, work: Work) -> list[Call]:
     return [*calls, (np.copyto, (target, found))]
 
 
+_CUMULATIVE: Mapping[str, tuple[np.ufunc, int, int]] = {
+    "CumSum": (np.add, 0, 11),
+    "CumProd": (np.multiply, 1, 26),
+}
+"""Operator -> how elements are joined, what leaves them as they are, the first opset."""
+
+
 def _cumulative(layer: Layer, work: Work) -> list[Call]:
     (dim,) = slab_dims(source_of(layer), layer.attributes["axes"])
     source, target = np.moveaxis(work.slab, dim, 0), np.moveaxis(work.result, dim, 0)
     if layer.attributes["reverse"]:
         source, target = source[::-1], target[::-1]
+    function, neutral, _ = _CUMULATIVE[layer.op_type]
     if not layer.attributes["exclusive"]:
-        return [(np.add.accumulate, (source, 0, None, target))]
-    first: Call = (np.copyto, (target[:1], constant(0, target.dtype)))
+        return [(function.accumulate, (source, 0, None, target))]
+    first: Call = (np.copyto, (target[:1], constant(neutral, target.dtype)))
     if len(source) == 1:
         return [first]
-    return [first, (np.add.accumulate, (source[:-1], 0, None, target[1:]))]
+    return [first, (function.accumulate, (source[:-1], 0, None, target[1:]))]
 
 
 def _in_float32(make: Callable[[Layer, Work], Iterable[Call]]) -> Callable[[Layer], Emit]:
@@ -370,14 +378,17 @@ OPERATORS: tuple[Operator, ...] = (
         )
         for op_type in _SEARCHES
     ),
-    Operator(
-        "CumSum",
-        build=_build_cumulative,
-        kernel=_in_float32(_cumulative),
-        cost=output_elements,
-        since=11,
-        constant_inputs=frozenset({1}),
-        attributes=MappingProxyType({"exclusive": 0, "reverse": 0}),
-        **_WITHOUT_STATE,
+    *(
+        Operator(
+            op_type,
+            build=_build_cumulative,
+            kernel=_in_float32(_cumulative),
+            cost=output_elements,
+            since=since,
+            constant_inputs=frozenset({1}),
+            attributes=MappingProxyType({"exclusive": 0, "reverse": 0}),
+            **_WITHOUT_STATE,
+        )
+        for op_type, (_, _, since) in _CUMULATIVE.items()
     ),
 )

@@ -437,9 +437,7 @@ def _means(
         )
         start = make("Add", first, make("Mul", wide, bin_))
         # a bin with a single place may be as narrow as it likes: if it is near, it is counted from 0 on
-        steps = make(
-            "Div", make("Sub", element - 1, start), make("Max", apart, places.number(0.5))
-        )
+        steps = make("Div", make("Sub", element - 1, start), make("Max", apart, places.number(0.5)))
         before = make("Max", make("Floor", places.plus(steps, -0.5)), places.number(0))
         place = make("Add", before, near)
         at = make("Add", start, make("Mul", apart, places.plus(place, 0.5)))

@@ -90,7 +90,7 @@ def _apart(layer: Layer, position: int, axis: int) -> int:
 
 
 def _added_up(layer: Layer, position: int, axis: int) -> int:
-    """CumSum: forwards, the first sums are of the first elements."""
+    """CumSum and CumProd: forwards, the first sums are of the first elements."""
     if axis in layer.attributes["axes"] and layer.attributes["reverse"]:
         raise _RefusedError("adds up from its end")
     return axis
@@ -203,7 +203,7 @@ _RULES: Mapping[str, Rule] = MappingProxyType(
             _of_images,
         ),
         **dict.fromkeys(("Concat", "Split"), _beside),
-        "CumSum": _added_up,
+        **dict.fromkeys(("CumProd", "CumSum"), _added_up),
         "Gather": _gathered,
         "GatherElements": _gathered_elements,
         "GatherND": _gathered_nd,

@@ -145,10 +145,10 @@ def _one_hot(node: Node) -> int:
 _ELEMENTWISE = """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Clip Cos Cosh
     Div Equal Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul
-    Neg Not Or Pow Reciprocal Relu Round Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh Where Xor
+    Neg Not Or Pow Reciprocal Relu Round Shrink Sigmoid Sign Sin Sinh Sqrt Sub Sum Tan Tanh Where Xor
 """
 _REARRANGING = """
-    Cast Concat CumSum Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
+    BitCast Cast Concat CumProd CumSum Flatten Identity ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax
     ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Reshape Slice Split Squeeze Transpose Trilu Unsqueeze
 """
 _ELEMENT_BY_ELEMENT = """

@@ -104,6 +104,8 @@ def _with_attributes() -> list[Sample]:
         Sample("Relu", (Arg((1, 3, 4, 2), 2, "int8", -9, 9),), opset=14),
         *(Sample("LeakyRelu", (x,)) for x in (MAP, ROW, HALF, DOUBLE)),
         *(Sample("LeakyRelu", (MAP,), {"alpha": a}) for a in (0.2, 0.0, -0.5, 1.0, 2.5)),
+        *(Sample("Shrink", (x,), {"bias": 0.7}) for x in (MAP, WIDE, ROW, HALF, DOUBLE)),
+        Sample("Shrink", (MAP,), {"lambd": 1.5}),
         *(Sample("Elu", (x,)) for x in (MAP, WIDE, ROW, HALF, DOUBLE)),
         *(Sample("Elu", (MAP,), {"alpha": a}) for a in (0.5, 2.0)),
         *(Sample("Selu", (x,)) for x in (MAP, WIDE, ROW, HALF)),

@@ -15,6 +15,7 @@ MAP = Arg(SIDE, 2)
 HIDES = "compares: the result is a truth value"
 CHOOSES = "chooses: an operand that is not chosen does not count"
 ROUNDS = "the result is no floating-point number"
+BITS = "reads the bits of a NaN as a number"
 
 
 def constant(
@@ -293,6 +294,21 @@ def _casts() -> list[Sample]:
         *samples,
         Sample("Cast", (integers(300, rows=False, low=-500, high=500),), {"to": 3}, label="wraps-"),
         Sample("Cast", (MAP,), {"to": 1}, opset=9, label="same-"),
+        *(
+            Sample(
+                "BitCast",
+                (Arg((1, 3, 4, 2), 2, name, 0, 9),),
+                {"to": CODES[to]},
+                26,
+                hides_nan=BITS,
+            )
+            for name, to in (
+                ("float32", "int32"),
+                ("int64", "float64"),
+                ("float16", "uint16"),
+                ("bool", "int8"),
+            )
+        ),
         Sample("Cast", (MAP,), {"to": 10, "saturate": 1}, opset=19),
         Sample("Cast", (Arg((), None),), {"to": 7}),
         Sample(

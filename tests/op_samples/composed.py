@@ -425,6 +425,16 @@ def _rearranged() -> list[Sample]:
         _sample(
             "Scatter", Arg((4, 5), 0), np.array([[0, 2], [3, 1]]), Arg((2, 2)), opset=9, axis=1
         ),
+        *(
+            _sample("TensorScatter", cache, update, *first, opset=24, **more)
+            for cache, update, first, more in (
+                (Arg((2, 3, 6, 4), 2), Arg((2, 3, 2, 4), 2), [], {}),
+                (Arg((2, 3, 6, 4), 2), Arg((2, 3, 2, 4), 2), [np.array([4, 1])], {"axis": 2}),
+                (Arg((2, 6, 4), 1), Arg((2, 2, 4), 1), [Arg((2,), None, "int64", 0, 4)], {}),
+                (Arg((2, 6, 4), 1), numbers(2, 3, 4), [np.array([5, 2])], {"mode": "circular"}),
+                (numbers(2, 4, 6), Arg((2, 4, 1)), [Arg((2,), None, "int64", 0, 5)], {"axis": -1}),
+            )
+        ),
         _sample("CenterCropPad", MAP, np.array([1, 3, 9, 2]), opset=18),
         _sample("CenterCropPad", MAP, np.array([3, 8]), opset=18, axes=[-2, -1]),
         _sample("Col2Im", Arg((2, 12, 20), 2), np.array([5, 6]), np.array([2, 2]), opset=18),

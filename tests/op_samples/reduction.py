@@ -152,6 +152,17 @@ SAMPLES: list[Sample] = [
             (Arg((1, 3, 5, 4), 2, "float16"), 1, "int64", {}, 14),
         )
     ),
+    *(
+        Sample("CumProd", (arg, np.array(axis)), attributes, 26, label=f"axis{axis}-")
+        for arg, axis, attributes in (
+            (NCHW, 1, {}),
+            (NCHW, 2, {"reverse": 1}),
+            (NHWC, -1, {"exclusive": 1, "reverse": 1}),
+            (PLAIN, 0, {}),
+            (Arg((1, 3, 5, 4), 2, "int64", -9, 9), 1, {"exclusive": 1}),
+            (Arg((1, 3, 5, 4), 2, "float16"), 1, {}),
+        )
+    ),
     Sample(
         "CumSum",
         (Arg((1, 3, 5, 4), 2), np.array(0)),
