@@ -13,7 +13,7 @@ data is known when it emits, so that a frame is a flat list of calls.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -348,8 +348,8 @@ class Operator:
     pointwise: each element of the output is a function of those that the operands have at its place.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
         calls can be reused for equal addresses; of some layers only, where it is a function.
-    period: layer -> number of rows by which phases can differ and still make equal calls for equal addresses,
-        where they read equally many rows; 0 where that does not follow from a number.
+    pattern: (layer, output rows) -> all that the calls of a phase depend on, beside addresses and the number of rows
+        that it reads of each operand; None where that is not known.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
     joins: (layer, images) -> whether the kernel takes phases of so many whole images.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.
@@ -375,7 +375,7 @@ class Operator:
     rowwise: bool = False
     pointwise: bool = False
     shift_invariant: bool | Callable[[Layer], bool] = False
-    period: Callable[[Layer], int] = lambda layer: 0
+    pattern: Callable[[Layer, Rows], Hashable | None] = lambda layer, out: None
     takes: Callable[[Layer, int], Takes] = lambda layer, position: Takes.EVEN
     joins: Callable[[Layer, int], bool] = one_by_one
     constant_inputs: frozenset[int] = frozenset()

@@ -114,6 +114,14 @@ def _concat_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     )
 
 
+def _constant_rows(layer: Layer, out: Rows) -> tuple[tuple[int, Rows], ...] | None:
+    """Operands that are constants, and which of their rows are part of output rows; None unless rows are joined."""
+    if not _along_rows(layer):
+        return None
+    rows = _operand_rows(layer, out)
+    return tuple((position, rows[position]) for position in layer.constants if rows[position])
+
+
 def _concat_aliases(layer: Layer) -> tuple[Alias, ...]:
     if _along_rows(layer):
         return ()
@@ -169,6 +177,7 @@ CONCAT = Operator(
     output_elements,
     aliases=_concat_aliases,
     rowwise=True,
+    pattern=_constant_rows,
     takes=lambda layer, position: Takes.SPREAD,
     attributes=MappingProxyType({"axis": REQUIRED}),
     structure="row-phased",

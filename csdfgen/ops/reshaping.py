@@ -268,7 +268,8 @@ def _reshape_operator(
         mode=lambda layer: Mode.ACCUMULATE if _loses_rows(layer) else Mode.ROWS,
         aliases=lambda layer: _WHOLE_ROW if _keeps_rows(layer) else (),
         rowwise=True,
-        period=lambda layer: 0 if _keeps_rows(layer) else _parts(layer)[0],
+        shift_invariant=_keeps_rows,
+        pattern=lambda layer, out: None if _keeps_rows(layer) else out.start % _parts(layer)[0],
         constant_inputs=frozenset() if op_type == "Flatten" else frozenset({1}),
         attributes=MappingProxyType(attributes),
         structure="row-phased; accumulating when rows are mixed with the axes before them",
@@ -530,7 +531,7 @@ DEPTH_TO_SPACE = Operator(
     _depth_to_space_rows,
     each_phase(_depth_to_space),
     output_elements,
-    period=lambda layer: int(layer.attributes["blocksize"]),
+    pattern=lambda layer, out: out.start % int(layer.attributes["blocksize"]),
     attributes=MappingProxyType({"blocksize": REQUIRED, "mode": "DCR"}),
 )
 SPACE_TO_DEPTH = Operator(

@@ -407,13 +407,13 @@ def structures(
     border of the map, and those of layers whose rows have values of their own, each their own.
     anywhere: equal calls at other addresses suffice.
     """
-    operator, period = operator_of(layer), _period(layer)
+    operator, as_stored = operator_of(layer), _is_read_as_stored(layer)
     repeats = _repeats(layer) or (anywhere and _is_pointwise(layer))
     found: list[tuple[Any, ...]] = []
     for phase in phases:
         alike = _reads(layer, phase, operator, anywhere) if repeats else None
-        if period:
-            alike = phase.out.start % period, *(len(rows or ()) for rows in phase.ins)
+        if as_stored and (pattern := operator.pattern(layer, phase.out)) is not None:
+            alike = pattern, *(len(rows or ()) for rows in phase.ins)
         exact = phase.out, phase.ins, phase.first, phase.last
         begins = phase.first and bool(operator.held(layer))
         found.append((len(phase.out), alike, begins) if alike is not None else exact)
@@ -438,15 +438,11 @@ def _is_pointwise(layer: Layer) -> bool:
 
 
 @remembered
-def _period(layer: Layer) -> int:
-    """Rows after which a layer that reads its operands as they are stored, and what follows it, computes alike
-    again; 0 if not known.
-    """
-    operator = operator_of(layer)
+def _is_read_as_stored(layer: Layer) -> bool:
+    """Whether a row-phased layer reads its operands as they are stored, and what follows it computes rows alike."""
     own = tuple(None if tensor is None else tensor.row_axis for tensor in layer.inputs)
     follows = all(operator_of(one).repeats(one) for one in layer.epilogue)
-    by_rows = operator.mode(layer) is Mode.ROWS and follows and layer.input_axes == own
-    return operator.period(layer) if by_rows else 0
+    return operator_of(layer).mode(layer) is Mode.ROWS and follows and layer.input_axes == own
 
 
 def demands(layer: Layer, phases: Sequence[Phase]) -> list[tuple[Any, ...]]:
@@ -512,10 +508,10 @@ def _read_whole(layer: Layer) -> frozenset[int]:
 
     A window that covers all rows does not: padding lies elsewhere for each row of the output.
     """
-    operator = operator_of(layer)
-    if operator.window(layer) is not None or operator.period(layer):
+    operator, first = operator_of(layer), Rows(0, 1)
+    if operator.window(layer) is not None or operator.pattern(layer, first) is not None:
         return frozenset()
-    one = operator.input_rows(layer, Rows(0, 1))
+    one = operator.input_rows(layer, first)
     return frozenset(
         position
         for position, (tensor, axis, rows) in enumerate(
