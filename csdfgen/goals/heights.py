@@ -187,7 +187,8 @@ class Predicted:
     def __init__(self, prepared: Prepared, profile: DeviceProfile) -> None:
         self.prepared, self.profile = prepared, profile
         self.silent = prepared.silent
-        self._known: dict[ActorWork, float] = {}
+        self._known: dict[tuple[ActorWork, bool], float] = {}
+        self._held: dict[ActorWork, int] = {}
 
     @property
     def beside(self) -> float:
@@ -196,9 +197,16 @@ class Predicted:
 
     def of(self, work: ActorWork) -> float:
         """Seconds of all phases of an actor."""
-        if work not in self._known:
-            self._known[work] = seconds_of(work, self.silent, self.profile)
-        return self._known[work]
+        key = work.kin, work.name in self.silent
+        if key not in self._known:
+            self._known[key] = seconds_of(work, self.silent, self.profile)
+        return self._known[key]
+
+    def held(self, work: ActorWork) -> int:
+        """Bytes of the rows that a phase of an actor reads and writes, at most."""
+        if work.kin not in self._held:
+            self._held[work.kin] = _held(work)
+        return self._held[work.kin]
 
     def frame(self, conversion: Conversion) -> float:
         """Seconds of a frame of the network as it is cut into phases, as by `devices.model.estimate`."""
@@ -252,6 +260,10 @@ def _add(choices: list[Choice], choice: Choice) -> None:
 def _choice(work: ActorWork, rows: str, predicted: Predicted) -> Choice:
     seconds = predicted.of(work)
     weighed = seconds + (0.0 if seconds else _PSEUDO_LAUNCH * len(work.phases))
+    return Choice(rows, seconds, weighed, predicted.held(work))
+
+
+def _held(work: ActorWork) -> int:
     moved = [
         *(
             [len(rows) * size for rows in read.rows]
@@ -264,8 +276,7 @@ def _choice(work: ActorWork, rows: str, predicted: Predicted) -> Choice:
             for size in [write.tensor.row_bytes]
         ),
     ]
-    held = max(map(sum, zip(*moved, strict=True)))
-    return Choice(rows, seconds, weighed, held)
+    return max(map(sum, zip(*moved, strict=True)))
 
 
 def seconds_of(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:

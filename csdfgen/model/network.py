@@ -8,7 +8,7 @@ row axis is one row in ONNX order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import prod
@@ -170,6 +170,26 @@ class Layer(Pickled):
         """Results of functions of the layer, by a key of the function (see `remembered`)."""
         return {}
 
+    @cached_property
+    def form(self) -> Hashable:
+        """All that phases, costs and workspace of the layer depend on: layers with equal forms differ in names and in the
+        elements of constants of several floats (weights) alone.
+        """
+        names: dict[str, str] = {}
+
+        def unnamed(tensor: Tensor | None) -> Tensor | None:
+            return tensor and replace(tensor, name=names.setdefault(tensor.name, str(len(names))))
+
+        return (
+            self.op_type,
+            tuple(map(unnamed, (*self.inputs, None, *self.outputs))),
+            _settled(self.attributes),
+            tuple((at, _weights(one)) for at, one in sorted(self.constants.items())),
+            self.input_axes,
+            tuple(one.form for one in self.epilogue),
+            self.stored,
+        )
+
     @property
     def following(self) -> tuple[Layer, ...]:
         """Layers of the epilogue that work on the stored result of the layer."""
@@ -185,6 +205,25 @@ class Layer(Pickled):
         """Bytes of weights and biases, those of the epilogue included."""
         own = sum(int(c.nbytes) for c in self.constants.values())
         return own + sum(e.parameter_bytes for e in self.epilogue)
+
+
+def _settled(value: Any) -> Hashable:
+    """A value of an attribute with its elements, as a key."""
+    if isinstance(value, Mapping):
+        return tuple((name, _settled(one)) for name, one in sorted(value.items()))
+    if isinstance(value, tuple | list):
+        return tuple(map(_settled, value))
+    if isinstance(value, np.ndarray):
+        return value.shape, value.dtype.str, value.tobytes()
+    known: Hashable = value.form if isinstance(value, Layer) else value
+    return known
+
+
+def _weights(constant: np.ndarray) -> Hashable:
+    """A constant as a key: several floats without their elements."""
+    if constant.dtype.kind == "f" and constant.size > 1:
+        return constant.shape, constant.dtype.str
+    return _settled(constant)
 
 
 def remembered(function: Callable[[Layer], _Value]) -> Callable[[Layer], _Value]:

@@ -13,7 +13,7 @@ buffer of the producer instead (docs/model.md).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from itertools import accumulate
@@ -52,8 +52,10 @@ __all__ = [
     "fed_slices",
 ]
 
-ActorKey = tuple[str, int | tuple[int, ...], tuple[int, ...]]
-"""The name of an actor, its slab heights, and the images of its phases, which determine it in a network."""
+ActorKey = tuple[Hashable, int | tuple[int, ...], tuple[int, ...]]
+"""The name of an actor or the form of its layer, its slab heights, and the images of its phases, which determine it in a
+network, but for names and weights.
+"""
 
 Kind = Literal["input", "layer", "output"]
 
@@ -115,7 +117,8 @@ class State:
 class ActorWork:
     """An actor: its layer (None for inputs and outputs), and the rows that each phase reads and writes.
 
-    taken: the Slice of an input whose actor takes a part of each row.
+    taken: the Slice of an input whose actor takes a part of each row. first: the actor of a layer of equal form with
+    equal phases that was made before.
     """
 
     name: str
@@ -127,6 +130,12 @@ class ActorWork:
     times: tuple[int, ...]
     state: State | None = None
     taken: Layer | None = None
+    first: ActorWork | None = None
+
+    @property
+    def kin(self) -> ActorWork:
+        """One actor for all that differ in names and weights alone: itself, or the first of them."""
+        return self.first or self
 
     @property
     def asked_by(self) -> str:
@@ -251,6 +260,22 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
         total, count = operator.cost(layer, Rows(0, layer.output.rows)), len(work)
         times = differences(total * (i + 1) // count for i in range(count))
     return ActorWork(layer.name, "layer", layer, work, tuple(reads), writes, times, state)
+
+
+def _like(first: ActorWork, layer: Layer) -> ActorWork:
+    """The actor of a layer that has the form and the phases of another one."""
+    operands = [tensor for tensor in layer.inputs if tensor is not None]
+    reads = zip(first.reads, operands, strict=True)
+    writes = zip(first.writes, layer.outputs, strict=True)
+    return replace(
+        first,
+        name=layer.name,
+        layer=layer,
+        reads=tuple(replace(one, tensor=tensor) for one, tensor in reads),
+        writes=tuple(replace(one, tensor=tensor) for one, tensor in writes),
+        state=first.state and replace(first.state, output=layer.output),
+        first=first,
+    )
 
 
 def _held_write(tensor: Tensor, count: int, at_the_end: bool = False) -> Write:
@@ -416,9 +441,12 @@ def convert(
     known = {} if known is None else known
     actors: list[ActorWork] = []
 
-    def add(key: ActorKey, make: Callable[[], ActorWork]) -> None:
+    def add(key: ActorKey, make: Callable[[], ActorWork], layer: Layer | None = None) -> None:
         if key not in known:
-            known[key] = _of_frames(make(), key[2])
+            alike = layer.form if layer else key[0], *key[1:]
+            first = known.get(alike)
+            known[key] = _like(first, layer) if first and layer else _of_frames(make(), key[2])
+            known.setdefault(alike, known[key])
         actors.append(known[key])
 
     for tensor in network.inputs:
@@ -436,7 +464,7 @@ def convert(
             add((layer.name, height, alone), partial(_fed_actor, layer, height))
         else:
             groups = alone if batches == 1 else asked_batches.groups(layer.name, frames)
-            add((layer.name, height, groups), partial(_layer_actor, layer, height))
+            add((layer.name, height, groups), partial(_layer_actor, layer, height), layer)
     for output in network.outputs:
         if output.tensor is not None:
             name = _unique(f"output:{output.name}", taken)

@@ -8,9 +8,12 @@ are computed once; everything that depends on heights is computed for each.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
+
+import numpy as np
 
 from csdfgen.errors import InputError, option
 from csdfgen.model.network import Network
@@ -85,7 +88,7 @@ class Phased:
     """A network cut into phases, with its buffers: all parts of a plan that do not depend on the order of firings.
 
     sinks: layers that are completed in this order: the last ones of tiles, or parts of attentions. fine: blocks
-    have only rows that are released together (see `buffers_of`).
+    have only rows that are released together (see `buffers_of`). asked: `known` of `Declarations`.
     """
 
     options: PlanOptions
@@ -95,6 +98,7 @@ class Phased:
     sharing: Sharing
     sinks: tuple[str, ...] = ()
     fine: bool = False
+    asked: dict[Hashable, np.ndarray] = field(default_factory=dict, repr=False)
 
     @cached_property
     def buffers(self) -> tuple[Buffer, ...]:
@@ -112,7 +116,7 @@ class Phased:
     @cached_property
     def declared(self) -> Declarations:
         """The workspaces that the backend declares for the firings."""
-        return Declarations(self.conversion, self.sharing, self.buffers, self.kernels)
+        return Declarations(self.conversion, self.sharing, self.buffers, self.kernels, self.asked)
 
     @cached_property
     def scratch(self) -> Scratch:
@@ -148,6 +152,7 @@ class Prepared:
     apart: bool = True
     _sharing: dict[bool, Sharing] = field(default_factory=dict, repr=False)
     _actors: dict[ActorKey, ActorWork] = field(default_factory=dict, repr=False)
+    _asked: dict[Hashable, np.ndarray] = field(default_factory=dict, repr=False)
 
     def at(self, rows: str | RowSpec, **changed: object) -> Phased:
         """The network cut into phases of so many rows. changed: other options. Raises as `phased`."""
@@ -189,6 +194,7 @@ class Prepared:
             self.sharing(kept=kept),
             self.sinks,
             fine,
+            self._asked,
         )
 
     @property
@@ -252,7 +258,9 @@ def _in_tiles(prepared: Prepared) -> Prepared:
     if not prepared.options.tiles:
         return prepared
     made = tiled(prepared.network, regions_of(prepared.options.tiles))
-    return replace(prepared, network=made.network, sinks=made.sinks, _sharing={}, _actors={})
+    return replace(
+        prepared, network=made.network, sinks=made.sinks, _sharing={}, _actors={}, _asked={}
+    )
 
 
 def _kept(options: PlanOptions) -> bool:

@@ -7,8 +7,7 @@ blocks are placed. Firings that are equal in this are declared once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops.base import LEAST
 from csdfgen.phases.conversion import ActorWork, Conversion
-from csdfgen.planning.buffers import Buffer
+from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.lifetimes import Lifetimes, times_of
 from csdfgen.planning.placement import Placement, Region, Used, trimmed, with_free_scratch
 from csdfgen.planning.plan import Addresses
@@ -38,7 +37,8 @@ _LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
 class Declarations:
     """The scratch that a backend declares for the layers of a conversion, for any order and any placement.
 
-    buffers: of tensors and states.
+    buffers: of tensors and states. known: declarations for actors of other conversions of the same layers; new ones are
+    added.
     """
 
     def __init__(
@@ -47,20 +47,25 @@ class Declarations:
         sharing: Sharing,
         buffers: Sequence[Buffer],
         kernels: Backend,
+        known: dict[Hashable, np.ndarray] | None = None,
     ) -> None:
-        self._kernels = kernels
+        self._kernels, self._known = kernels, {} if known is None else known
         self._buffers, self._sharing = buffers, sharing
         self._works = [
             work
             for work in conversion.actors
             if work.layer is not None and work.name not in sharing.silent
         ]
+        self._shapes = {
+            buffer.name: (buffer.row_bytes, buffer.rows, buffer.blocks) for buffer in buffers
+        }
         regions = {buffer.name: _apart(buffer) for buffer in buffers}
         self._extents = {
             name: max(region.table) + region.row_bytes for name, region in regions.items()
         }
         self._addresses = Addresses(sharing, regions)
         self._asked: dict[tuple[str, int, int | None], int] = {}
+        self._found: dict[str, tuple[list[Step], np.ndarray]] = {}
 
     def sizes(self, limit: int | None = None) -> Scratch:
         """Actor -> bytes of scratch of each of its phases, of actors that need any.
@@ -108,15 +113,30 @@ class Declarations:
         return used
 
     def _declared(self, work: ActorWork, limit: int | None) -> np.ndarray:
-        steps, kinds = self._kinds[work.name]
-        sizes = [self._ask(work.name, number, step, limit) for number, step in enumerate(steps)]
-        return np.array(sizes)[kinds]
+        key = self._kernels, work.kin, limit, self._stored(work)
+        if key not in self._known:
+            steps, kinds = self._kinds(work)
+            sizes = [self._ask(work.name, number, step, limit) for number, step in enumerate(steps)]
+            self._known[key] = np.array(sizes)[kinds]
+        return self._known[key]
 
-    @cached_property
-    def _kinds(self) -> Mapping[str, tuple[list[Step], np.ndarray]]:
-        """Actor -> (a step of every kind of its firings, the kind of each phase)."""
-        found = {}
-        for work in self._works:
+    def _stored(self, work: ActorWork) -> Hashable:
+        """Where an actor's rows are stored, and which of them are contiguous, but for the names of buffers."""
+        numbers: dict[str, int] = {}
+        places: list[Hashable] = []
+        tensors = [*(one.tensor for one in work.reads), *(one.tensor for one in work.writes)]
+        for tensor in tensors:
+            for one in self._sharing.homes(tensor.name):
+                form = self._sharing.piece(tensor, one.buffer)[1]
+                number = numbers.setdefault(one.buffer, len(numbers))
+                places.append((number, one.offset, one.strides, form))
+        if work.state is not None:
+            numbers[state_name(work.name)] = len(numbers)
+        return tuple(places), tuple(self._shapes[name] for name in numbers)
+
+    def _kinds(self, work: ActorWork) -> tuple[list[Step], np.ndarray]:
+        """(a step of every kind of an actor's firings, the kind of each phase)."""
+        if work.name not in self._found:
             assert work.layer is not None
             known: dict[tuple[Any, ...], int] = {}
             steps: list[Step] = []
@@ -128,8 +148,8 @@ class Declarations:
                     known[key] = len(steps)
                     steps.append(step)
                 kinds.append(known[key])
-            found[work.name] = steps, np.array(kinds)
-        return found
+            self._found[work.name] = steps, np.array(kinds)
+        return self._found[work.name]
 
     def _ask(self, actor: str, kind: int, step: Step, limit: int | None) -> int:
         """Bytes for one kind of firing; if those without a limit are within the limit, they are the answer."""

@@ -135,10 +135,10 @@ class Problem:
         for actor, count in enumerate(self.phases):
             rows = table[base[actor] : base[actor + 1]]
             for link in into[actor]:
-                waits = link.counts > 0
-                before = table[base[link.source] + link.counts[waits] - 1]
-                rows[waits] = np.maximum(rows[waits], before)
-            np.maximum.accumulate(rows, axis=0, out=rows)
+                # counts never decrease, so that phases that wait are the last ones, and rows never decrease either
+                waits = slice(int(np.searchsorted(link.counts, 1)), None), slice(link.source + 1)
+                before = table[base[link.source] + link.counts[waits[0]] - 1, waits[1]]
+                np.maximum(rows[waits], before, out=rows[waits])
             rows[:, actor] = np.arange(1, count + 1)
         return table
 
