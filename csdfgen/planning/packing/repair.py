@@ -17,8 +17,8 @@ from csdfgen.planning.packing.items import FREE, Items
 
 __all__ = ["repair"]
 
-_REMEMBERED = 8_000_000
-"""Most stored pairs of items alive together, 4 bytes each; others are computed again."""
+_REMEMBERED = 4_000_000
+"""Most stored pairs of items alive together, 8 bytes each, as numpy takes indices fastest; others are computed again."""
 _STEPS, _STEPS_EACH = 400, 30
 """Steps under one ceiling: a constant, and more for each item above it."""
 _PARTS = (4, 16, 64)
@@ -127,9 +127,10 @@ class _Search:
         order = low.argsort(kind="stable")
         others, low = others[order], low[order]
         if self._aligned:
-            high = low + self._whole[others]
+            high, under = low + self._whole[others], low - self._whole[i]
         else:
             high = -(-(low + self._items.sizes[others]) // step) * step
+            under = (low - size) // step * step
         count = len(others)
         gaps = np.zeros(count + 1, np.int64)
         np.maximum.accumulate(high, out=gaps[1:])
@@ -143,8 +144,7 @@ class _Search:
         places = np.empty(2 * count + 2, np.int64)
         places[0], places[1] = 0, (ceiling - size) // step * step
         places[2 : count + 2] = high
-        np.floor_divide(low - size, step, out=places[count + 2 :])
-        places[count + 2 :] *= step
+        places[count + 2 :] = under
         places = places[(places >= 0) & (places <= ceiling - size)]
         if not len(places):
             return None, others
@@ -170,7 +170,7 @@ class _Search:
             born, gone = self._items.born, self._items.gone
             here = (born < gone[i]) & (gone > born[i]) & (self._items.sizes > 0)
             here[i] = False
-            known = np.flatnonzero(here).astype(np.int32)
+            known = np.flatnonzero(here)
             if self._remembered + len(known) <= _REMEMBERED:
                 self._rivals[i] = known
                 self._remembered += len(known)
