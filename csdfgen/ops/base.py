@@ -348,8 +348,8 @@ class Operator:
     pointwise: each element of the output is a function of those that the operands have at its place.
     shift_invariant: interior phases differ by a shift of all row ranges only, so that prepared
         calls can be reused for equal addresses; of some layers only, where it is a function.
-    pattern: (layer, output rows) -> all that the calls of a phase depend on, beside addresses and the number of rows
-        that it reads of each operand; None where that is not known.
+    pattern: (layer, output rows) -> all that the calls of a phase, and of its parts, depend on, beside addresses and the
+        number of rows that it reads of each operand; None where that is not known.
     takes: (layer, input position) -> slabs that the kernel takes of an operand.
     joins: (layer, images) -> whether the kernel takes phases of so many whole images.
     window: the sliding window along the rows, for Algorithm 1 of paper 002.

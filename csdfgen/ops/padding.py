@@ -180,10 +180,13 @@ def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
     return segments(OUTSIDE if row == OUTSIDE else row - held.start for row in table)
 
 
-def _shown(layer: Layer, out: Rows) -> tuple[Segment, ...]:
-    """Where rows of the input go among output rows, as the slab of a phase has them."""
-    (held, *_) = _rows(layer, out)
-    assert held is not None
+def _constant_rows(layer: Layer, out: Rows) -> tuple[Segment, ...] | None:
+    """Where output rows show rows of the input, and where the constant; None in modes in which rows are read for others,
+    too.
+    """
+    held = _rows(layer, out)[0]
+    if layer.attributes["mode"] != "constant" or held is None:
+        return None
     return _row_segments(layer, out, held)
 
 
@@ -265,7 +268,7 @@ PAD = Operator(
     output_elements,
     mode=lambda layer: Mode.WHOLE if _wraps_rows(layer) else Mode.ROWS,
     aliases=_aliases,
-    pattern=_shown,
+    pattern=_constant_rows,
     constant_inputs=frozenset({1, 2, 3}),
     attributes=MappingProxyType({"mode": "constant", "pads": None, "value": 0.0}),
     structure="row-phased; whole when rows are wrapped around",
