@@ -8,6 +8,7 @@ FOLDERS = MappingProxyType(
     {
         "native": "csdfgen.backends.native",
         "numpy": "csdfgen.backends.numpy",
+        "opencl": "csdfgen.backends.opencl",
     }
 )
 """Names of backends -> their folders, the first that a machine can have is the default."""

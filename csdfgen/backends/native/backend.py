@@ -103,7 +103,7 @@ class NativeKernels:
 
     def _most(self, step: Step, limit: int | None, by_numpy: Callable[[Step], int]) -> int:
         """What the part of a step takes that takes the most; by_numpy: what one without a family takes."""
-        parts = _parts(step, self._ways)
+        parts = _parts(step, self._family)
         return max(
             (
                 by_numpy(one) if family is None else family.workspace(one, limit)
@@ -118,14 +118,22 @@ class NativeKernels:
             return moves(step, constants)
         found: list[Instruction] = []
         try:
-            for one, family in _parts(step, self._ways):
+            for one, family in _parts(step, self._family):
                 if family is None:
                     found += self._translated(NUMPY.calls_of(one, constants.memory), constants)
                 else:
-                    found += family.lower(one, constants)
+                    found += self._lowered(one, family, constants)
         except PlanError as error:
             raise error.at(f"firing {step.firing} ({step.actor})") from None
         return found
+
+    def _family(self, layer: Layer) -> Family | None:
+        """The family whose kernels compute a layer."""
+        return family_of(layer, self._ways)
+
+    def _lowered(self, step: Step, family: Family, constants: Constants) -> list[Instruction]:
+        """The instructions of a part that a family computes."""
+        return family.lower(step, constants)
 
     def _translated(self, calls: Iterable[Call], constants: Constants) -> list[Instruction]:
         """Loops for prepared calls of numpy, as few as can be."""
@@ -174,11 +182,13 @@ def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> B
     return NativeKernels(load(), fallback=fallback, ways=Ways(exact, ways))
 
 
-def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
+def _parts(
+    step: Step, families: Callable[[Layer], Family | None]
+) -> list[tuple[Step, Family | None]]:
     """The step, image by image unless all are computed at once, and what follows it in the slab as steps of
     their own, where a family computes it; the whole step where none does.
     """
-    family = family_of(step.layer, ways)
+    family = families(step.layer)
     if family is None:
         return [(step, None)]
     found: list[tuple[Step, Family | None]] = []
@@ -190,7 +200,7 @@ def _parts(step: Step, ways: Ways) -> list[tuple[Step, Family | None]]:
         if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             continue  # sums that are not finished
         for after in step.layer.following[on_the_way:]:
-            found.extend(_parts(_after(one, after), ways))
+            found.extend(_parts(_after(one, after), families))
     return found
 
 

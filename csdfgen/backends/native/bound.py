@@ -39,7 +39,7 @@ from csdfgen.program.instructions import (
 )
 from csdfgen.program.steps import Call, Code, Move
 
-__all__ = ["NativeBound", "moves"]
+__all__ = ["Addresses", "NativeBound", "moves"]
 
 Transfer = structure("csdf_transfer").record
 
@@ -92,7 +92,14 @@ class NativeBound:
         self._forms = program.ports
         self._opened: dict[int, tuple[np.dtype, tuple[int, ...]]] = {}
         self._arrays: dict[int, np.ndarray] = {}
-        addresses = _Addresses(constants, memory, ctypes.addressof(self._ports))
+        pools = {name: (address_of(array), 1) for name, array in memory.items()}
+        pools[PORTS] = ctypes.addressof(self._ports), structure(PORTS).size
+
+        def weight(offset: int) -> int:
+            block = constants.block(offset)
+            return address_of(block.values) + offset - block.start
+
+        addresses = Addresses(constants, pools, weight)
         self._kept = addresses, constants
         self._numpy: dict[int, list[Call]] = {}
         self._first = np.zeros(len(parts) + 1, np.intp)
@@ -103,7 +110,10 @@ class NativeBound:
             else:
                 self._numpy[number] = [called(one, memory, constants) for one in some]
             self._first[number + 1] = len(native)
-        self._records = addresses.records(native, library)
+        steps, starts = addresses.steps(native)
+        self._records = np.empty((len(native), 2), np.uintp)
+        self._records[:, 0] = [library.address(one.kernel) for one in native]
+        self._records[:, 1] = address_of(steps) + starts
         if self._numpy:
             BLAS.join(self)
 
@@ -166,14 +176,23 @@ def _address_of(array: Any) -> int:
         return address_of(array)
 
 
-class _Addresses:
-    """Where everything is in this process that instructions refer to."""
+class Addresses:
+    """Numbers of 64 bits for everything that instructions refer to: addresses in this process, or what a device takes for
+    such.
 
-    def __init__(self, constants: Constants, memory: Mapping[str, np.ndarray], ports: int) -> None:
-        self._constants = constants
-        self._bases = {name: (address_of(array), 1) for name, array in memory.items()}
-        self._bases[PORTS] = ports, structure(PORTS).size
-        self._weights: dict[int, int] = {}
+    pools: of memory, name -> (number of its first byte, bytes of what offsets count). weights: the number of a place in the
+    pool of weights. put: the number of a table of constants, an array that lives as long as this.
+    """
+
+    def __init__(
+        self,
+        constants: Constants,
+        pools: Mapping[str, tuple[int, int]],
+        weights: Callable[[int], int],
+        put: Callable[[np.ndarray], int] = address_of,
+    ) -> None:
+        self._bases, self._weights = dict(pools), weights
+        self._known: dict[int, int] = {}
         self._kept: list[np.ndarray] = []
         nested = []
         for name, rows in constants.tables.items():
@@ -186,7 +205,7 @@ class _Addresses:
                 table = np.zeros(len(rows) * structure(name).size, np.uint8)
                 nested.append((name, rows, table))
             size = structure(name).size if table.dtype == np.uint8 else table.itemsize
-            self._bases[name] = address_of(table), size
+            self._bases[name] = put(table), size
             self._kept.append(table)
         for name, rows, table in nested:
             found = structure(name)
@@ -200,19 +219,17 @@ class _Addresses:
         if pool == WEIGHTS:
             return np.array([self.of(Ref(WEIGHTS, one or 0)) for one in rows], np.uintp)
         offsets = np.array([PADDING if one is None else one for one in rows], np.int64)
-        base = self._bases[pool][0]
-        return np.where(offsets == PADDING, 0, offsets + base).astype(np.uintp)
+        base = np.uintp(self._bases[pool][0])
+        return np.where(offsets == PADDING, np.uintp(0), offsets.astype(np.uintp) + base)
 
     def of(self, ref: Ref) -> int:
         """The address of a place."""
         if ref.pool != WEIGHTS:
             base, size = self._bases[ref.pool]
             return base + size * ref.offset
-        found = self._weights.get(ref.offset)
+        found = self._known.get(ref.offset)
         if found is None:
-            block = self._constants.block(ref.offset)
-            found = address_of(block.values) + ref.offset - block.start
-            self._weights[ref.offset] = found
+            found = self._known[ref.offset] = self._weights(ref.offset)
         return found
 
     def _value(self, one: Any) -> Any:
@@ -220,19 +237,16 @@ class _Addresses:
             return 0
         return self.of(one) if type(one) is Ref else one
 
-    def records(self, instructions: Sequence[Instruction], library: Library) -> np.ndarray:
-        """(instructions, 2) of a kernel and its step each: a table of `csdf_record`."""
+    def steps(self, instructions: Sequence[Instruction]) -> tuple[np.ndarray, np.ndarray]:
+        """What the kernels of instructions work on: the bytes of all their structures, and where each starts in them."""
         sizes = [kernel_structure(one.kernel).size for one in instructions]
         starts = np.concatenate(([0], np.cumsum(sizes, dtype=np.int64))).astype(np.int64)
         steps = np.zeros(int(starts[-1]) or 1, np.uint8)
-        self._kept.append(steps)
-        records = np.empty((len(instructions), 2), np.uintp)
         for one, start in zip(instructions, starts.tolist(), strict=False):
             places = [0 if ref is None else self.of(ref) for ref in one.refs]
             kernel_structure(one.kernel).pack_into(steps, start, slots_of(one, places))
-        records[:, 0] = [library.address(one.kernel) for one in instructions]
-        records[:, 1] = address_of(steps) + starts[:-1]
-        return records
+        self._kept.append(steps)
+        return steps, starts[:-1]
 
 
 assert np.dtype(np.uintp).itemsize == POINTER

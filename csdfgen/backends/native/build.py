@@ -157,8 +157,8 @@ def find_compiler(environment: Mapping[str, str] = os.environ) -> Compiler:
     )
 
 
-def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's folder for files that programs can create again."""
+def cache_folder(name: str = "native", environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's folder for files that a backend can create again."""
     if environment.get("XDG_CACHE_HOME"):
         base = Path(environment["XDG_CACHE_HOME"])
     elif sys.platform == "darwin":
@@ -167,7 +167,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
         base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     else:
         base = Path.home() / ".cache"
-    return base / "csdfgen" / "native"
+    return base / "csdfgen" / name
 
 
 def sources() -> tuple[Path, ...]:

@@ -47,6 +47,7 @@ __all__ = [
     "constants",
     "copy_kernel",
     "ctype",
+    "declared_constants",
     "instruction",
     "kernel_structure",
     "record_of",
@@ -326,6 +327,11 @@ def constant(name: str) -> int:
 def constants(*names: str) -> tuple[int, ...]:
     """Several constants, without `CSDF_`. Raises KeyError."""
     return tuple(constant(f"CSDF_{name}") for name in names)
+
+
+def declared_constants() -> Mapping[str, int]:
+    """All constants of the headers, by their names in C."""
+    return _declared().constants
 
 
 @cache

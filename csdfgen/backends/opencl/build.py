@@ -1,0 +1,157 @@
+"""How does text become kernels? A program for each kernel, built when it is first needed, its binary kept on disk.
+
+A binary is known by the text, the options, the device and its driver. A file that is damaged, or that the driver does not
+take, is built anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import tempfile
+import threading
+import warnings
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from csdfgen.backends.native.build import cache_folder
+from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
+from csdfgen.backends.opencl.devices import Device
+from csdfgen.backends.opencl.elements import definitions
+from csdfgen.errors import InputError, ToolError
+from csdfgen.files import write_bytes
+
+__all__ = ["Builder", "kernels", "text_of"]
+
+_LOG = logging.getLogger(__name__)
+
+TEXT = Path(__file__).parent / "text"
+
+_FILES: Mapping[str, str] = {}
+"""Kernel of a family -> its file."""
+
+_TYPES = {"ptrdiff_t": "int64_t", "size_t": "uint64_t", "double": "double"}
+
+
+def kernels(kernel: str) -> bool:
+    """Whether there is text for a kernel."""
+    return kernel in _FILES or definitions(kernel) is not None
+
+
+@cache
+def _read(name: str) -> str:
+    return (TEXT / name).read_text()
+
+
+@cache
+def _declarations() -> str:
+    """Structures and constants of the headers of native code; pointers are places."""
+    lines = [f"#define {name} {value}" for name, value in declared_constants().items()]
+    for name in structures():
+        found = structure(name)
+        if not any(field.type == "function" or field.type == "double" for field in found.fields):
+            lines.append(f"typedef struct {name} {{ {' '.join(_fields(found))} }} {name};")
+    return "\n".join(lines)
+
+
+def _fields(of: Structure) -> Iterator[str]:
+    for field in of.fields:
+        type_ = "place" if field.pointer else _TYPES.get(field.type, field.type)
+        yield f"{type_} {field.name}{f'[{field.count}]' if field.count else ''};"
+
+
+@cache
+def text_of(kernel: str) -> str:
+    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is `csdf_KERNEL`."""
+    found = definitions(kernel)
+    if found is None:
+        return "\n".join(
+            (_read("dialect.h"), _declarations(), _read("maps.h"), _read(_FILES[kernel]))
+        )
+    # a name with parameters is one that is called
+    defined = [f"#define {name} {value}" for name, value in found.items()]
+    files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
+    return "\n".join(
+        (*defined, f"#define NAME csdf_{kernel}", _read("dialect.h"), *map(_read, files))
+    )
+
+
+class Builder:
+    """Kernels of a device, in a context of it."""
+
+    OPTIONS = ("-cl-std=CL1.2",)
+
+    def __init__(self, device: Device, context: Any) -> None:
+        self._device, self._context = device, context
+        self._made: dict[str, Any] = {}
+        self._lock = threading.Lock()
+
+    def program(self, kernel: str) -> Any:
+        """The built program of a kernel. Raises ToolError for one that does not build, with the first line of the log; the
+        rest is in a file.
+        """
+        with self._lock:
+            found = self._made.get(kernel)
+            if found is None:
+                found = self._made[kernel] = self._built(kernel)
+        return found
+
+    def _built(self, kernel: str) -> Any:
+        import pyopencl as cl
+
+        text = text_of(kernel)
+        file = cache_folder("opencl") / f"{self._digest(text)}.bin"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                binary = _checked(file.read_bytes())
+                made = cl.Program(self._context, [self._device.handle], [binary])
+                return made.build(options=list(self.OPTIONS))
+        except FileNotFoundError:
+            pass
+        except (ValueError, OSError, cl.Error) as error:
+            _LOG.info("%s is built anew: %s", file, error)
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                made = cl.Program(self._context, text)
+                made.build(options=list(self.OPTIONS), cache_dir=False)
+        except cl.Error as error:
+            raise ToolError(self._log(kernel, str(error))) from None
+        try:
+            content = made.get_info(cl.program_info.BINARIES)[0]
+            file.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(file, hashlib.sha256(content).digest() + content)
+        except (OSError, InputError) as error:
+            _LOG.info("the binary of %s is not kept: %s", kernel, error)
+        return made
+
+    def _digest(self, text: str) -> str:
+        device = self._device
+        known = (device.name, device.platform, device.version, device.driver, *self.OPTIONS, text)
+        return hashlib.sha256("\0".join(known).encode()).hexdigest()
+
+    def _log(self, kernel: str, log: str) -> str:
+        lines = [line.strip() for line in log.splitlines() if "error" in line] or [log[:200]]
+        with tempfile.NamedTemporaryFile("w", prefix="csdfgen-", suffix=".log", delete=False) as file:
+            file.write(log)
+        return f"kernel {kernel} does not build on {self._device.name}: {lines[0]} ({file.name} has the whole log)"
+
+
+def _checked(content: bytes) -> bytes:
+    """A binary behind its digest. Raises ValueError."""
+    digest, binary = content[:32], content[32:]
+    if hashlib.sha256(binary).digest() != digest:
+        raise ValueError("the file is damaged")
+    return binary
+
+
+@cache
+def digest() -> str:
+    """16 hexadecimal digits of the text of all kernels."""
+    found = hashlib.sha256()
+    for path in sorted(TEXT.iterdir()):
+        found.update(path.read_bytes())
+    return found.hexdigest()[:16]

@@ -1,0 +1,105 @@
+"""How are the loops over arrays with strides put for a device? Which of their dimensions are computed side by side.
+
+What an element writes no other one reads or writes along dimensions that are side by side. Along a dimension in which the
+output does not move (sums), and along all where an operand and the output share bytes in another order than each element
+its own, elements follow each other as they do in native code.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from math import prod
+from typing import NamedTuple
+
+from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, definitions
+from csdfgen.backends.native.structures import constant
+
+__all__ = ["LOOP_BYTES", "Loop", "Span", "whole_memory"]
+
+RANK = constant("CSDF_RANK")
+
+_HEAD = struct.Struct("=5Q2qq4i")
+_DIM = struct.Struct("=5q")
+
+LOOP_BYTES = _HEAD.size + RANK * _DIM.size
+"""Of `loop` in text/strided.cl."""
+
+Span = tuple[int, int]
+"""First byte and the one behind the last, as places."""
+
+Dim = tuple[int, int, int, int, int]
+"""Size, and bytes from one element to the next of a, b, c and the output."""
+
+
+def whole_memory(tag: int) -> Span:
+    """All of a buffer."""
+    return tag, tag | (1 << 61)
+
+
+class Loop(NamedTuple):
+    """A kernel on arrays with strides. a, b, c, out, index: places."""
+
+    kernel: str
+    dims: Sequence[Dim]
+    a: int
+    b: int
+    c: int
+    out: int
+    index: int = 0
+    count: int = 0
+    along: int = 0
+    out_along: int = 0
+
+    def _operands(self) -> list[tuple[int, int]]:
+        """(place, axis of its strides in a dimension) of the operands that are read."""
+        given = definitions(self.kernel) or {}
+        two = "BINARY" in given or "CLIP" in given or "PRODUCTS" in given
+        found = [(self.a, 1)]
+        if two:
+            found.append((self.b, 2))
+        if "CLIP" in given or "PUTS" in given:
+            found.append((self.c, 3))
+        return found
+
+    def _span(self, place: int, axis: int, size: int) -> Span:
+        steps = [(dim[0] - 1) * dim[axis] for dim in self.dims]
+        return place + sum(s for s in steps if s < 0), place + sum(s for s in steps if s > 0) + size
+
+    def order(self) -> tuple[list[Dim], int]:
+        """The dimensions, those that are computed side by side first, and how many these are."""
+        given = definitions(self.kernel) or {}
+        if int(given["FORM"]) == AT_PLACES:
+            return list(self.dims), 0
+        written = self._span(self.out, 4, _SIZE)
+        for place, axis in self._operands():
+            low, high = self._span(place, axis, _SIZE)
+            apart = high <= written[0] or written[1] <= low
+            same = place == self.out and all(dim[axis] == dim[4] for dim in self.dims if dim[0] > 1)
+            if not apart and not same:
+                return list(self.dims), 0
+        apart_dims = [dim for dim in self.dims if dim[4]]
+        return apart_dims + [dim for dim in self.dims if not dim[4]], len(apart_dims)
+
+    def bytes(self) -> tuple[bytes, int]:
+        """The structure, and how many items compute it."""
+        dims, apart = self.order()
+        items = prod(dim[0] for dim in dims[:apart])
+        rest = prod(dim[0] for dim in dims[apart:])
+        places = self.a, self.b, self.c, self.out, self.index
+        sizes = self.along, self.out_along, items, len(dims), apart, self.count, rest
+        found = _HEAD.pack(*places, *sizes) + b"".join(_DIM.pack(*dim) for dim in dims)
+        return found.ljust(LOOP_BYTES, b"\0"), items
+
+    def spans(self, memory: int) -> tuple[list[Span], list[Span]]:
+        """What is read and what is written of memory, whose places begin with `memory`."""
+        given = definitions(self.kernel) or {}
+        every = [whole_memory(memory)]
+        if int(given["FORM"]) not in (ELEMENT, FOLD, COPY) or "LOOKS" in given:
+            return every, every
+        read = [self._span(place, axis, _SIZE) for place, axis in self._operands()]
+        return read, [self._span(self.out, 4, _SIZE)]
+
+
+_SIZE = 8
+"""Bytes of the largest element."""

@@ -1,0 +1,168 @@
+/* Places that are found: the best elements of lines, coordinates of what is set, boxes that remain; see
+ * csdfgen/backends/native/c/index.c. Defined before as for strided.cl, behind which this text comes.
+ */
+#ifdef RANKS
+/* Whether element i of a line comes before element k. */
+DEVICE int beats(GLOBAL const char *a, int64_t along, int64_t i, int64_t k)
+{
+    const W x = READ(GET(T, a + i * along)), y = READ(GET(T, a + k * along));
+    if (EXPRESSION || (x == x && y != y))
+        return 1;
+    return (x == y || (x != x && y != y)) && i < k;
+}
+
+/* Lets the place at the root of a heap of n, whose root is the worst, sink to where it belongs. */
+DEVICE void sinks(GLOBAL const char *a, int64_t along, GLOBAL char *out, int64_t by, int64_t n)
+{
+    const int64_t sinking = GET(int64_t, out);
+    int64_t at = 0;
+    for (int64_t child = 1; child < n; child = 2 * at + 1) {
+        int64_t other = GET(int64_t, out + child * by);
+        if (child + 1 < n && beats(a, along, other, GET(int64_t, out + (child + 1) * by))) {
+            child++;
+            other = GET(int64_t, out + child * by);
+        }
+        if (beats(a, along, other, sinking))
+            break;
+        PUT(int64_t, out + at * by) = other;
+        at = child;
+    }
+    PUT(int64_t, out + at * by) = sinking;
+}
+#endif
+
+#if FORM == 6 /* the places of the `count` best of index[0] elements of a line, the best first */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    const int64_t n = AT(const int32_t, step->index)[0], count = step->count, along = step->along, by = step->out_along;
+    EVERY_ITEM {
+        const spot at = moved(step, start, item, 0, step->apart);
+        GLOBAL char *out = at.out;
+        for (int64_t k = 0; k < count; k++) { /* up from a leaf */
+            int64_t leaf = k;
+            for (; leaf > 0; leaf = (leaf - 1) / 2) {
+                const int64_t parent = GET(int64_t, out + (leaf - 1) / 2 * by);
+                if (beats(at.a, along, k, parent))
+                    break;
+                PUT(int64_t, out + leaf * by) = parent;
+            }
+            PUT(int64_t, out + leaf * by) = k;
+        }
+        for (int64_t k = count; k < n; k++)
+            if (beats(at.a, along, k, GET(int64_t, out))) {
+                PUT(int64_t, out) = k;
+                sinks(at.a, along, out, by, count);
+            }
+        for (int64_t k = count - 1; k > 0; k--) { /* the worst one to the end */
+            const int64_t worst = GET(int64_t, out);
+            PUT(int64_t, out) = GET(int64_t, out + k * by);
+            PUT(int64_t, out + k * by) = worst;
+            sinks(at.a, along, out, by, k);
+        }
+    }
+}
+#elif FORM == 7 /* the coordinates of bytes that are not 0, in rows of the output; -1 behind them */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    if (ITEM(0))
+        return;
+    const spot at = start_of(b, step);
+    GLOBAL const uint8_t *a = (GLOBAL const uint8_t *)at.a;
+    GLOBAL int64_t *out = (GLOBAL int64_t *)at.out;
+    GLOBAL const int32_t *sizes = AT(const int32_t, step->index);
+    int64_t n = 1;
+    for (int32_t k = 0; k < step->count; k++)
+        n *= sizes[k];
+    GLOBAL int64_t *end = out + n * step->count;
+    for (int64_t i = 0; i < n; i++) {
+        if (!a[i])
+            continue;
+        int64_t rest = i;
+        for (int32_t k = step->count; k-- > 0; rest /= sizes[k])
+            out[k] = rest % sizes[k];
+        out += step->count;
+    }
+    while (out < end)
+        *out++ = -1;
+}
+#elif FORM == 8 /* boxes that remain, see csdf_suppressed */
+#ifdef __OPENCL_VERSION__
+#pragma OPENCL FP_CONTRACT OFF
+#endif
+DEVICE void ends_of(GLOBAL const float *box, int axis, int centre, float *low, float *high)
+{
+    const float one = box[axis], two = box[axis + 2], half_ = two / 2;
+    *low = centre ? one - half_ : one < two ? one : two;
+    *high = centre ? one + half_ : one < two ? two : one;
+    if (centre && half_ < 0) {
+        *low = one + half_;
+        *high = one - half_;
+    }
+}
+
+DEVICE int overlaps(GLOBAL const float *one, GLOBAL const float *two, int centre, float share)
+{
+    float common = 1, area_one = 1, area_two = 1;
+    for (int axis = 0; axis < 2; axis++) {
+        float low, high, low_two, high_two;
+        ends_of(one, axis, centre, &low, &high);
+        ends_of(two, axis, centre, &low_two, &high_two);
+        const float from = low > low_two ? low : low_two, to = high < high_two ? high : high_two;
+        if (!(to > from))
+            return 0;
+        common *= to - from;
+        area_one *= high - low;
+        area_two *= high_two - low_two;
+    }
+    const float all = area_one + area_two - common;
+    return common > 0 && area_one > 0 && area_two > 0 && all > 0 && common / all > share;
+}
+
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    if (ITEM(0))
+        return;
+    const spot at = start_of(b, step);
+    GLOBAL const int32_t *index = AT(const int32_t, step->index);
+    const int32_t classes = index[1], n = index[2], most = index[3];
+    GLOBAL const float *scores = (GLOBAL const float *)at.a, *boxes = (GLOBAL const float *)at.b;
+    GLOBAL int64_t *order = (GLOBAL int64_t *)at.c, *out = (GLOBAL int64_t *)at.out;
+    const float share = AS_FLOAT((uint32_t)index[6]), least = AS_FLOAT((uint32_t)index[7]);
+    GLOBAL int64_t *end = out + (int64_t)3 * index[0] * classes * most;
+    for (int32_t line = 0; line < index[0] * classes; line++, scores += n) {
+        GLOBAL const float *own = boxes + (int64_t)(line / classes) * n * 4;
+        GLOBAL const char *a = (GLOBAL const char *)scores;
+        int64_t found = 0;
+        for (int64_t k = 0; k < n; k++)
+            if (!index[5] || scores[k] > least) {
+                int64_t leaf = found++;
+                for (; leaf > 0 && beats(a, 4, order[(leaf - 1) / 2], k); leaf = (leaf - 1) / 2)
+                    order[leaf] = order[(leaf - 1) / 2];
+                order[leaf] = k;
+            }
+        for (int64_t k = found - 1; k > 0; k--) {
+            const int64_t worst = order[0];
+            order[0] = order[k];
+            order[k] = worst;
+            sinks(a, 4, (GLOBAL char *)order, 8, k);
+        }
+        GLOBAL const int64_t *row = out;
+        for (int64_t k = 0; k < found && out < row + (int64_t)3 * most; k++) {
+            GLOBAL const float *box = own + 4 * order[k];
+            GLOBAL const int64_t *other = row;
+            while (other < out && !overlaps(own + 4 * other[2], box, index[4], share))
+                other += 3;
+            if (other < out)
+                continue;
+            *out++ = line / classes;
+            *out++ = line % classes;
+            *out++ = order[k];
+        }
+    }
+    while (out < end)
+        *out++ = -1;
+}
+#endif

@@ -1,0 +1,1 @@
+/* What kernels on maps have in common. */

@@ -1,0 +1,243 @@
+/* One operation on every element of some arrays with strides, as csdfgen/backends/native/c/strided.h has it.
+ *
+ * Defined before: NAME, FORM, and for what the form needs: T, the type that is stored; W, the one that is computed in;
+ * READ and WRITE, which make one of the other; T2 and READ2, those of operand a where it differs; EXPRESSION, in x and y.
+ * Elements along the first `apart` dimensions are computed side by side, those along the others one after the other.
+ */
+enum { RANK = 10 };
+
+typedef struct loop_dim {
+    int64_t size, a, b, c, out;
+} loop_dim;
+
+typedef struct loop {
+    place a, b, c, out, index;
+    int64_t along, out_along;
+    int64_t items;
+    int32_t rank, apart, count, rest;
+    loop_dim dims[RANK];
+} loop;
+
+#define CSDF_AS_IT_IS(x) (x)
+#define GET(type, at) (*(GLOBAL const type *)(at))
+#define PUT(type, at) (*(GLOBAL type *)(at))
+#define MOST(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
+#define LEAST(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
+
+#ifdef POWER
+#undef POWER
+/* Powers by squaring; of a negative exponent the whole part. */
+DEVICE T power_of(T x, T y)
+{
+    uint64_t found = 1, base = (uint64_t)x;
+#if SIGNED
+    if (y < 0)
+        return (T)(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
+#endif
+    for (uint64_t rest = (uint64_t)y; rest; rest >>= 1) {
+        if (rest & 1)
+            found *= base;
+        base *= base;
+    }
+    return (T)found;
+}
+#define POWER(x, y) power_of(x, y)
+#endif
+#ifdef REMAINDER
+#undef REMAINDER
+DEVICE W remainder_of(W x, W y)
+{
+    const W found = fmod(x, y);
+    return found != 0 && (found < 0) != (y < 0) ? found + y : found;
+}
+#define REMAINDER(x, y) remainder_of(x, y)
+#endif
+#ifdef LOGADDEXP
+#undef LOGADDEXP
+#define LOGADDEXP(x, y) (x == y ? x + (W)0.693147180559945309 : MOST(x, y) + log1p(exp(-fabs(x - y))))
+#endif
+#ifdef WHOLE
+DEVICE int64_t whole(WHOLE x)
+{
+    return x >= (WHOLE)-9223372036854775808.0f && x < (WHOLE)9223372036854775808.0f ? (int64_t)x : (int64_t)1 << 63;
+}
+
+DEVICE uint64_t natural(WHOLE x)
+{
+    return x >= (WHOLE)9223372036854775808.0f && x < (WHOLE)18446744073709551616.0f ? (uint64_t)x : (uint64_t)whole(x);
+}
+#endif
+
+/* Where the operands of an element are. */
+typedef struct spot {
+    GLOBAL const char *a, *b, *c;
+    GLOBAL char *out;
+} spot;
+
+DEVICE spot start_of(const buffers *b, GLOBAL const loop *step)
+{
+    spot found;
+    found.a = AT(const char, step->a);
+    found.b = AT(const char, step->b);
+    found.c = AT(const char, step->c);
+    found.out = AT(char, step->out);
+    return found;
+}
+
+/* The spot of element number i of dimensions [from, to). */
+DEVICE spot moved(GLOBAL const loop *step, spot at, int64_t i, int32_t from, int32_t to)
+{
+    for (int32_t k = to; k-- > from;) {
+        GLOBAL const loop_dim *dim = step->dims + k;
+        int64_t own = i;
+        if (k > from) {
+            own = i < 0x7fffffff ? (int64_t)((uint32_t)i % (uint32_t)dim->size) : i % dim->size;
+            i = i < 0x7fffffff ? (int64_t)((uint32_t)i / (uint32_t)dim->size) : i / dim->size;
+        }
+        at.a += own * dim->a;
+        at.b += own * dim->b;
+        at.c += own * dim->c;
+        at.out += own * dim->out;
+    }
+    return at;
+}
+
+#define EVERY_ITEM \
+    const spot start = start_of(b, step); \
+    for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
+
+#if FORM == 0 /* element by element; RESULT is stored */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    EVERY_ITEM {
+        const spot at = moved(step, start, item, 0, step->apart);
+        for (int64_t k = 0; k < step->rest; k++) {
+            const spot one = moved(step, at, k, step->apart, step->rank);
+            const W x = READ(GET(T, one.a));
+#ifdef BINARY
+            const W y = READ(GET(T, one.b));
+#endif
+#ifdef CLIP
+            const W low = READ(GET(T, one.b)), high = READ(GET(T, one.c));
+#endif
+            PUT(RESULT, one.out) = WRITE(EXPRESSION);
+        }
+    }
+}
+#elif FORM == 1 /* what there is in the output, x, joined with what comes, y: of a, or the product of a and b */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    EVERY_ITEM {
+        const spot at = moved(step, start, item, 0, step->apart);
+#ifdef FRESH
+        W x = 0;
+#else
+        W x = READ(GET(T, at.out));
+#endif
+        GLOBAL char *written = at.out;
+        int32_t deep = step->rank - step->apart;
+        const int64_t n = deep ? step->dims[step->rank - 1].size : 1;
+        const int64_t sa = deep ? step->dims[step->rank - 1].a : 0, sb = deep ? step->dims[step->rank - 1].b : 0,
+                      so = deep ? step->dims[step->rank - 1].out : 0;
+        for (int64_t k = 0; k < step->rest; k += n) {
+            spot one = moved(step, at, k / n, step->apart, step->rank - (deep != 0));
+            for (int64_t i = 0; i < n; i++, one.a += sa, one.b += sb, one.out += so) {
+                if (one.out != written) { /* of outputs that are computed one after the other */
+                    PUT(T, written) = WRITE(x);
+                    written = one.out;
+                    x = READ(GET(T, written));
+                }
+#ifdef PRODUCTS
+                const W u = READ(GET(T, one.a)), v = READ(GET(T, one.b));
+                x = SUM(x, PRODUCT(u, v));
+#else
+                const W y = READ2(GET(T2, one.a));
+                x = EXPRESSION;
+#endif
+            }
+        }
+        PUT(T, written) = WRITE(x);
+    }
+}
+#elif FORM == 2 /* the position of the best along a dimension */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    EVERY_ITEM {
+        const spot at = moved(step, start, item, 0, step->apart);
+        W y = READ(GET(T, at.a));
+        int64_t found = 0;
+        for (int64_t k = 1; k < step->count && y == y; k++) {
+            const W x = READ(GET(T, at.a + k * step->along));
+            if (EXPRESSION || x != x) {
+                y = x;
+                found = k;
+            }
+        }
+        PUT(int64_t, at.out) = found;
+    }
+}
+#elif FORM == 3 /* copies: PUTS where the byte c is not 0; LOOKS up a table; all others as they are */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    EVERY_ITEM {
+        const spot at = moved(step, start, item, 0, step->apart);
+        for (int64_t k = 0; k < step->rest; k++) {
+            const spot one = moved(step, at, k, step->apart, step->rank);
+#ifdef PUTS
+            if (*one.c)
+#endif
+#ifdef LOOKS
+                PUT(T, one.out) = ((GLOBAL const T *)one.c)[GET(int64_t, one.a)];
+#else
+                PUT(RESULT, one.out) = WRITE(READ(GET(T, one.a)));
+#endif
+        }
+    }
+}
+#elif FORM == 4 /* lines that are named: by numbers of 32 bits of `index`, or (PICKS) of 64 bits of b */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    spot start = start_of(b, step);
+    const place named = step->index;
+    GLOBAL const char *numbers = start.b;
+    for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
+        for (int32_t i = 0; i < step->count; i++) {
+#ifdef PICKS
+            const int64_t from = ((GLOBAL const int64_t *)numbers)[i];
+            (void)named;
+#else
+            const int64_t from = AT(const int32_t, named)[i];
+            (void)numbers;
+#endif
+            const spot at = moved(step, start, item, 0, step->apart);
+            for (int64_t k = 0; k < step->rest; k++) {
+                const spot one = moved(step, at, k, step->apart, step->rank);
+                PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
+            }
+        }
+}
+#elif FORM == 5 /* elements at places of 64 bits: stored, or joined with what is there */
+KERNEL(NAME)(ARGUMENTS)
+{
+    STEP(loop);
+    if (ITEM(0))
+        return;
+    const spot at = start_of(b, step);
+    GLOBAL const int64_t *places = (GLOBAL const int64_t *)at.b;
+    for (int32_t i = 0; i < step->count; i++) {
+        GLOBAL char *to = at.out + places[i] * step->along;
+        const W y = READ(GET(T, at.a + i * step->out_along));
+#ifdef EXPRESSION
+        const W x = READ(GET(T, to));
+        PUT(T, to) = WRITE(EXPRESSION);
+#else
+        PUT(T, to) = WRITE(y);
+#endif
+    }
+}
+#endif
