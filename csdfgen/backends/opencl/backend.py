@@ -20,6 +20,7 @@ from csdfgen.backends.opencl import build
 from csdfgen.backends.opencl.bound import Context, DeviceBound, Touched, Uploaded, is_move
 from csdfgen.backends.opencl.devices import chosen
 from csdfgen.backends.opencl.elements import definitions
+from csdfgen.backends.opencl.shapes import FILES
 from csdfgen.backends.opencl.memory import ALIGNMENT, DeviceMemory, buffer
 from csdfgen.errors import InputError, PlanError
 from csdfgen.model.network import Layer
@@ -28,8 +29,6 @@ from csdfgen.program.steps import Backend, Code, Move, Step, View
 
 __all__ = ["DeviceKernels", "backend"]
 
-FAMILIES: tuple[type[Family], ...] = ()
-"""Families whose kernels the device has."""
 
 
 class DeviceKernels(NativeKernels):
@@ -102,7 +101,7 @@ class DeviceKernels(NativeKernels):
     def _family(self, layer: Layer) -> Family | None:
         """The family that computes a layer, if the device has its kernels."""
         found = super()._family(layer)
-        return found if isinstance(found, FAMILIES) else None
+        return found if found is not None and FILES.keys() >= set(found.kernels) else None
 
     def _lowered(self, step: Step, family: Family, constants: Constants) -> list[Instruction]:
         """Instructions that say which bytes they touch."""
@@ -115,7 +114,9 @@ class DeviceKernels(NativeKernels):
         refs = tuple(ref for ref, _ in spans)
         touched = Touched(len(reads), len(writes), tuple(size for _, size in spans))
         return [
-            Instruction(one.kernel, (*one.fields, touched), (*one.refs, *refs))
+            one
+            if definitions(one.kernel) is not None
+            else Instruction(one.kernel, (*one.fields, touched), (*one.refs, *refs))
             for one in super()._lowered(step, family, constants)
         ]
 

@@ -171,7 +171,7 @@ class DeviceBound:
             else:
                 bare, at = next(where)
                 spans = _touched(one, addresses)
-                self._instructions.append(_Prepared(one.kernel, at, items_of(bare, constants), *spans))
+                self._instructions.append(_Prepared(one.kernel, at, items_of(bare, constants, context.builder.blocks), *spans))
         self._tables = self._uploaded(tables.bytes())
 
     def _uploaded(self, values: np.ndarray) -> Any:

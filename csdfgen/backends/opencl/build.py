@@ -20,6 +20,7 @@ from csdfgen.backends.native.build import cache_folder
 from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 from csdfgen.backends.opencl.devices import Device
 from csdfgen.backends.opencl.elements import definitions
+from csdfgen.backends.opencl.shapes import FILES, Blocks
 from csdfgen.errors import InputError, ToolError
 from csdfgen.files import write_bytes
 
@@ -29,15 +30,12 @@ _LOG = logging.getLogger(__name__)
 
 TEXT = Path(__file__).parent / "text"
 
-_FILES: Mapping[str, str] = {}
-"""Kernel of a family -> its file."""
-
 _TYPES = {"ptrdiff_t": "int64_t", "size_t": "uint64_t", "double": "double"}
 
 
 def kernels(kernel: str) -> bool:
     """Whether there is text for a kernel."""
-    return kernel in _FILES or definitions(kernel) is not None
+    return kernel in FILES or definitions(kernel) is not None
 
 
 @cache
@@ -62,14 +60,13 @@ def _fields(of: Structure) -> Iterator[str]:
         yield f"{type_} {field.name}{f'[{field.count}]' if field.count else ''};"
 
 
-@cache
-def text_of(kernel: str) -> str:
+def text_of(kernel: str, blocks: Blocks) -> str:
     """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is `csdf_KERNEL`."""
     found = definitions(kernel)
     if found is None:
-        return "\n".join(
-            (_read("dialect.h"), _declarations(), _read("maps.h"), _read(_FILES[kernel]))
-        )
+        sizes = f"#define LANES {blocks.lanes}", f"#define PIXELS {blocks.pixels}"
+        files = _read("maps.h"), _read(FILES[kernel])
+        return "\n".join((*sizes, _read("dialect.h"), _declarations(), *files))
     # a name with parameters is one that is called
     defined = [f"#define {name} {value}" for name, value in found.items()]
     files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
@@ -79,12 +76,13 @@ def text_of(kernel: str) -> str:
 
 
 class Builder:
-    """Kernels of a device, in a context of it."""
+    """Kernels of a device, in a context of it. blocks: what their items compute."""
 
     OPTIONS = ("-cl-std=CL1.2",)
 
     def __init__(self, device: Device, context: Any) -> None:
         self._device, self._context = device, context
+        self.blocks = Blocks(min(16, device.lanes), 8 if device.kind == "CPU" else 4)
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -101,7 +99,7 @@ class Builder:
     def _built(self, kernel: str) -> Any:
         import pyopencl as cl
 
-        text = text_of(kernel)
+        text = text_of(kernel, self.blocks)
         file = cache_folder("opencl") / f"{self._digest(text)}.bin"
         try:
             with warnings.catch_warnings():

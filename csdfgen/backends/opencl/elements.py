@@ -12,7 +12,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["definitions"]
+__all__ = ["bytes_of", "definitions"]
 
 ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED = range(9)
 """Forms of the text."""
@@ -296,3 +296,12 @@ def definitions(kernel: str) -> Mapping[str, str] | None:
     )  # fmt: skip
     made = (make(operation, _TYPES[type_]) for make in makers)
     return next((one for one in made if one is not None), None)
+
+
+_SIZES = {one.stored: one.bits // 8 for one in _TYPES.values()}
+
+
+def bytes_of(kernel: str) -> tuple[int, int]:
+    """Bytes of an element that is read, the largest, and of one that is written."""
+    given = definitions(kernel) or {}
+    return _SIZES[given.get("T2", given["T"])] if "T" in given else 8, _SIZES[given["RESULT"]] if "RESULT" in given else 8  # fmt: skip

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import NamedTuple
 
-from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, definitions
+from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 from csdfgen.backends.native.structures import constant
 
 __all__ = ["LOOP_BYTES", "Loop", "Span", "whole_memory"]
@@ -71,9 +71,10 @@ class Loop(NamedTuple):
         given = definitions(self.kernel) or {}
         if int(given["FORM"]) == AT_PLACES:
             return list(self.dims), 0
-        written = self._span(self.out, 4, _SIZE)
+        size, made = bytes_of(self.kernel)
+        written = self._span(self.out, 4, made)
         for place, axis in self._operands():
-            low, high = self._span(place, axis, _SIZE)
+            low, high = self._span(place, axis, size)
             apart = high <= written[0] or written[1] <= low
             same = place == self.out and all(dim[axis] == dim[4] for dim in self.dims if dim[0] > 1)
             if not apart and not same:
@@ -97,9 +98,6 @@ class Loop(NamedTuple):
         every = [whole_memory(memory)]
         if int(given["FORM"]) not in (ELEMENT, FOLD, COPY) or "LOOKS" in given:
             return every, every
-        read = [self._span(place, axis, _SIZE) for place, axis in self._operands()]
-        return read, [self._span(self.out, 4, _SIZE)]
-
-
-_SIZE = 8
-"""Bytes of the largest element."""
+        size, made = bytes_of(self.kernel)
+        read = [self._span(place, axis, size) for place, axis in self._operands()]
+        return read, [self._span(self.out, 4, made)]

@@ -2,11 +2,86 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Any
+
+from csdfgen.backends.native.structures import PANEL, record_of
 from csdfgen.program.instructions import Constants, Instruction
 
-__all__ = ["items_of"]
+__all__ = ["FILES", "Blocks", "items_of"]
+
+Items = tuple[int, int]
 
 
-def items_of(one: Instruction, constants: Constants) -> tuple[int, int]:
-    """Work items of an instruction."""
-    raise KeyError(one.kernel)
+class Blocks:
+    """lanes: channels of a vector. pixels: that an item computes at a time."""
+
+    def __init__(self, lanes: int = 4, pixels: int = 4) -> None:
+        self.lanes, self.pixels = lanes, pixels
+
+    def vectors(self, channels: int) -> int:
+        """Vectors that have so many channels."""
+        return -(-channels // self.lanes)
+
+    def strips(self, pixels: int) -> int:
+        """Blocks that have so many pixels."""
+        return -(-pixels // self.pixels)
+
+
+def _conv(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    (layer,) = constants.rows_of(step.layer)
+    panels = -(-(layer.out_channels // layer.groups) // PANEL)
+    pixels = step.out.count * step.out.columns
+    return layer.groups * panels * (PANEL // blocks.lanes), blocks.strips(pixels)
+
+
+def _depthwise(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    (layer,) = constants.rows_of(step.layer)
+    return blocks.vectors(layer.out_channels), step.out.count * blocks.strips(step.out.columns)
+
+
+def _gemm(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return blocks.vectors(step.channels), blocks.strips(step.count)
+
+
+def _map(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return step.columns * blocks.vectors(step.channels), step.count
+
+
+def _pool(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return blocks.vectors(step.source.channels), step.count * step.columns
+
+
+def _normalize(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return step.count * step.lines, 1
+
+
+def _attention(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return step.count, step.groups
+
+
+def _contract(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return step.groups * step.height * step.width, 1
+
+
+_SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = MappingProxyType(
+    {
+        "conv_of": ("conv.cl", _conv),
+        "depthwise_of": ("depthwise.cl", _depthwise),
+        "gemm_of": ("gemm.cl", _gemm),
+        "map_of": ("map.cl", _map),
+        "pool_of": ("pool.cl", _pool),
+        "normalize_of": ("normalize.cl", _normalize),
+        "attention_of": ("attention.cl", _attention),
+        "contract_of": ("contract.cl", _contract),
+    }
+)
+
+FILES = MappingProxyType({kernel: file for kernel, (file, _) in _SHAPES.items()})
+"""Kernel of a family -> its file in `text`."""
+
+
+def items_of(one: Instruction, constants: Constants, blocks: Blocks) -> Items:
+    """Work items of an instruction. Raises KeyError for a kernel that no family of the device has."""
+    return _SHAPES[one.kernel][1](record_of(one), constants, blocks)

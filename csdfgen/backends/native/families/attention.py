@@ -34,6 +34,8 @@ class _Attention(Family):
     of queries, keys, values and outputs.
     """
 
+    kernels = ("attention_of",)
+
     layer: Layer
     keys: int
     channels: int

@@ -47,6 +47,8 @@ class _Work:
 class _ByteMaps(Family):
     """operands: of the operation, one or two. work: made when first asked for."""
 
+    kernels = ("map_bytes_of",)
+
     operands: tuple[Operand, ...]
     work: Callable[[], _Work]
 

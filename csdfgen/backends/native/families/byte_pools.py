@@ -40,6 +40,8 @@ ByteSumStep = structure("csdf_byte_sum_step").record
 class _Greatest(Family):
     """Of what each window sees."""
 
+    kernels = ("pool_bytes_of",)
+
     def takes(self, step: Step) -> bool:
         return slides_over(step)
 
@@ -68,6 +70,8 @@ class _Windows(Family):
     """The average of what each window sees. Where one sees all rows, its sums are a state, and are left
     to loops.
     """
+
+    kernels = ("average_bytes_of",)
 
     layer: Layer
 
@@ -118,6 +122,8 @@ def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
 @dataclass(frozen=True, eq=False)
 class _Average(Family):
     """Of all of a map: its sums are a state of floats."""
+
+    kernels = ("sum_bytes_of",)
 
     layer: Layer
     joins = False

@@ -106,6 +106,8 @@ class _Convolution(Family):
     kernel wants it. terms: of a sum.
     """
 
+    kernels = ("conv_bytes_of", "depthwise_bytes_of")
+
     kernel: str
     layout: Layout
     part: Callable[[Rows], Part]
@@ -287,6 +289,8 @@ def convolution(layer: Layer) -> Family | None:
 @dataclass(frozen=True, eq=False)
 class _Product(Family):
     """inputs: that are summed up for an output. packed: as the kernel wants it."""
+
+    kernels = ("conv_bytes_of",)
 
     inputs: int
     outputs: int

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
-from typing import Protocol, TypeVar
+from typing import ClassVar, Protocol, TypeVar
 
 from csdfgen.backends.native.structures import (
     CLIP,
@@ -78,9 +78,11 @@ _Value = TypeVar("_Value")
 
 
 class Family(ABC):
-    """Layers that are computed by one kind of kernel. joins: whether steps of several images are handed to it whole, not
-    image by image.
+    """Layers that are computed by one kind of kernel. kernels: of its instructions, beside those on arrays. joins: whether
+    steps of several images are handed to it whole, not image by image.
     """
+
+    kernels: ClassVar[tuple[str, ...]] = ()
 
     joins = True
 

@@ -20,6 +20,8 @@ ContractStep = structure("csdf_contract_step").record
 class _Contraction(Family):
     """groups, height, width: of the output. joins: no, as the rows of an image are summed up."""
 
+    kernels = ("contract_of",)
+
     groups: int
     height: int
     width: int

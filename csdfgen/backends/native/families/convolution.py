@@ -249,6 +249,8 @@ class Convolution(Family):
     those of a step. choice: how they are computed.
     """
 
+    kernels = ("conv_of", "depthwise_of")  # and those of Winograd, unless it is exact
+
     filters: tuple[Filter, ...]
     layout: Layout
     packed: Callable[[int, Way], Packed]

@@ -69,6 +69,8 @@ class _Maps(Family):
     for all pixels of a row.
     """
 
+    kernels = ("map_of",)
+
     operation: int
     operands: tuple[Operand, ...]
     own: tuple[int, float, float] | None = None

@@ -22,6 +22,8 @@ NormalizeStep = structure("csdf_normalize_step").record
 class _Normalization(Family):
     """size: elements that share a mean. parameters: scale and bias, one an element, or None."""
 
+    kernels = ("normalize_of",)
+
     size: int
     centre: bool
     epsilon: float

@@ -176,6 +176,8 @@ class PoolWindows:
 class _Pool(Family):
     """average: of what each window sees, else the greatest of it."""
 
+    kernels = ("pool_of",)
+
     average: bool
 
     def takes(self, step: Step) -> bool:

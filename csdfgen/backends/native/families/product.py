@@ -35,6 +35,8 @@ class _Product(Family):
     inputs: that are summed up for an output. packed: weights and bias.
     """
 
+    kernels = ("gemm_of",)
+
     inputs: int
     outputs: int
     packed: Callable[[], tuple[np.ndarray, np.ndarray]]

@@ -59,6 +59,8 @@ class _Packed:
 class _Recurrent(Family):
     """gates: in a panel. hidden: values, in whole panels. batch: sequences. source: the input."""
 
+    kernels = ("gemm_of", "recurrent_of")
+
     layer: Layer
     kind: int
     gates: int

@@ -34,6 +34,11 @@ class Widened(Family):
     twin: Layer
     joins = False
 
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the twin."""
+        return self.family.kernels
+
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""
         return self.family.takes(self._inner(step)[0])

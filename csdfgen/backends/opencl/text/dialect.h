@@ -76,11 +76,11 @@ typedef struct buffers {
 #define IN_MEMORY(type, at) ((GLOBAL type *)(b->memory + OFFSET(at)))
 
 #define ARGUMENTS \
-    GLOBAL char *memory, GLOBAL const char *weights, GLOBAL const char *tables, GLOBAL const int32_t *which, int32_t first
+    GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_
 /* The record of a work item, as `step`. */
 #define STEP(type) \
-    const buffers all = {memory, weights, tables}, *b = &all; \
-    GLOBAL const type *step = (GLOBAL const type *)(tables + which[first + ITEM(2)]); \
+    const buffers all_ = {memory_, weights_, tables_}, *b = &all_; \
+    GLOBAL const type *step = (GLOBAL const type *)(tables_ + which_[first_ + ITEM(2)]); \
     (void)b
 
 /* float16 as the 16 bits that it is stored in, rounded half to even. */

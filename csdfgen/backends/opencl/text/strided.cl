@@ -147,7 +147,11 @@ KERNEL(NAME)(ARGUMENTS)
                 if (one.out != written) { /* of outputs that are computed one after the other */
                     PUT(T, written) = WRITE(x);
                     written = one.out;
+#ifdef FRESH
+                    x = 0;
+#else
                     x = READ(GET(T, written));
+#endif
                 }
 #ifdef PRODUCTS
                 const W u = READ(GET(T, one.a)), v = READ(GET(T, one.b));

@@ -1,0 +1,81 @@
+/* Convolutions: csdf_conv_step. An item has LANES output channels of PIXELS pixels, which follow each other along the
+ * columns of the slab, across its rows.
+ */
+KERNEL(csdf_conv_of)(ARGUMENTS)
+{
+    STEP(csdf_conv_step);
+    GLOBAL const csdf_layer *layer = IN_TABLES(csdf_layer, step->layer);
+    GLOBAL const csdf_source *pieces = IN_TABLES(csdf_source, step->pieces);
+    const int32_t ins = layer->in_channels / layer->groups, outs = layer->out_channels / layer->groups;
+    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, blocks = panels * (CSDF_PANEL / LANES);
+    const int32_t group = ITEM(0) / blocks, block = ITEM(0) % blocks;
+    const int32_t channel = block * LANES, some = outs - channel;
+    const int32_t columns = step->out.columns, all = columns * step->out.count;
+    const int32_t begin = ITEM(1) * PIXELS;
+    if (group >= layer->groups || some <= 0 || begin >= all)
+        return;
+    const int32_t taps = layer->kernel_h * layer->kernel_w;
+    GLOBAL const float *weights = IN_WEIGHTS(float, layer->weights)
+        + (int64_t)(group * panels + channel / CSDF_PANEL) * taps * ins * CSDF_PANEL + channel % CSDF_PANEL;
+    V sums[PIXELS];
+    const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (group * panels * CSDF_PANEL + channel));
+    int32_t row[PIXELS], column[PIXELS];
+    for (int32_t p = 0; p < PIXELS; p++) {
+        const int32_t at = begin + p < all ? begin + p : all - 1; /* the last one again */
+        row[p] = at / columns;
+        column[p] = step->out.column + at % columns;
+        sums[p] = bias;
+    }
+    for (int32_t y = 0; y < layer->kernel_h; y++)
+        for (int32_t x = 0; x < layer->kernel_w; x++) {
+            int32_t start = 0;
+            for (int32_t i = 0; i < step->piece_count; i++) {
+                const csdf_source piece = pieces[i];
+                const int32_t low = start > group * ins ? start : group * ins;
+                const int32_t end = start + piece.channels < (group + 1) * ins ? start + piece.channels : (group + 1) * ins;
+                const int32_t shift = low - start;
+                start += piece.channels;
+                if (low >= end || !piece.rows)
+                    continue;
+                table_of_rows rows = IN_TABLES(place, piece.rows);
+                GLOBAL const float *in[PIXELS];
+                int32_t inside[PIXELS], every = 1, any = 0;
+                for (int32_t p = 0; p < PIXELS; p++) {
+                    const int32_t from = first_row(row[p], layer->stride_h, step->each, step->apart) + y * layer->dilation_h;
+                    const int32_t to = column[p] * layer->stride_w + x * layer->dilation_w - layer->pad_left;
+                    const place at = rows[from];
+                    inside[p] = at != 0 && to >= 0 && to < step->width;
+                    in[p] = AT(const float, inside[p] ? at : layer->bias) + (inside[p] ? shift + to * piece.stride : 0);
+                    every &= inside[p];
+                    any |= inside[p];
+                }
+                GLOBAL const float *w = weights + (int64_t)((y * layer->kernel_w + x) * ins + low - group * ins) * CSDF_PANEL;
+                if (every) {
+                    for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
+                        const V factor = LOAD(w);
+                        for (int32_t p = 0; p < PIXELS; p++)
+                            MAD(sums[p], SPLAT(in[p][c]), factor);
+                    }
+                } else if (any) {
+                    for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
+                        const V factor = LOAD(w);
+                        for (int32_t p = 0; p < PIXELS; p++)
+                            MAD(sums[p], SPLAT(inside[p] ? in[p][c] : 0.0f), factor);
+                    }
+                }
+            }
+        }
+    table_of_rows out = IN_TABLES(place, step->out.rows);
+    const int32_t into = group * outs + channel;
+    for (int32_t p = 0; p < PIXELS; p++) {
+        if (begin + p >= all)
+            break;
+        if (step->residual) {
+            GLOBAL const csdf_source *added = IN_TABLES(csdf_source, step->residual);
+            GLOBAL const float *there = AT(const float, IN_TABLES(place, added->rows)[row[p]]) + column[p] * added->stride;
+            sums[p] = sums[p] + load_some(there + into, some);
+        }
+        GLOBAL float *made = IN_MEMORY(float, out[row[p]]) + (int64_t)column[p] * step->out.stride + into;
+        store_some(activated(sums[p], layer->activation), made, some);
+    }
+}

@@ -1,0 +1,36 @@
+/* Rows of a matrix times a constant one: csdf_gemm_step. An item has LANES outputs of PIXELS rows. */
+KERNEL(csdf_gemm_of)(ARGUMENTS)
+{
+    STEP(csdf_gemm_step);
+    const int32_t channel = step->channel + ITEM(0) * LANES, some = step->channel + step->channels - channel;
+    const int32_t begin = ITEM(1) * PIXELS;
+    if (some <= 0 || begin >= step->count)
+        return;
+    GLOBAL const float *weights = IN_WEIGHTS(float, step->weights)
+        + ((int64_t)(channel / CSDF_PANEL) * step->inputs + step->first) * CSDF_PANEL + channel % CSDF_PANEL;
+    table_of_rows rows = IN_TABLES(place, step->rows), out = IN_TABLES(place, step->out);
+    GLOBAL const int32_t *sizes = AT(const int32_t, step->sizes);
+    V sums[PIXELS];
+    for (int32_t p = 0; p < PIXELS; p++) {
+        const int32_t row = begin + p < step->count ? begin + p : step->count - 1;
+        sums[p] = step->begin ? LOAD(IN_WEIGHTS(float, step->bias) + channel)
+                              : load_some(IN_MEMORY(float, out[row]) + channel, some);
+    }
+    for (int32_t part = 0; part < step->parts; part++) {
+        GLOBAL const float *in[PIXELS];
+        for (int32_t p = 0; p < PIXELS; p++) {
+            const int32_t row = begin + p < step->count ? begin + p : step->count - 1;
+            in[p] = AT(const float, rows[part * step->count + row]);
+        }
+        for (int32_t c = 0; c < sizes[part]; c++, weights += CSDF_PANEL) {
+            const V factor = LOAD(weights);
+            for (int32_t p = 0; p < PIXELS; p++)
+                MAD(sums[p], SPLAT(in[p][c]), factor);
+        }
+    }
+    for (int32_t p = 0; p < PIXELS && begin + p < step->count; p++) {
+        if (step->end)
+            sums[p] = activated(sums[p], step->activation);
+        store_some(sums[p], IN_MEMORY(float, out[begin + p]) + channel, some);
+    }
+}
