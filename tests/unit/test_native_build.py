@@ -232,7 +232,10 @@ def test_cc_comes_first(tmp_path: Path) -> None:
 
 
 def test_the_cache_is_where_the_system_has_caches(tmp_path: Path) -> None:
-    assert cache_folder(environment={"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "csdfgen" / "native"
+    assert (
+        cache_folder(environment={"XDG_CACHE_HOME": str(tmp_path)})
+        == tmp_path / "csdfgen" / "native"
+    )
     assert cache_folder(environment={}).parts[-2:] == ("csdfgen", "native")
 
 

@@ -10,8 +10,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
-import numpy as np
-
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.families import Family
 from csdfgen.backends.native.ways import Ways
@@ -20,15 +18,14 @@ from csdfgen.backends.opencl import build
 from csdfgen.backends.opencl.bound import Context, DeviceBound, Touched, Uploaded, is_move
 from csdfgen.backends.opencl.devices import chosen
 from csdfgen.backends.opencl.elements import definitions
+from csdfgen.backends.opencl.memory import DeviceMemory, buffer
 from csdfgen.backends.opencl.shapes import FILES
-from csdfgen.backends.opencl.memory import ALIGNMENT, DeviceMemory, buffer
-from csdfgen.errors import InputError, PlanError
+from csdfgen.errors import InputError
 from csdfgen.model.network import Layer
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Backend, Code, Move, Step, View
 
 __all__ = ["DeviceKernels", "backend"]
-
 
 
 class DeviceKernels(NativeKernels):
@@ -85,7 +82,9 @@ class DeviceKernels(NativeKernels):
         weights = buffer(one.device, one.context, size, cl.mem_flags.READ_ONLY, "weights")
         for block in constants.blocks:
             if block.values.nbytes:
-                cl.enqueue_copy(one.queue, weights, block.values, dst_offset=block.start, is_blocking=True)
+                cl.enqueue_copy(
+                    one.queue, weights, block.values, dst_offset=block.start, is_blocking=True
+                )
         return Uploaded(constants, weights)
 
     def bind(self, program: Code, memory: Any, constants: Any) -> Any:
@@ -133,7 +132,8 @@ def _spans(views: Iterable[View | None]) -> list[tuple[Ref, int]]:
             reach = sum((n - 1) * s for n, s in zip(one.shape, one.strides, strict=True))
             size = reach + one.format.itemsize
             found += [
-                (Ref(one.pool, one.rows[a]), one.rows[b - 1] - one.rows[a] + size) for a, b in one.runs
+                (Ref(one.pool, one.rows[a]), one.rows[b - 1] - one.rows[a] + size)
+                for a, b in one.runs
             ]
     return found
 
@@ -146,7 +146,9 @@ class _Text:
         return build.kernels(kernel)
 
 
-def backend(*, exact: bool = False, fallback: bool = False, ways: str = "", device: str | None = None) -> Backend:
+def backend(
+    *, exact: bool = False, fallback: bool = False, ways: str = "", device: str | None = None
+) -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where there is no device, InputError for one that is not there."""
     if fallback or ways:
         raise InputError("the backend 'opencl' has no ways and no fallback")
@@ -159,4 +161,6 @@ def _made(wanted: str | None) -> DeviceKernels:
 
     device = chosen(wanted)
     context = cl.Context([device.handle])
-    return DeviceKernels(Context(device, context, cl.CommandQueue(context), build.Builder(device, context)))
+    return DeviceKernels(
+        Context(device, context, cl.CommandQueue(context), build.Builder(device, context))
+    )

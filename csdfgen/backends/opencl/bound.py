@@ -8,18 +8,19 @@ with the host they are read and written in place, else the rows that a launch mo
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from csdfgen.backends.native.bound import Addresses
-from csdfgen.backends.native.structures import copy_kernel, kernel_structure, record_of
+from csdfgen.backends.native.structures import copy_kernel, record_of
 from csdfgen.backends.opencl.build import Builder
 from csdfgen.backends.opencl.devices import Device
 from csdfgen.backends.opencl.elements import definitions
 from csdfgen.backends.opencl.launches import levels
-from csdfgen.backends.opencl.loops import LOOP_BYTES, Loop, Span
+from csdfgen.backends.opencl.loops import Loop, Span
 from csdfgen.backends.opencl.memory import DeviceMemory
 from csdfgen.backends.opencl.shapes import items_of
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
@@ -31,6 +32,9 @@ MEMORY, WEIGHTS, TABLES = (number << 62 for number in (1, 2, 3))
 """Places in the buffers, see text/dialect.h."""
 
 _OFFSET = (1 << 62) - 1
+
+LOCAL = 64, 1, 1
+"""Items of a group that compute loops on arrays."""
 
 
 class Context(NamedTuple):
@@ -103,7 +107,9 @@ class _PortMoves:
     its first element. tables: their records. starts: of each.
     """
 
-    def __init__(self, port: Port, array: np.ndarray, moves: dict[int, tuple[Array, tuple[int, ...], int]]) -> None:
+    def __init__(
+        self, port: Port, array: np.ndarray, moves: dict[int, tuple[Array, tuple[int, ...], int]]
+    ) -> None:
         stored, inside = port.stored(array), np.dtype(port.dtype)
         ends = (inside, array.dtype) if port.output else (array.dtype, inside)
         self.form, self.kernel = (array.dtype, array.strides, array.shape), copy_kernel(*ends)
@@ -113,7 +119,9 @@ class _PortMoves:
             there = base + sum(s * step for s, step in zip(starts, stored.strides, strict=False))
             ours, theirs = rows.strides, stored.strides
             steps = (ours, theirs) if port.output else (theirs, ours)
-            dims = [(n, a, 0, 0, out) for n, a, out in zip(rows.shape, *steps, strict=True) if n > 1]
+            dims = [
+                (n, a, 0, 0, out) for n, a, out in zip(rows.shape, *steps, strict=True) if n > 1
+            ]
             a, out = (place, WEIGHTS | there) if port.output else (WEIGHTS | there, place)
             record, self.items[number] = Loop(self.kernel, dims, a, out, out, out).bytes()
             self.starts[number] = tables.put(np.frombuffer(record, np.uint8))
@@ -128,11 +136,12 @@ class _Opened:
 
         low, high = bounds_of(array)
         self.array, self.low, self.size = array, low, max(1, high - low)
-        import ctypes
-
-        self.host = np.frombuffer((ctypes.c_uint8 * self.size).from_address(low), np.uint8)
+        there: Any = (ctypes.c_uint8 * self.size).from_address(low)
+        self.host = np.frombuffer(there, np.uint8)
         access = cl.mem_flags.READ_WRITE if output else cl.mem_flags.READ_ONLY
-        self.buffer = cl.Buffer(context.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=self.host)
+        self.buffer = cl.Buffer(
+            context.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=self.host
+        )
 
 
 class DeviceBound:
@@ -153,8 +162,17 @@ class DeviceBound:
             lambda offset: WEIGHTS | offset,
             lambda table: TABLES | tables.put(table),
         )
-        families = [one for one in program.instructions if not is_move(one) and definitions(one.kernel) is None]
-        plain = [one._replace(fields=one.fields[:-1], refs=one.refs[: -len(one.fields[-1].sizes) or None]) for one in families]
+        families = [
+            one
+            for one in program.instructions
+            if not is_move(one) and definitions(one.kernel) is None
+        ]
+        plain = [
+            one._replace(
+                fields=one.fields[:-1], refs=one.refs[: -len(one.fields[-1].sizes) or None]
+            )
+            for one in families
+        ]
         steps, starts = addresses.steps(plain)
         base = tables.put(steps)
         where = iter(zip(plain, (base + starts).tolist(), strict=True))
@@ -167,11 +185,17 @@ class DeviceBound:
                 record, items = loop.bytes()
                 at = tables.put(np.frombuffer(record, np.uint8))
                 spans = loop.spans(MEMORY)
-                self._instructions.append(_Prepared(one.kernel, at, (items, 1), *map(_in_memory, spans)))
+                self._instructions.append(
+                    _Prepared(one.kernel, at, (items, 1), *map(_in_memory, spans))
+                )
             else:
                 bare, at = next(where)
                 spans = _touched(one, addresses)
-                self._instructions.append(_Prepared(one.kernel, at, items_of(bare, constants, context.builder.blocks), *spans))
+                self._instructions.append(
+                    _Prepared(
+                        one.kernel, at, items_of(bare, constants, context.builder.blocks), *spans
+                    )
+                )
         self._tables = self._uploaded(tables.bytes())
 
     def _uploaded(self, values: np.ndarray) -> Any:
@@ -189,7 +213,9 @@ class DeviceBound:
         reach = sum((n - 1) * s for n, s in zip(rows.shape, rows.strides, strict=True))
         span = place & _OFFSET, (place & _OFFSET) + reach + np.dtype(rows.dtype).itemsize
         output = self._forms[port].output
-        return _Prepared(f"port.{port}", number, (0, 0), [span] if output else [], [] if output else [span])
+        return _Prepared(
+            f"port.{port}", number, (0, 0), [span] if output else [], [] if output else [span]
+        )
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         """See `Bound.open`."""
@@ -240,11 +266,17 @@ class DeviceBound:
     def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> Callable[[], None]:
         import pyopencl as cl
 
-        items = [self._instructions[number].items for number in mine]
-        size = max(1, max(n for n, _ in items)), max(1, max(n for _, n in items)), len(mine)
+        local = (*self._context.builder.blocks.local, 1) if definitions(name) is None else LOCAL
+        both = zip(*(self._instructions[number].items for number in mine), strict=True)
+        most = (*(max(1, *some) for some in both), len(mine))
+        size = tuple(-(-n // m) * m for n, m in zip(most, local, strict=True))
         kernel, queue = self._kernel(name), self._context.queue
         kernel.set_args(self._memory.buffer, self._weights, self._tables, which, np.int32(first))
-        return lambda: cl.enqueue_nd_range_kernel(queue, kernel, size, None)
+
+        def run() -> None:
+            cl.enqueue_nd_range_kernel(queue, kernel, size, local)
+
+        return run
 
     def _moving(self, port: int, mine: Sequence[int]) -> Callable[[], None]:
         import pyopencl as cl
@@ -257,12 +289,18 @@ class DeviceBound:
                 return
             moves, tables = self._ports[port]
             if known[0] is not moves:
-                which = self._uploaded(np.array([moves.starts[number] for number in mine], np.int32))
-                size = max(1, max(moves.items[number] for number in mine)), 1, len(mine)
+                which = self._uploaded(
+                    np.array([moves.starts[number] for number in mine], np.int32)
+                )
+                size = (
+                    max(64, -(-max(moves.items[number] for number in mine) // 64) * 64),
+                    1,
+                    len(mine),
+                )
                 known[:] = moves, self._kernel(moves.kernel), which, size
             _, kernel, which, size = known
             kernel.set_args(self._memory.buffer, opened.buffer, tables, which, np.int32(0))
-            cl.enqueue_nd_range_kernel(self._context.queue, kernel, size, None)
+            cl.enqueue_nd_range_kernel(self._context.queue, kernel, size, LOCAL)
 
         return run
 
@@ -273,7 +311,12 @@ class DeviceBound:
         for port, opened in self._opened.items():
             if self._forms[port].output:
                 mapped, _ = cl.enqueue_map_buffer(
-                    self._context.queue, opened.buffer, cl.map_flags.READ, 0, (opened.size,), np.uint8
+                    self._context.queue,
+                    opened.buffer,
+                    cl.map_flags.READ,
+                    0,
+                    (opened.size,),
+                    np.uint8,
                 )
                 mapped.base.release(self._context.queue)
         self._context.queue.finish()

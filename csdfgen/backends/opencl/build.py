@@ -11,7 +11,7 @@ import logging
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -65,8 +65,8 @@ def text_of(kernel: str, blocks: Blocks) -> str:
     found = definitions(kernel)
     if found is None:
         sizes = f"#define LANES {blocks.lanes}", f"#define PIXELS {blocks.pixels}"
-        files = _read("maps.h"), _read(FILES[kernel])
-        return "\n".join((*sizes, _read("dialect.h"), _declarations(), *files))
+        texts = _read("dialect.h"), _declarations(), _read("maps.h"), _read(FILES[kernel])
+        return "\n".join((*sizes, *texts))
     # a name with parameters is one that is called
     defined = [f"#define {name} {value}" for name, value in found.items()]
     files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
@@ -82,7 +82,7 @@ class Builder:
 
     def __init__(self, device: Device, context: Any) -> None:
         self._device, self._context = device, context
-        self.blocks = Blocks(min(16, device.lanes), 8 if device.kind == "CPU" else 4)
+        self.blocks = Blocks.of(device.kind, device.lanes)
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -115,7 +115,9 @@ class Builder:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 made = cl.Program(self._context, text)
-                made.build(options=list(self.OPTIONS), cache_dir=False)
+                made.build(
+                    options=list(self.OPTIONS), cache_dir=False
+                )  # kept here, not by pyopencl
         except cl.Error as error:
             raise ToolError(self._log(kernel, str(error))) from None
         try:
@@ -133,7 +135,9 @@ class Builder:
 
     def _log(self, kernel: str, log: str) -> str:
         lines = [line.strip() for line in log.splitlines() if "error" in line] or [log[:200]]
-        with tempfile.NamedTemporaryFile("w", prefix="csdfgen-", suffix=".log", delete=False) as file:
+        with tempfile.NamedTemporaryFile(
+            "w", prefix="csdfgen-", suffix=".log", delete=False
+        ) as file:
             file.write(log)
         return f"kernel {kernel} does not build on {self._device.name}: {lines[0]} ({file.name} has the whole log)"
 

@@ -15,7 +15,9 @@ __all__ = ["CHOICE", "Device", "chosen", "devices"]
 CHOICE = "CSDFGEN_CL_DEVICE"
 """Environment variable with the number of a device, or a part of its name, that is used unless another one is asked for."""
 
-_INSTALL = "pip install 'csdfgen[opencl]' brings OpenCL and a device that is this machine's processor"
+_INSTALL = (
+    "pip install 'csdfgen[opencl]' brings OpenCL and a device that is this machine's processor"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +51,9 @@ class Device:
 def _opencl() -> Any:
     """The module pyopencl. Raises ToolError."""
     if struct.calcsize("P") != 8:
-        raise ToolError("OpenCL is used on machines of 64 bits alone; --backend native computes on others")
+        raise ToolError(
+            "OpenCL is used on machines of 64 bits alone; --backend native computes on others"
+        )
     try:
         import pyopencl
     except ImportError as error:

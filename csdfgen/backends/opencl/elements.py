@@ -106,9 +106,7 @@ def _binary_integers(of: _Type) -> dict[str, str]:
     """Integers wrap; what is divided by zero is zero."""
     signed, type_ = of.kind == "i", of.stored
     wide = "uint64_t"
-    found = {
-        name: f"({type_})(({wide})x {sign} ({wide})y)" for name, sign in _WRAPPING.items()
-    }
+    found = {name: f"({type_})(({wide})x {sign} ({wide})y)" for name, sign in _WRAPPING.items()}
     found |= {"maximum": "x > y ? x : y", "minimum": "x < y ? x : y"}
     found |= {"bitwise_and": "x & y", "bitwise_or": "x | y", "bitwise_xor": "x ^ y"}
     found["left_shift"] = f"({type_})(({wide})y < {of.bits} ? ({wide})x << y : 0)"
@@ -164,9 +162,11 @@ def _element(operation: str, of: _Type) -> dict[str, str] | None:
         return made | {"CLIP": "1", "EXPRESSION": f"({low} > high ? high : {low})"}
     if operation in _COMPARISONS:
         return made | {
-            "BINARY": "1", "RESULT": "uint8_t", "WRITE": "CSDF_AS_IT_IS",
+            "BINARY": "1",
+            "RESULT": "uint8_t",
+            "WRITE": "CSDF_AS_IT_IS",
             "EXPRESSION": f"({_COMPARISONS[operation]})",
-        }  # fmt: skip
+        }
     binary: Mapping[str, str]
     unary: Mapping[str, str]
     if of.kind == "f":
@@ -247,7 +247,12 @@ _MOVING: Mapping[str, Mapping[str, str]] = MappingProxyType(
 _ALONE: Mapping[str, Mapping[str, str]] = MappingProxyType(
     {
         "nonzero": {"FORM": str(NONZERO)},
-        "suppressed": {"FORM": str(SUPPRESSED), "RANKS": "1", "EXPRESSION": "x > y", **_typed(_TYPES["f32"])},  # fmt: skip
+        "suppressed": {
+            "FORM": str(SUPPRESSED),
+            "RANKS": "1",
+            "EXPRESSION": "x > y",
+            **_typed(_TYPES["f32"]),
+        },
     }
 )
 
@@ -303,5 +308,5 @@ _SIZES = {one.stored: one.bits // 8 for one in _TYPES.values()}
 
 def bytes_of(kernel: str) -> tuple[int, int]:
     """Bytes of an element that is read, the largest, and of one that is written."""
-    given = definitions(kernel) or {}
-    return _SIZES[given.get("T2", given["T"])] if "T" in given else 8, _SIZES[given["RESULT"]] if "RESULT" in given else 8  # fmt: skip
+    given = {"T": "int64_t", **(definitions(kernel) or {})}
+    return _SIZES[given.get("T2", given["T"])], _SIZES[given.get("RESULT", given["T"])]

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple
 
-from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 from csdfgen.backends.native.structures import constant
+from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 
 __all__ = ["LOOP_BYTES", "Loop", "Span", "whole_memory"]
 
@@ -37,7 +37,8 @@ def whole_memory(tag: int) -> Span:
     return tag, tag | (1 << 61)
 
 
-class Loop(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Loop:
     """A kernel on arrays with strides. a, b, c, out, index: places."""
 
     kernel: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -88,8 +89,6 @@ class DeviceMemory:
         if not self._device.unified:
             self.copied += (high - low) * (2 if writes else 1)
         try:
-            from dataclasses import replace
-
             moved = replace(view, rows=tuple(row - low for row in view.rows))
             yield array_of(moved, {view.pool: mapped})
         finally:

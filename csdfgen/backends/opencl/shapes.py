@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -14,11 +15,22 @@ __all__ = ["FILES", "Blocks", "items_of"]
 Items = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
 class Blocks:
-    """lanes: channels of a vector. pixels: that an item computes at a time."""
+    """What a work item of a family computes at a time, and how many are a group. lanes: channels of a vector, a divisor of
+    `PANEL`. pixels: beside each other. local: items of a group along both axes.
+    """
 
-    def __init__(self, lanes: int = 4, pixels: int = 4) -> None:
-        self.lanes, self.pixels = lanes, pixels
+    lanes: int = 4
+    pixels: int = 4
+    local: tuple[int, int] = (16, 4)
+
+    @classmethod
+    def of(cls, kind: str, lanes: int) -> Blocks:
+        """For a device of a kind that prefers vectors of so many floats: processors keep wide blocks in their registers,
+        others get their speed from many items.
+        """
+        return cls(min(PANEL, lanes), 8, (8, 1)) if kind == "CPU" else cls()
 
     def vectors(self, channels: int) -> int:
         """Vectors that have so many channels."""

@@ -20,7 +20,7 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
     V sums[PIXELS];
     const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (group * panels * CSDF_PANEL + channel));
     int32_t row[PIXELS], column[PIXELS];
-    for (int32_t p = 0; p < PIXELS; p++) {
+    EACH_PIXEL {
         const int32_t at = begin + p < all ? begin + p : all - 1; /* the last one again */
         row[p] = at / columns;
         column[p] = step->out.column + at % columns;
@@ -40,7 +40,7 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
                 table_of_rows rows = IN_TABLES(place, piece.rows);
                 GLOBAL const float *in[PIXELS];
                 int32_t inside[PIXELS], every = 1, any = 0;
-                for (int32_t p = 0; p < PIXELS; p++) {
+                EACH_PIXEL {
                     const int32_t from = first_row(row[p], layer->stride_h, step->each, step->apart) + y * layer->dilation_h;
                     const int32_t to = column[p] * layer->stride_w + x * layer->dilation_w - layer->pad_left;
                     const place at = rows[from];
@@ -53,13 +53,13 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
                 if (every) {
                     for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
                         const V factor = LOAD(w);
-                        for (int32_t p = 0; p < PIXELS; p++)
+                        EACH_PIXEL
                             MAD(sums[p], SPLAT(in[p][c]), factor);
                     }
                 } else if (any) {
                     for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
                         const V factor = LOAD(w);
-                        for (int32_t p = 0; p < PIXELS; p++)
+                        EACH_PIXEL
                             MAD(sums[p], SPLAT(inside[p] ? in[p][c] : 0.0f), factor);
                     }
                 }
@@ -67,9 +67,9 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
         }
     table_of_rows out = IN_TABLES(place, step->out.rows);
     const int32_t into = group * outs + channel;
-    for (int32_t p = 0; p < PIXELS; p++) {
+    EACH_PIXEL {
         if (begin + p >= all)
-            break;
+            continue;
         if (step->residual) {
             GLOBAL const csdf_source *added = IN_TABLES(csdf_source, step->residual);
             GLOBAL const float *there = AT(const float, IN_TABLES(place, added->rows)[row[p]]) + column[p] * added->stride;

@@ -15,7 +15,7 @@ KERNEL(csdf_depthwise_of)(ARGUMENTS)
     GLOBAL const float *weights = IN_WEIGHTS(float, layer->weights) + channel;
     V sums[PIXELS];
     const V bias = load_some(IN_WEIGHTS(float, layer->bias) + channel, some);
-    for (int32_t p = 0; p < PIXELS; p++)
+    EACH_PIXEL
         sums[p] = bias;
     /* the piece that all lanes are in */
     const int32_t first = channel / times, last = ((some < LANES ? outs : channel + LANES) - 1) / times;
@@ -29,7 +29,7 @@ KERNEL(csdf_depthwise_of)(ARGUMENTS)
     for (int32_t y = 0; y < layer->kernel_h; y++)
         for (int32_t x = 0; x < layer->kernel_w; x++) {
             const V factor = load_some(weights + (int64_t)(y * layer->kernel_w + x) * outs, some);
-            for (int32_t p = 0; p < PIXELS; p++) {
+            EACH_PIXEL {
                 const int32_t to = (step->out.column + begin + p) * layer->stride_w + x * layer->dilation_w - layer->pad_left;
                 if (to < 0 || to >= step->width || begin + p >= columns)
                     continue;

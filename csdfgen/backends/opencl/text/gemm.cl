@@ -11,20 +11,20 @@ KERNEL(csdf_gemm_of)(ARGUMENTS)
     table_of_rows rows = IN_TABLES(place, step->rows), out = IN_TABLES(place, step->out);
     GLOBAL const int32_t *sizes = AT(const int32_t, step->sizes);
     V sums[PIXELS];
-    for (int32_t p = 0; p < PIXELS; p++) {
+    EACH_PIXEL {
         const int32_t row = begin + p < step->count ? begin + p : step->count - 1;
         sums[p] = step->begin ? LOAD(IN_WEIGHTS(float, step->bias) + channel)
                               : load_some(IN_MEMORY(float, out[row]) + channel, some);
     }
     for (int32_t part = 0; part < step->parts; part++) {
         GLOBAL const float *in[PIXELS];
-        for (int32_t p = 0; p < PIXELS; p++) {
+        EACH_PIXEL {
             const int32_t row = begin + p < step->count ? begin + p : step->count - 1;
             in[p] = AT(const float, rows[part * step->count + row]);
         }
         for (int32_t c = 0; c < sizes[part]; c++, weights += CSDF_PANEL) {
             const V factor = LOAD(weights);
-            for (int32_t p = 0; p < PIXELS; p++)
+            EACH_PIXEL
                 MAD(sums[p], SPLAT(in[p][c]), factor);
         }
     }

@@ -62,6 +62,8 @@ typedef union lanes {
 } lanes;
 #endif
 
+#define EACH_PIXEL _Pragma("unroll") for (int32_t p = 0; p < PIXELS; p++)
+
 /* The first n lanes, zeros behind them. */
 DEVICE V load_some(GLOBAL const float *at, int32_t n)
 {
