@@ -1,0 +1,95 @@
+"""Devices compute what numpy computes: operators wherever rows lie, networks in memory as planned, few launches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.backends.opencl.launches import levels
+from csdfgen.backends.opencl.loops import Loop
+from csdfgen.backends.registry import kernels_of
+from csdfgen.errors import InputError, ToolError
+from csdfgen.program.steps import Backend
+from tests.networks import check_touched
+from tests.op_harness import heights
+from tests.op_samples import SAMPLES
+from tests.property.test_native import LAYOUTS, close
+from tests.scattered import declared, run_scattered
+
+EVERY = 12
+"""One in so many samples is compared here; each kernel is built once on a machine."""
+
+
+@pytest.fixture(scope="module")
+def device() -> Backend:
+    try:
+        return kernels_of("opencl")
+    except ToolError as error:
+        pytest.skip(str(error))
+
+
+@pytest.mark.parametrize("part", range(EVERY // 3))
+def test_operators_as_numpy_has_them(part: int, device: Backend) -> None:
+    for number in range(part * 3, len(SAMPLES), EVERY):
+        sample = SAMPLES[number]
+        layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+        height = heights(layer)[0]
+        wanted = run_scattered(layer, feeds, height, layout, None)
+        sizes = declared(layer, height, layout, None, device)
+        found = run_scattered(layer, feeds, height, layout, None, sizes, device)
+        for got, want in zip(found, wanted, strict=True):
+            close(got, want)
+
+
+@pytest.mark.parametrize("rows", ["1", "auto", "whole"])
+@pytest.mark.parametrize("model", ["zoo:lenet5", "zoo:resnet8"])
+def test_networks_in_memory_as_planned(model: str, rows: str, device: Backend) -> None:
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows=rows, backend="opencl")
+    (tensor,) = network.inputs
+    x = np.random.default_rng(0).standard_normal(tensor.shape).astype(np.float32)
+    found, measured = runtime.compile(plan).measure(x)
+    check_touched(plan, measured.touched_bytes)
+    wanted = runtime.compile(csdfgen.plan(network, backend="numpy"))(x)
+    for name, want in wanted.items():
+        close(np.asarray(found[name]), np.asarray(want))
+
+
+Spans = Sequence[tuple[int, int]]
+
+
+@pytest.mark.parametrize(
+    ("reads", "writes", "launches"),
+    [
+        ([[], []], [[(0, 64)], [(64, 128)]], 1),  # apart
+        ([[], [(0, 64)]], [[(0, 64)], [(64, 128)]], 2),  # reads what was written
+        ([[(64, 128)], []], [[(0, 64)], [(64, 128)]], 2),  # writes what was read
+        ([[], []], [[(0, 64)], [(48, 128)]], 2),  # writes what was written
+        ([[(256, 320)], [(256, 320)]], [[(0, 64)], [(64, 128)]], 1),  # both read the same
+    ],
+)
+def test_only_what_is_apart_is_one_launch(
+    reads: Sequence[Spans], writes: Sequence[Spans], launches: int
+) -> None:
+    touched = [(a, b, "kernel") for a, b in zip(reads, writes, strict=True)]
+    assert len(levels(512, touched)) == launches
+    assert len(levels(512, [(a, b, k) for k, (a, b, _) in enumerate(touched)])) == 2
+
+
+def test_elements_that_read_others_follow_each_other() -> None:
+    """A running sum reads what it has just written; a copy elsewhere does not."""
+    size = (4, 4, 4, 0, 4)
+    running = Loop("add_f32", [size], 1 << 62, 1 << 62 | 512, 0, 1 << 62 | 4)
+    apart = Loop("add_f32", [size], 1 << 62, 1 << 62 | 512, 0, 1 << 62 | 256)
+    assert running.order()[1] == 0 and apart.order()[1] == 1
+
+
+def test_a_device_that_is_not_there(device: Backend) -> None:
+    from csdfgen.backends.opencl.devices import chosen
+
+    with pytest.raises(InputError, match="no such device; there are 0: "):
+        chosen("Quantum 9000")
