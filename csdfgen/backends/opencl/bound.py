@@ -33,7 +33,7 @@ MEMORY, WEIGHTS, TABLES = (number << 62 for number in (1, 2, 3))
 
 _OFFSET = (1 << 62) - 1
 
-LOCAL = 64, 1, 1
+LOCAL = 16, 1, 1
 """Items of a group that compute loops on arrays."""
 
 
@@ -108,7 +108,11 @@ class _PortMoves:
     """
 
     def __init__(
-        self, port: Port, array: np.ndarray, moves: dict[int, tuple[Array, tuple[int, ...], int]]
+        self,
+        port: Port,
+        array: np.ndarray,
+        moves: dict[int, tuple[Array, tuple[int, ...], int]],
+        span: int,
     ) -> None:
         stored, inside = port.stored(array), np.dtype(port.dtype)
         ends = (inside, array.dtype) if port.output else (array.dtype, inside)
@@ -123,7 +127,7 @@ class _PortMoves:
                 (n, a, 0, 0, out) for n, a, out in zip(rows.shape, *steps, strict=True) if n > 1
             ]
             a, out = (place, WEIGHTS | there) if port.output else (WEIGHTS | there, place)
-            record, self.items[number] = Loop(self.kernel, dims, a, out, out, out).bytes()
+            record, self.items[number] = Loop(self.kernel, dims, a, out, out, out).bytes(span)
             self.starts[number] = tables.put(np.frombuffer(record, np.uint8))
         self.bytes = tables.bytes()
 
@@ -182,7 +186,7 @@ class DeviceBound:
                 self._instructions.append(self._move(number, one, addresses))
             elif definitions(one.kernel) is not None:
                 loop = _loop(one, constants, addresses)
-                record, items = loop.bytes()
+                record, items = loop.bytes(context.builder.blocks.span)
                 at = tables.put(np.frombuffer(record, np.uint8))
                 spans = loop.spans(MEMORY)
                 self._instructions.append(
@@ -229,7 +233,9 @@ class DeviceBound:
             self._opened[port] = _Opened(self._context, array, form.output)
         made = self._ports.get(port)
         if made is None or made[0].form != (array.dtype, array.strides, array.shape):
-            moves = _PortMoves(form, array, self._moves.get(port, {}))
+            moves = _PortMoves(
+                form, array, self._moves.get(port, {}), self._context.builder.blocks.span
+            )
             self._ports[port] = moves, self._uploaded(moves.bytes)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:

@@ -25,6 +25,9 @@ _DIM = struct.Struct("=5q")
 LOOP_BYTES = _HEAD.size + RANK * _DIM.size
 """Of `loop` in text/strided.cl."""
 
+SHORT = 16
+"""Elements of a line below which the items of a loop go along another dimension."""
+
 Span = tuple[int, int]
 """First byte and the one behind the last, as places."""
 
@@ -81,12 +84,15 @@ class Loop:
             if not apart and not same:
                 return list(self.dims), 0
         apart_dims = [dim for dim in self.dims if dim[4]]
+        if len(apart_dims) > 1 and apart_dims[-1][0] < SHORT < apart_dims[-2][0]:
+            apart_dims[-2:] = apart_dims[:-3:-1]
         return apart_dims + [dim for dim in self.dims if not dim[4]], len(apart_dims)
 
-    def bytes(self) -> tuple[bytes, int]:
-        """The structure, and how many items compute it."""
+    def bytes(self, span: int) -> tuple[bytes, int]:
+        """The structure, and how many items compute it, so many elements of a line each."""
         dims, apart = self.order()
-        items = prod(dim[0] for dim in dims[:apart])
+        lines = dims[: max(0, apart - 1)]
+        items = prod(dim[0] for dim in lines) * (-(-dims[apart - 1][0] // span) if apart else 1)
         rest = prod(dim[0] for dim in dims[apart:])
         places = self.a, self.b, self.c, self.out, self.index
         sizes = self.along, self.out_along, items, len(dims), apart, self.count, rest

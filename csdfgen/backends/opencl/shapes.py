@@ -18,11 +18,12 @@ Items = tuple[int, int]
 @dataclass(frozen=True, slots=True)
 class Blocks:
     """What a work item of a family computes at a time, and how many are a group. lanes: channels of a vector, a divisor of
-    `PANEL`. pixels: beside each other. local: items of a group along both axes.
+    `PANEL`. pixels: beside each other. span: elements of a line of arrays. local: items of a group along both axes.
     """
 
     lanes: int = 4
     pixels: int = 4
+    span: int = 1
     local: tuple[int, int] = (16, 4)
 
     @classmethod
@@ -30,7 +31,7 @@ class Blocks:
         """For a device of a kind that prefers vectors of so many floats: processors keep wide blocks in their registers,
         others get their speed from many items.
         """
-        return cls(min(PANEL, lanes), 8, (8, 1)) if kind == "CPU" else cls()
+        return cls(min(PANEL, lanes), 8, 64, (8, 1)) if kind == "CPU" else cls()
 
     def vectors(self, channels: int) -> int:
         """Vectors that have so many channels."""

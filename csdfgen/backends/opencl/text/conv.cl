@@ -26,7 +26,31 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
         column[p] = step->out.column + at % columns;
         sums[p] = bias;
     }
-    for (int32_t y = 0; y < layer->kernel_h; y++)
+    /* the taps of a row of the kernel are one run where pixels follow each other without gaps */
+    const int32_t runs = layer->kernel_w > 1 && layer->groups == 1 && layer->dilation_w == 1 && step->piece_count == 1
+        && pieces[0].stride == ins && pieces[0].rows;
+    for (int32_t y = 0; y < layer->kernel_h; y++) {
+        if (runs) {
+            GLOBAL const float *in[PIXELS];
+            int32_t every = 1;
+            EACH_PIXEL {
+                const place at = IN_TABLES(place, pieces[0].rows)
+                    [first_row(row[p], layer->stride_h, step->each, step->apart) + y * layer->dilation_h];
+                const int32_t to = column[p] * layer->stride_w - layer->pad_left;
+                const int32_t inside = at != 0 && to >= 0 && to + layer->kernel_w <= step->width;
+                in[p] = AT(const float, inside ? at : layer->bias) + (inside ? to * ins : 0);
+                every &= inside;
+            }
+            if (every) {
+                GLOBAL const float *w = weights + (int64_t)y * layer->kernel_w * ins * CSDF_PANEL;
+                for (int32_t c = 0; c < layer->kernel_w * ins; c++, w += CSDF_PANEL) {
+                    const V factor = LOAD(w);
+                    EACH_PIXEL
+                        MAD(sums[p], SPLAT(in[p][c]), factor);
+                }
+                continue;
+            }
+        }
         for (int32_t x = 0; x < layer->kernel_w; x++) {
             int32_t start = 0;
             for (int32_t i = 0; i < step->piece_count; i++) {
@@ -65,6 +89,7 @@ KERNEL(csdf_conv_of)(ARGUMENTS)
                 }
             }
         }
+    }
     table_of_rows out = IN_TABLES(place, step->out.rows);
     const int32_t into = group * outs + channel;
     EACH_PIXEL {

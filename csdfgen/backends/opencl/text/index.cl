@@ -36,8 +36,8 @@ KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
     const int64_t n = AT(const int32_t, step->index)[0], count = step->count, along = step->along, by = step->out_along;
-    EVERY_ITEM {
-        const spot at = moved(step, start, item, 0, step->apart);
+    EVERY_ELEMENT {
+        const spot at = now.at;
         GLOBAL char *out = at.out;
         for (int64_t k = 0; k < count; k++) { /* up from a leaf */
             int64_t leaf = k;

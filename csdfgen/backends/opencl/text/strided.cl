@@ -102,16 +102,93 @@ DEVICE spot moved(GLOBAL const loop *step, spot at, int64_t i, int32_t from, int
     return at;
 }
 
-#define EVERY_ITEM \
+/* SPAN elements along the last dimension that is computed side by side, one after the other by an item: processors go along
+ * lines, devices whose items run side by side take neighbours at once (1).
+ */
+typedef struct line {
+    spot at;
+    int64_t left;
+    loop_dim step;
+} line;
+
+DEVICE line line_of(GLOBAL const loop *step, spot at, int64_t item)
+{
+    line found;
+    const int32_t last = step->apart - 1;
+    if (last < 0) {
+        found.at = at;
+        found.left = 1;
+        return found;
+    }
+    found.step = step->dims[last];
+    const int64_t spans = (found.step.size + SPAN - 1) / SPAN, first = item % spans * SPAN;
+    found.at = moved(step, at, item / spans, 0, last);
+    found.at.a += first * found.step.a;
+    found.at.b += first * found.step.b;
+    found.at.c += first * found.step.c;
+    found.at.out += first * found.step.out;
+    found.left = found.step.size - first < SPAN ? found.step.size - first : SPAN;
+    return found;
+}
+
+DEVICE void next(line *now)
+{
+    if (--now->left == 0)
+        return;
+    now->at.a += now->step.a;
+    now->at.b += now->step.b;
+    now->at.c += now->step.c;
+    now->at.out += now->step.out;
+}
+
+#define EVERY_LINE \
     const spot start = start_of(b, step); \
     for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
+#define EVERY_ELEMENT \
+    EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; next(&now))
 
 #if FORM == 0 /* element by element; RESULT is stored */
 KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
-    EVERY_ITEM {
-        const spot at = moved(step, start, item, 0, step->apart);
+    EVERY_ELEMENT {
+        const spot at = now.at;
+#if SPAN > 1
+        /* neighbours in all arrays, or one for all of them */
+        if (step->rest == 1 && now.step.a == sizeof(T) && now.step.out == sizeof(RESULT)
+#ifdef BINARY
+            && (now.step.b == sizeof(T) || now.step.b == 0)
+#endif
+#ifdef CLIP
+            && now.step.b == 0 && now.step.c == 0
+#endif
+        ) {
+            GLOBAL const T *a = (GLOBAL const T *)at.a;
+            GLOBAL RESULT *out = (GLOBAL RESULT *)at.out;
+#ifdef CLIP
+            const W low = READ(GET(T, at.b)), high = READ(GET(T, at.c));
+#endif
+#ifdef BINARY
+            if (now.step.b == 0) {
+                const W y = READ(GET(T, at.b));
+                for (int32_t i = 0; i < now.left; i++) {
+                    const W x = READ(a[i]);
+                    out[i] = WRITE(EXPRESSION);
+                }
+                break;
+            }
+            GLOBAL const T *others = (GLOBAL const T *)at.b;
+#endif
+            for (int32_t i = 0; i < now.left; i++) {
+                const W x = READ(a[i]);
+#ifdef BINARY
+                const W y = READ(others[i]);
+#endif
+                out[i] = WRITE(EXPRESSION);
+            }
+            break;
+        }
+#endif
         for (int64_t k = 0; k < step->rest; k++) {
             const spot one = moved(step, at, k, step->apart, step->rank);
             const W x = READ(GET(T, one.a));
@@ -129,8 +206,8 @@ KERNEL(NAME)(ARGUMENTS)
 KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
-    EVERY_ITEM {
-        const spot at = moved(step, start, item, 0, step->apart);
+    EVERY_ELEMENT {
+        const spot at = now.at;
 #ifdef FRESH
         W x = 0;
 #else
@@ -169,8 +246,8 @@ KERNEL(NAME)(ARGUMENTS)
 KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
-    EVERY_ITEM {
-        const spot at = moved(step, start, item, 0, step->apart);
+    EVERY_ELEMENT {
+        const spot at = now.at;
         W y = READ(GET(T, at.a));
         int64_t found = 0;
         for (int64_t k = 1; k < step->count && y == y; k++) {
@@ -187,8 +264,15 @@ KERNEL(NAME)(ARGUMENTS)
 KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
-    EVERY_ITEM {
-        const spot at = moved(step, start, item, 0, step->apart);
+    EVERY_ELEMENT {
+        const spot at = now.at;
+#if SPAN > 1 && !defined(PUTS) && !defined(LOOKS)
+        if (step->rest == 1) {
+            for (int32_t i = 0; i < now.left; i++)
+                PUT(RESULT, at.out + i * now.step.out) = WRITE(READ(GET(T, at.a + i * now.step.a)));
+            break;
+        }
+#endif
         for (int64_t k = 0; k < step->rest; k++) {
             const spot one = moved(step, at, k, step->apart, step->rank);
 #ifdef PUTS
@@ -218,11 +302,11 @@ KERNEL(NAME)(ARGUMENTS)
             const int64_t from = AT(const int32_t, named)[i];
             (void)numbers;
 #endif
-            const spot at = moved(step, start, item, 0, step->apart);
-            for (int64_t k = 0; k < step->rest; k++) {
-                const spot one = moved(step, at, k, step->apart, step->rank);
-                PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
-            }
+            for (line now = line_of(step, start, item); now.left > 0; next(&now))
+                for (int64_t k = 0; k < step->rest; k++) {
+                    const spot one = moved(step, now.at, k, step->apart, step->rank);
+                    PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
+                }
         }
 }
 #elif FORM == 5 /* elements at places of 64 bits: stored, or joined with what is there */
