@@ -25,7 +25,7 @@ from csdfgen.goals import search as explored
 from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.heights import Predicted, few_phases, predicting, raised
-from csdfgen.goals.peaks import lower
+from csdfgen.goals.peaks import lower, not_raised
 from csdfgen.goals.search import Planner, Progress, Search
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
@@ -360,14 +360,14 @@ def _predicted(prepared: Prepared) -> Predicted:
 
 def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None) -> Plan:
     """The plan at heights of `auto`; with predicted times, some layers are taller or all are cut into few phases
-    (`goals.heights`).
+    (`goals.heights`), or some are lower (`goals.peaks`).
     """
     if predicted is None:
         return planner(prepared, prepared.phased())
     made = planner(prepared, raised(predicted))
     if made.interrupted or prepared.options.seconds is not None:
         return made
-    for other_heights in (few_phases, lower):
+    for other_heights in (not_raised, few_phases, lower):
         heights = other_heights(made, predicted)
         if heights is None:
             continue

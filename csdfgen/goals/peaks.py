@@ -4,6 +4,9 @@ The default gives every layer about 64 pixels a phase, so that small maps are wh
 layers that work or hold rows while nearly as many bytes are alive as at the peak get half their heights, again and
 again; all others keep theirs. The bytes of these heights are lower bounds of peaks, as in `goals.heights`. The heights
 with the least bytes * seconds^2 become a plan.
+
+The search for the order of a plan proves higher bounds than those that its heights were chosen by. Where these would not
+have been chosen by it, the heights of `auto` become a plan, too.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased
 
-__all__ = ["Lower", "lower"]
+__all__ = ["Lower", "lower", "not_raised"]
 
 ENOUGH = 5.0
 """Plans that take this part of the memory of whole layers or less keep their heights."""
@@ -38,7 +41,7 @@ STEPS = 6
 """Times that heights are halved at most."""
 
 FIRINGS = 2_000
-"""Firings above which no lower heights are tried: planning takes too long."""
+"""Firings above which no other heights are tried: planning takes too long."""
 
 HEAVY = 1 << 19
 """Bytes of weights that do not stay in the near caches until the next phase."""
@@ -70,6 +73,16 @@ class Lower:
         return self.time**TIME * low.total_bytes <= GAIN * usual.total_bytes
 
 
+def not_raised(plan: Plan, predicted: Predicted) -> Lower | None:
+    """The heights of `auto` for a plan of others that would not have been chosen by the bound that is proved for it."""
+    auto = predicted.prepared.phased()
+    if plan.conversion.rows == auto.conversion.rows or len(plan.order) > FIRINGS:
+        return None
+    time = predicted.frame(auto.conversion) / predicted.frame(plan.conversion)
+    disproved = plan.figures["lower_bound"] >= time**TIME * auto.rough_bound
+    return Lower(auto, time) if disproved else None
+
+
 def lower(plan: Plan, predicted: Predicted) -> Lower | None:
     """Lower slabs for a plan; None if it saves enough as it is, or the gain is small."""
     usual = predicted.frame(plan.conversion)
@@ -81,7 +94,9 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
         _steady(predicted),
         _longer(plan.conversion, predicted),
     )
-    best, bound, taken, parts = GAIN, peak, None, iter(PEAKS)
+    # bounds are compared with what is proved: the peak of an order may be far above both
+    best, bound, taken = GAIN * plan.figures["lower_bound"], peak, None
+    parts = iter(PEAKS)
     part = next(parts)
     for _ in range(STEPS):
         spec = phased.conversion.rows
@@ -90,7 +105,7 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
         time = max(1.0, 1 + (_longer(tried.conversion, predicted) - before) / usual)
         if low == spec or time > SLOWER or len(tried.on_demand) > FIRINGS:
             break
-        cost = time**TIME * tried.rough_bound / peak
+        cost = time**TIME * tried.rough_bound
         if cost <= best:
             best, taken = cost, Lower(tried, time)
         if tried.rough_bound <= (1 - LITTLE) * bound:

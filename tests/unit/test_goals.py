@@ -317,6 +317,26 @@ def test_lower_slabs_are_worth_their_time(monkeypatch: pytest.MonkeyPatch) -> No
             assert low_rows[layer.name] == tall[layer.name]
 
 
+@needs_compiler
+def test_taller_slabs_are_given_up_if_they_are_proved_to_take_too_much(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    large = bottlenecks(224)
+    times = predicted(large, PlanOptions(), NATIVE)
+    taller = plan_once(times.prepared, times.prepared.at("8"))
+    found = peaks.not_raised(taller, times)
+    assert found is not None and found.time > 1 and str(found.phased.conversion.rows) == "auto"
+    usual = plan_once(times.prepared, found.phased)
+    assert found.better(usual, taller) and peaks.not_raised(usual, times) is None
+    weak = {**taller.figures, "lower_bound": found.phased.rough_bound}
+    assert peaks.not_raised(replace(taller, figures=weak), times) is None
+    monkeypatch.setattr(choice, "lower", lambda plan, times: None)
+    monkeypatch.setattr(choice, "raised", lambda times: times.prepared.at("8"))
+    for firings, rows in ((peaks.FIRINGS, "auto"), (0, "8")):
+        monkeypatch.setattr(peaks, "FIRINGS", firings)
+        assert csdfgen.plan(large, backend="native").options.rows == rows
+
+
 def test_heights_are_halved_down_to_few_pixels() -> None:
     """By name only; a row of many pixels is left, and rows of one pixel stay above sixteen."""
     g = Graph()
