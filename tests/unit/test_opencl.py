@@ -9,8 +9,8 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.opencl.launches import levels
-from csdfgen.backends.opencl.loops import Loop
+from csdfgen.backends.device.launches import levels
+from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError, ToolError
 from csdfgen.program.steps import Backend

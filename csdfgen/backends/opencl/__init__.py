@@ -1,1 +1,1 @@
-"""Kernels of a device, written in what OpenCL and CUDA have in common."""
+"""A device of OpenCL: its driver, and the launches of a program."""

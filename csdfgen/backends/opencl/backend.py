@@ -1,7 +1,7 @@
 """How does a device compute a step? As native code does: by the kernels of families, else loop by loop.
 
 Steps become the instructions of native code (`csdfgen.backends.native`), whose structures and tables have places on the
-device instead of addresses; the kernels that work on them are in `text`.
+device instead of addresses; the kernels that work on them are in `csdfgen.backends.device`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from csdfgen.backends.device.elements import definitions
+from csdfgen.backends.device.shapes import FILES
+from csdfgen.backends.device.sources import digest, kernels
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.families import Family
 from csdfgen.backends.native.ways import Ways
@@ -17,9 +20,7 @@ from csdfgen.backends.numpy.bound import moves
 from csdfgen.backends.opencl import build
 from csdfgen.backends.opencl.bound import Context, DeviceBound, Touched, Uploaded, is_move
 from csdfgen.backends.opencl.devices import chosen
-from csdfgen.backends.opencl.elements import definitions
 from csdfgen.backends.opencl.memory import DeviceMemory, buffer
-from csdfgen.backends.opencl.shapes import FILES
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer
 from csdfgen.program.instructions import Constants, Instruction, Ref
@@ -57,7 +58,7 @@ class DeviceKernels(NativeKernels):
     def origin(self) -> tuple[str, str]:
         """See `Backend.origin`."""
         device = self._context.device
-        return f"{device.name}, {device.version}, driver {device.driver}", build.digest()
+        return f"{device.name}, {device.version}, driver {device.driver}", digest()
 
     @property
     def code(self) -> str:
@@ -143,7 +144,7 @@ class _Text:
 
     def has(self, kernel: str) -> bool:
         """Whether there is a kernel of this name."""
-        return build.kernels(kernel)
+        return kernels(kernel)
 
 
 def backend(

@@ -2,7 +2,7 @@
 
 The structures of all instructions and their tables are one buffer, weights another; a reference is a buffer and an offset
 in it. Instructions of one kernel that touch no bytes that another one of them writes are one launch
-(`csdfgen.backends.opencl.launches`). Rows of the caller's arrays are moved by kernels, too: where the device shares memory
+(`csdfgen.backends.device.launches`). Rows of the caller's arrays are moved by kernels, too: where the device shares memory
 with the host they are read and written in place, else the rows that a launch moves are copied before or after it.
 """
 
@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from csdfgen.backends.device.elements import definitions
+from csdfgen.backends.device.launches import levels
+from csdfgen.backends.device.loops import Loop, Span
+from csdfgen.backends.device.shapes import items_of
 from csdfgen.backends.native.bound import Addresses
 from csdfgen.backends.native.structures import copy_kernel, record_of
 from csdfgen.backends.opencl.build import Builder
 from csdfgen.backends.opencl.devices import Device
-from csdfgen.backends.opencl.elements import definitions
-from csdfgen.backends.opencl.launches import levels
-from csdfgen.backends.opencl.loops import Loop, Span
 from csdfgen.backends.opencl.memory import DeviceMemory
-from csdfgen.backends.opencl.shapes import items_of
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
 from csdfgen.program.steps import Code, Port
 

@@ -11,69 +11,18 @@ import logging
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
-from functools import cache
-from pathlib import Path
 from typing import Any
 
+from csdfgen.backends.device.shapes import Blocks
+from csdfgen.backends.device.sources import text_of
 from csdfgen.backends.native.build import cache_folder
-from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 from csdfgen.backends.opencl.devices import Device
-from csdfgen.backends.opencl.elements import definitions
-from csdfgen.backends.opencl.shapes import FILES, Blocks
 from csdfgen.errors import InputError, ToolError
 from csdfgen.files import write_bytes
 
-__all__ = ["Builder", "kernels", "text_of"]
+__all__ = ["Builder"]
 
 _LOG = logging.getLogger(__name__)
-
-TEXT = Path(__file__).parent / "text"
-
-_TYPES = {"ptrdiff_t": "int64_t", "size_t": "uint64_t", "double": "double"}
-
-
-def kernels(kernel: str) -> bool:
-    """Whether there is text for a kernel."""
-    return kernel in FILES or definitions(kernel) is not None
-
-
-@cache
-def _read(name: str) -> str:
-    return (TEXT / name).read_text()
-
-
-@cache
-def _declarations() -> str:
-    """Structures and constants of the headers of native code; pointers are places."""
-    lines = [f"#define {name} {value}" for name, value in declared_constants().items()]
-    for name in structures():
-        found = structure(name)
-        if not any(field.type == "function" or field.type == "double" for field in found.fields):
-            lines.append(f"typedef struct {name} {{ {' '.join(_fields(found))} }} {name};")
-    return "\n".join(lines)
-
-
-def _fields(of: Structure) -> Iterator[str]:
-    for field in of.fields:
-        type_ = "place" if field.pointer else _TYPES.get(field.type, field.type)
-        yield f"{type_} {field.name}{f'[{field.count}]' if field.count else ''};"
-
-
-def text_of(kernel: str, blocks: Blocks) -> str:
-    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is `csdf_KERNEL`."""
-    found = definitions(kernel)
-    if found is None:
-        sizes = f"#define LANES {blocks.lanes}", f"#define PIXELS {blocks.pixels}"
-        texts = _read("dialect.h"), _declarations(), _read("maps.h"), _read(FILES[kernel])
-        return "\n".join((*sizes, *texts))
-    # a name with parameters is one that is called
-    defined = [f"#define {name} {value}" for name, value in found.items()]
-    defined.append(f"#define SPAN {blocks.span}")
-    files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
-    return "\n".join(
-        (*defined, f"#define NAME csdf_{kernel}", _read("dialect.h"), *map(_read, files))
-    )
 
 
 class Builder:
@@ -149,12 +98,3 @@ def _checked(content: bytes) -> bytes:
     if hashlib.sha256(binary).digest() != digest:
         raise ValueError("the file is damaged")
     return binary
-
-
-@cache
-def digest() -> str:
-    """16 hexadecimal digits of the text of all kernels."""
-    found = hashlib.sha256()
-    for path in sorted(TEXT.iterdir()):
-        found.update(path.read_bytes())
-    return found.hexdigest()[:16]

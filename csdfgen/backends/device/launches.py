@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
-from csdfgen.backends.opencl.loops import Span
+from csdfgen.backends.device.loops import Span
 
 __all__ = ["levels"]
 

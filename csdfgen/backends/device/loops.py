@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from csdfgen.backends.device.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 from csdfgen.backends.native.structures import constant
-from csdfgen.backends.opencl.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 
 __all__ = ["LOOP_BYTES", "Loop", "Span", "whole_memory"]
 
