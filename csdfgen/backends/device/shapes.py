@@ -78,6 +78,15 @@ def _contract(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return step.groups * step.height * step.width, 1
 
 
+def _depthwise_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    (layer,) = constants.rows_of(step.layer)
+    return blocks.vectors(layer.out_channels), step.out.count * step.out.columns
+
+
+def _sum_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return blocks.vectors(step.source.channels), 1
+
+
 _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = MappingProxyType(
     {
         "conv_of": ("conv.cl", _conv),
@@ -88,6 +97,12 @@ _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = M
         "normalize_of": ("normalize.cl", _normalize),
         "attention_of": ("attention.cl", _attention),
         "contract_of": ("contract.cl", _contract),
+        "conv_bytes_of": ("conv_bytes.cl", _conv),
+        "depthwise_bytes_of": ("depthwise_bytes.cl", _depthwise_bytes),
+        "map_bytes_of": ("map_bytes.cl", _map),
+        "pool_bytes_of": ("pool_bytes.cl", _pool),
+        "average_bytes_of": ("average_bytes.cl", _pool),
+        "sum_bytes_of": ("sum_bytes.cl", _sum_bytes),
     }
 )
 

@@ -50,8 +50,9 @@ def text_of(kernel: str, blocks: Blocks) -> str:
     found = definitions(kernel)
     if found is None:
         sizes = f"#define LANES {blocks.lanes}", f"#define PIXELS {blocks.pixels}"
-        texts = _read("dialect.h"), _declarations(), _read("maps.h"), _read(FILES[kernel])
-        return "\n".join((*sizes, *texts))
+        heads = ["maps.h", "bytes.h"] if "bytes" in kernel else ["maps.h"]
+        texts = map(_read, (*heads, FILES[kernel]))
+        return "\n".join((*sizes, _read("dialect.h"), _declarations(), *texts))
     # a name with parameters is one that is called
     defined = [f"#define {name} {value}" for name, value in found.items()]
     defined.append(f"#define SPAN {blocks.span}")

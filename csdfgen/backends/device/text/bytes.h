@@ -1,0 +1,80 @@
+/* What kernels on maps of bytes have in common: vectors of LANES integers, sums as they are stored. */
+#ifdef __OPENCL_VERSION__
+#pragma OPENCL FP_CONTRACT OFF
+#if LANES == 1
+typedef int VI;
+#define LOAD_I(at) (*(at))
+#define FLOATS_OF(x) ((float)(x))
+#else
+typedef JOIN(int, LANES) VI;
+#define LOAD_I(at) JOIN(vload, LANES)(0, at)
+#define FLOATS_OF(x) JOIN(convert_float, LANES)(x)
+#endif
+#define SPLAT_I(x) ((VI)(x))
+#define SHIFTED_LEFT(x, n) ((x) << (n))
+#define SHIFTED_RIGHT(x, n) ((x) >> (n))
+#define ROUNDED(x) rint(x)
+#define APART(x, y) ((x) * (y)) /* is not contracted here */
+typedef union whole_lanes {
+    VI v;
+    int32_t i[LANES];
+} whole_lanes;
+#else
+struct VI {
+    int32_t i[LANES];
+};
+#define OPERATOR_I(sign) \
+    DEVICE VI operator sign(VI a, VI b) { VI r; EACH_LANE r.i[i_] = a.i[i_] sign b.i[i_]; return r; }
+OPERATOR_I(+)
+OPERATOR_I(-)
+OPERATOR_I(*)
+DEVICE VI SPLAT_I(int32_t x) { VI r; EACH_LANE r.i[i_] = x; return r; }
+DEVICE VI LOAD_I(const int32_t *at) { VI r; EACH_LANE r.i[i_] = at[i_]; return r; }
+DEVICE VI SHIFTED_LEFT(VI x, int n) { EACH_LANE x.i[i_] = (int32_t)((uint32_t)x.i[i_] << n); return x; }
+DEVICE VI SHIFTED_RIGHT(VI x, int n) { EACH_LANE x.i[i_] >>= n; return x; }
+DEVICE V FLOATS_OF(VI x) { V r; EACH_LANE r.f[i_] = (float)x.i[i_]; return r; }
+DEVICE V ROUNDED(V x) { EACH_LANE x.f[i_] = rintf(x.f[i_]); return x; }
+DEVICE V APART(V x, V y) { V r; EACH_LANE r.f[i_] = __fmul_rn(x.f[i_], y.f[i_]); return r; }
+typedef union whole_lanes {
+    VI v;
+    int32_t i[LANES];
+    __device__ whole_lanes() {}
+} whole_lanes;
+#endif
+
+/* A byte as a signed number; flip: 128 if bytes are unsigned. */
+#define SIGNED(byte, flip) ((int32_t)(int8_t)((byte) ^ (uint8_t)(flip)))
+
+/* Bytes of values that are rounded half to even, within [low, high], and moved by the zero point: the first n. */
+DEVICE void store_bytes(V x, int32_t zero, int32_t low, int32_t high, GLOBAL uint8_t *to, int32_t n)
+{
+    lanes found;
+    found.v = ROUNDED(SMALLER(SPLAT((float)(high - zero)), LARGER(SPLAT((float)(low - zero)), x)));
+    for (int32_t i = 0; i < LANES; i++)
+        if (i < n)
+            to[i] = (uint8_t)((int32_t)found.f[i] + zero);
+}
+
+/* Sums of the outputs from `panel` on in all panels, the first n, as they are stored. */
+DEVICE void store_sums(const buffers *b, GLOBAL const csdf_rescaling *into, int32_t panel, VI sums, GLOBAL uint8_t *to, int32_t n)
+{
+    whole_lanes whole;
+    lanes values;
+    if (into->kind == CSDF_INTEGERS) {
+        whole.v = sums;
+        for (int32_t i = 0; i < LANES; i++)
+            if (i < n)
+                ((GLOBAL int32_t *)to)[i] = whole.i[i];
+        return;
+    }
+    values.v = APART(FLOATS_OF(sums), load_some(AT(const float, into->factors) + panel, n));
+    if (into->kind == CSDF_VALUES) {
+        for (int32_t i = 0; i < LANES; i++)
+            if (i < n)
+                ((GLOBAL float *)to)[i] = values.f[i];
+        return;
+    }
+    store_bytes(values.v, into->zero, into->low, into->high, to, n);
+}
+
+DEVICE int32_t bytes_of(GLOBAL const csdf_rescaling *into) { return into->kind == CSDF_BYTES ? 1 : 4; }
