@@ -18,7 +18,7 @@ from csdfgen.rewriting.attention import attend
 from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
 
-TOKENS, WIDTH = 130, 128
+TOKENS, WIDTH = 70, 128
 
 
 def normalized(g: Nodes, x: str) -> str:
