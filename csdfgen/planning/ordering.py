@@ -198,21 +198,26 @@ def problem_of(
     extra = np.zeros(base[-1], np.int64)
     for name, sizes in (workspaces or {}).items():
         extra[base[number[name]] : base[number[name] + 1]] = sizes
-    items = [
-        Items(np.full(buffer.rows, buffer.row_bytes, np.int64), claimers, releasers)
-        for buffer in buffers
-        for releasers in [_firings(() if buffer.kept else buffer.readers, buffer, number, base)]
-        for claimers in [_firings(buffer.writers, buffer, number, base)]
-    ]
+    items = []
+    for buffer in buffers:
+        readers = () if buffer.kept else buffer.readers
+        # rows that all actors reach in the same firings are one item
+        reached = (access.rows for access in (*buffer.writers, *readers))
+        ends = np.unique(np.concatenate([[buffer.rows], *reached]))
+        ends = ends[(ends > 0) & (ends <= buffer.rows)]
+        starts = np.append(0, ends[:-1])
+        claimers, releasers = (
+            _firings(accesses, starts, number, base) for accesses in (buffer.writers, readers)
+        )
+        items.append(Items((ends - starts) * buffer.row_bytes, claimers, releasers))
     return Problem.of(phases, _links(conversion, number), items, extra)
 
 
 def _firings(
-    accesses: Sequence[Access], buffer: Buffer, number: Mapping[str, int], base: np.ndarray
+    accesses: Sequence[Access], rows: np.ndarray, number: Mapping[str, int], base: np.ndarray
 ) -> np.ndarray:
-    """(rows, accesses): the firing in which each actor reaches each row."""
-    rows = np.arange(buffer.rows)
-    found = np.empty((buffer.rows, len(accesses)), np.int64)
+    """(rows, accesses): the firing in which each actor reaches each of these rows."""
+    found = np.empty((len(rows), len(accesses)), np.int64)
     for column, access in enumerate(accesses):
         reached = np.searchsorted(np.array(access.rows), rows, side="right")
         found[:, column] = base[number[access.actor]] + reached
