@@ -121,7 +121,7 @@ def _starts(buffer: Buffer, region: Region) -> Iterator[int]:
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    """Bytes [low, high) of a pool that a row of a buffer owns during firings `first` to `last`."""
+    """Bytes [low, high) of a pool that a row of a buffer, and those that follow it, own during firings `first` to `last`."""
 
     pool: str
     low: int
@@ -304,9 +304,19 @@ class _Use:
         region = self.plan.regions[buffer.name]
         lows = region.table
         sizes = buffer.sizes or (buffer.row_bytes,) * buffer.rows
-        for row, (low, size) in enumerate(zip(lows, sizes, strict=True)):
-            if size:
-                yield _Held(region.pool, low, low + size, first[row], last[row], buffer.name, row)
+        begin = 0  # of rows that have consecutive bytes of one memory and are used together
+        for row in range(buffer.rows):
+            high, after = lows[row] + sizes[row], row + 1
+            if (
+                after < buffer.rows
+                and lows[after] == high != self.plan.border
+                and (first[after], last[after]) == (first[row], last[row])
+            ):
+                continue
+            if high > lows[begin]:
+                span = region.pool, lows[begin], high, first[row], last[row]
+                yield _Held(*span, buffer.name, begin)
+            begin = after
 
 
 def _expanded(read: Read, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
