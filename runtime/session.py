@@ -194,7 +194,11 @@ class Executable:
                 bound.close()
             if on_rows is not None:
                 self._hand_on_constants(on_rows)
-        return outputs
+                return outputs
+            return {
+                end.name: outputs[end.name] if end.name in outputs else bound.lend(end.name)
+                for end in self._outputs
+            }
 
     def _open(self, arrays: Mapping[str, np.ndarray], output: bool, first: int) -> None:
         """Open the parts of whole arrays that belong to the run which starts with image `first`."""
@@ -283,13 +287,14 @@ class Executable:
     def _arrays(
         self, given: Mapping[str, np.ndarray]
     ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
-        """An array for every output (the caller's, a view of the arena, or a new one), and the arrays that runs fill."""
+        """An array (the caller's, or a new one) for every output that is not lent when the run has ended, and those of them
+        that runs fill.
+        """
         found: dict[str, np.ndarray] = {}
         filled: dict[str, np.ndarray] = {}
         for end in self._outputs:
             array = given.get(end.name)
             if array is None and self._lends and end.name in self._bound.results:
-                found[end.name] = self._bound.lend(end.name)
                 continue
             found[end.name] = array = np.empty(end.shape, end.dtype) if array is None else array
             if end.constant is None:

@@ -14,6 +14,7 @@ from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError, ToolError
 from csdfgen.program.steps import Backend
+from tests.builder import Graph
 from tests.networks import check_touched
 from tests.op_harness import heights
 from tests.op_samples import SAMPLES
@@ -57,6 +58,17 @@ def test_networks_in_memory_as_planned(model: str, rows: str, device: Backend) -
     wanted = runtime.compile(csdfgen.plan(network, backend="numpy"))(x)
     for name, want in wanted.items():
         close(np.asarray(found[name]), np.asarray(want))
+
+
+def test_outputs_in_memory_are_those_of_this_frame(device: Backend) -> None:
+    """They are copied when the frame has ended, not lent before it."""
+    graph = Graph()
+    model = graph.model(graph.node("Relu", graph.input("x", (1, 3, 1, 1))))
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="opencl", result="arena"))
+    for k in range(2):
+        x = np.arange(k, k + 3, dtype=np.float32).reshape(1, 3, 1, 1)
+        (y,) = frame(x).values()
+        np.testing.assert_array_equal(y, x)
 
 
 Spans = Sequence[tuple[int, int]]

@@ -118,6 +118,8 @@ DEVICE line line_of(GLOBAL const loop *step, spot at, int64_t item)
     if (last < 0) {
         found.at = at;
         found.left = 1;
+        found.step.size = 1;
+        found.step.a = found.step.b = found.step.c = found.step.out = 0;
         return found;
     }
     found.step = step->dims[last];
@@ -131,21 +133,21 @@ DEVICE line line_of(GLOBAL const loop *step, spot at, int64_t item)
     return found;
 }
 
-DEVICE void next(line *now)
+DEVICE line further(line now, int64_t n)
 {
-    if (--now->left == 0)
-        return;
-    now->at.a += now->step.a;
-    now->at.b += now->step.b;
-    now->at.c += now->step.c;
-    now->at.out += now->step.out;
+    now.left -= n;
+    now.at.a += n * now.step.a;
+    now.at.b += n * now.step.b;
+    now.at.c += n * now.step.c;
+    now.at.out += n * now.step.out;
+    return now;
 }
 
 #define EVERY_LINE \
     const spot start = start_of(b, step); \
     for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
 #define EVERY_ELEMENT \
-    EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; next(&now))
+    EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
 
 #if FORM == 0 /* element by element; RESULT is stored */
 KERNEL(NAME)(ARGUMENTS)
@@ -203,10 +205,64 @@ KERNEL(NAME)(ARGUMENTS)
     }
 }
 #elif FORM == 1 /* what there is in the output, x, joined with what comes, y: of a, or the product of a and b */
+#if SPAN > 1
+#define TOGETHER 16 /* outputs side by side, whose sums stay in registers; what comes to them lies side by side, too */
+#ifdef PRODUCTS
+#define BESIDE (now.step.b == sizeof(T) && (now.step.a == sizeof(T) || now.step.a == 0))
+#else
+#define BESIDE (now.step.a == sizeof(T2))
+#endif
+
+DEVICE void together(GLOBAL const loop *step, spot at, int each)
+{
+    W sums[TOGETHER];
+    GLOBAL T *out = (GLOBAL T *)at.out;
+    const loop_dim deep = step->dims[step->rank - 1];
+    for (int i = 0; i < TOGETHER; i++)
+#ifdef FRESH
+        sums[i] = 0;
+#else
+        sums[i] = READ(out[i]);
+#endif
+    for (int64_t k = 0; k < step->rest; k += deep.size) {
+        spot one = moved(step, at, k / deep.size, step->apart, step->rank - 1);
+        for (int64_t n = 0; n < deep.size; n++, one.a += deep.a, one.b += deep.b) {
+#ifdef PRODUCTS
+            GLOBAL const T *a = (GLOBAL const T *)one.a, *others = (GLOBAL const T *)one.b;
+            if (each) {
+                for (int i = 0; i < TOGETHER; i++)
+                    sums[i] = SUM(sums[i], PRODUCT(READ(a[i]), READ(others[i])));
+            } else {
+                const W u = READ(*a);
+                for (int i = 0; i < TOGETHER; i++)
+                    sums[i] = SUM(sums[i], PRODUCT(u, READ(others[i])));
+            }
+#else
+            GLOBAL const T2 *a = (GLOBAL const T2 *)one.a;
+            (void)each;
+            for (int i = 0; i < TOGETHER; i++) {
+                const W x = sums[i], y = READ2(a[i]);
+                sums[i] = EXPRESSION;
+            }
+#endif
+        }
+    }
+    for (int i = 0; i < TOGETHER; i++)
+        out[i] = WRITE(sums[i]);
+}
+#endif
+
 KERNEL(NAME)(ARGUMENTS)
 {
     STEP(loop);
     EVERY_ELEMENT {
+#if SPAN > 1
+        if (now.left >= TOGETHER && now.step.out == sizeof(T) && step->apart < step->rank && BESIDE) {
+            together(step, now.at, now.step.a != 0);
+            now = further(now, TOGETHER - 1);
+            continue;
+        }
+#endif
         const spot at = now.at;
 #ifdef FRESH
         W x = 0;
@@ -302,7 +358,7 @@ KERNEL(NAME)(ARGUMENTS)
             const int64_t from = AT(const int32_t, named)[i];
             (void)numbers;
 #endif
-            for (line now = line_of(step, start, item); now.left > 0; next(&now))
+            for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
                 for (int64_t k = 0; k < step->rest; k++) {
                     const spot one = moved(step, now.at, k, step->apart, step->rank);
                     PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
