@@ -7,12 +7,12 @@ a program of its own, of definitions and the text that is common to all.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["bytes_of", "definitions"]
+__all__ = ["bytes_of", "definitions", "every"]
 
 ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED = range(9)
 """Forms of the text."""
@@ -301,6 +301,21 @@ def definitions(kernel: str) -> Mapping[str, str] | None:
     )  # fmt: skip
     made = (make(operation, _TYPES[type_]) for make in makers)
     return next((one for one in made if one is not None), None)
+
+
+def every() -> Iterator[str]:
+    """The names of all kernels on strided arrays."""
+    whole = _TYPES["i64"]
+    operations = {
+        *_BINARY_FLOATS, *_UNARY_FLOATS, *_COMPARISONS, *_TRUTH, *_binary_integers(whole), *_unary_integers(whole),
+        *_joined(whole), *_BETTER, *_AT, "clip", "muladd", "matmul",
+    }  # fmt: skip
+    yield from _ALONE
+    yield from (f"{operation}_{size}" for operation in _MOVING for size in _BYTES)
+    yield from (f"from_{one}_to_{other}" for one in _TYPES for other in _TYPES)
+    named = [f"{operation}_{type_}" for operation in sorted(operations) for type_ in _TYPES]
+    named += [f"{operation}_f16_in_f32" for operation in _joined(whole)]
+    yield from (name for name in named if definitions(name) is not None)
 
 
 _SIZES = {one.stored: one.bits // 8 for one in _TYPES.values()}

@@ -10,29 +10,42 @@ import hashlib
 import logging
 import tempfile
 import threading
-import warnings
+from collections.abc import Callable
 from typing import Any
 
 from csdfgen.backends.device.shapes import Blocks
 from csdfgen.backends.device.sources import text_of
 from csdfgen.backends.native.build import cache_folder
-from csdfgen.backends.opencl.devices import Device
 from csdfgen.errors import InputError, ToolError
 from csdfgen.files import write_bytes
 
-__all__ = ["Builder"]
+__all__ = ["BuildError", "Builder"]
 
 _LOG = logging.getLogger(__name__)
 
 
+class BuildError(Exception):
+    """Text that does not become a program, or a binary that is none; the text is the log."""
+
+
 class Builder:
-    """Kernels of a device, in a context of it. blocks: what their items compute."""
+    """Programs of a device, by kernel.
 
-    OPTIONS = ("-cl-std=CL1.2",)
+    folder: of their binaries in the cache. device: its name. known: what binaries depend on besides the text. compiled: a
+    binary of text. loaded: a program of a binary. Both raise BuildError.
+    """
 
-    def __init__(self, device: Device, context: Any) -> None:
-        self._device, self._context = device, context
-        self.blocks = Blocks.of(device.kind, device.lanes)
+    def __init__(
+        self,
+        folder: str,
+        device: str,
+        known: tuple[str, ...],
+        blocks: Blocks,
+        compiled: Callable[[str], tuple[Any, bytes]],
+        loaded: Callable[[bytes], Any],
+    ) -> None:
+        self._folder, self._device, self._known, self._blocks = folder, device, known, blocks
+        self._compiled, self._loaded = compiled, loaded
         self._made: dict[str, Any] = {}
         self._lock = threading.Lock()
 
@@ -47,41 +60,25 @@ class Builder:
         return found
 
     def _built(self, kernel: str) -> Any:
-        import pyopencl as cl
-
-        text = text_of(kernel, self.blocks)
-        file = cache_folder("opencl") / f"{self._digest(text)}.bin"
+        text = text_of(kernel, self._blocks)
+        key = hashlib.sha256("\0".join((*self._known, text)).encode()).hexdigest()
+        file = cache_folder(self._folder) / f"{key}.bin"
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                binary = _checked(file.read_bytes())
-                made = cl.Program(self._context, [self._device.handle], [binary])
-                return made.build(options=list(self.OPTIONS))
+            return self._loaded(_checked(file.read_bytes()))
         except FileNotFoundError:
             pass
-        except (ValueError, OSError, cl.Error) as error:
+        except (ValueError, OSError, BuildError) as error:
             _LOG.info("%s is built anew: %s", file, error)
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                made = cl.Program(self._context, text)
-                made.build(
-                    options=list(self.OPTIONS), cache_dir=False
-                )  # kept here, not by pyopencl
-        except cl.Error as error:
+            made, content = self._compiled(text)
+        except BuildError as error:
             raise ToolError(self._log(kernel, str(error))) from None
         try:
-            content = made.get_info(cl.program_info.BINARIES)[0]
             file.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(file, hashlib.sha256(content).digest() + content)
         except (OSError, InputError) as error:
             _LOG.info("the binary of %s is not kept: %s", kernel, error)
         return made
-
-    def _digest(self, text: str) -> str:
-        device = self._device
-        known = (device.name, device.platform, device.version, device.driver, *self.OPTIONS, text)
-        return hashlib.sha256("\0".join(known).encode()).hexdigest()
 
     def _log(self, kernel: str, log: str) -> str:
         lines = [line.strip() for line in log.splitlines() if "error" in line] or [log[:200]]
@@ -89,7 +86,7 @@ class Builder:
             "w", prefix="csdfgen-", suffix=".log", delete=False
         ) as file:
             file.write(log)
-        return f"kernel {kernel} does not build on {self._device.name}: {lines[0]} ({file.name} has the whole log)"
+        return f"kernel {kernel} does not build on {self._device}: {lines[0]} ({file.name} has the whole log)"
 
 
 def _checked(content: bytes) -> bytes:

@@ -14,19 +14,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.launches import levels
 from csdfgen.backends.device.loops import Loop, Span
+from csdfgen.backends.device.memory import DeviceMemory
 from csdfgen.backends.device.shapes import items_of
 from csdfgen.backends.native.bound import Addresses
 from csdfgen.backends.native.structures import copy_kernel, record_of
-from csdfgen.backends.opencl.build import Builder
-from csdfgen.backends.opencl.devices import Device
-from csdfgen.backends.opencl.memory import DeviceMemory
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
 from csdfgen.program.steps import Code, Port
 
-__all__ = ["Context", "DeviceBound", "Touched", "Uploaded", "is_move"]
+__all__ = ["DeviceBound", "Touched", "Uploaded", "is_move"]
 
 MEMORY, WEIGHTS, TABLES = (number << 62 for number in (1, 2, 3))
 """Places in the buffers, see text/dialect.h."""
@@ -35,15 +34,6 @@ _OFFSET = (1 << 62) - 1
 
 LOCAL = 16, 1, 1
 """Items of a group that compute loops on arrays."""
-
-
-class Context(NamedTuple):
-    """A device that computes: its context, a queue that keeps the order, and what builds kernels."""
-
-    device: Device
-    context: Any
-    queue: Any
-    builder: Builder
 
 
 class Uploaded(NamedTuple):
@@ -133,28 +123,27 @@ class _PortMoves:
 
 
 class _Opened:
-    """An array of the caller's on the device. buffer: over its bytes."""
+    """An array of the caller's on the device. window: over its bytes. launches: that move its rows, by what starts them.
+    arrives: before it is read or written the next time. leaves: when the host waits.
+    """
 
-    def __init__(self, context: Context, array: np.ndarray, output: bool) -> None:
-        import pyopencl as cl
-
+    def __init__(self, driver: Driver, array: np.ndarray, output: bool) -> None:
         low, high = bounds_of(array)
-        self.array, self.low, self.size = array, low, max(1, high - low)
-        there: Any = (ctypes.c_uint8 * self.size).from_address(low)
-        self.host = np.frombuffer(there, np.uint8)
-        access = cl.mem_flags.READ_WRITE if output else cl.mem_flags.READ_ONLY
-        self.buffer = cl.Buffer(
-            context.context, access | cl.mem_flags.USE_HOST_PTR, hostbuf=self.host
-        )
+        self.array, size = array, max(1, high - low)
+        there: Any = (ctypes.c_uint8 * size).from_address(low)
+        self.window = driver.window(np.frombuffer(there, np.uint8), output)
+        self.launches: dict[Callable[[], None], Callable[[], None]] = {}
+        # what is between the elements of an output stays as it is
+        self.output, self.arrives, self.leaves = output, not output or size > array.nbytes, False
 
 
 class DeviceBound:
     """A program in the memory of a device, see `Bound`. launches: that were started since it was made."""
 
     def __init__(
-        self, context: Context, program: Code, memory: DeviceMemory, uploaded: Uploaded
+        self, driver: Driver, program: Code, memory: DeviceMemory, uploaded: Uploaded
     ) -> None:
-        self._context, self._memory, self._forms = context, memory, program.ports
+        self._driver, self._memory, self._forms = driver, memory, program.ports
         self._weights, self.launches = uploaded.weights, 0
         self._opened: dict[int, _Opened] = {}
         self._moves: dict[int, dict[int, tuple[Array, tuple[int, ...], int]]] = {}
@@ -186,7 +175,7 @@ class DeviceBound:
                 self._instructions.append(self._move(number, one, addresses))
             elif definitions(one.kernel) is not None:
                 loop = _loop(one, constants, addresses)
-                record, items = loop.bytes(context.builder.blocks.span)
+                record, items = loop.bytes(driver.blocks.span)
                 at = tables.put(np.frombuffer(record, np.uint8))
                 spans = loop.spans(MEMORY)
                 self._instructions.append(
@@ -196,17 +185,9 @@ class DeviceBound:
                 bare, at = next(where)
                 spans = _touched(one, addresses)
                 self._instructions.append(
-                    _Prepared(
-                        one.kernel, at, items_of(bare, constants, context.builder.blocks), *spans
-                    )
+                    _Prepared(one.kernel, at, items_of(bare, constants, driver.blocks), *spans)
                 )
-        self._tables = self._uploaded(tables.bytes())
-
-    def _uploaded(self, values: np.ndarray) -> Any:
-        import pyopencl as cl
-
-        flags = cl.mem_flags.READ_ONLY | cl.mem_flags.COPY_HOST_PTR
-        return cl.Buffer(self._context.context, flags, hostbuf=values)
+        self._tables = driver.uploaded(tables.bytes())
 
     def _move(self, number: int, one: Instruction, addresses: Addresses) -> _Prepared:
         port, starts, rows = one.fields
@@ -230,13 +211,11 @@ class DeviceBound:
             array = np.array(array, array.dtype.newbyteorder("="))  # rare: bytes of a file
         there, form = self._opened.get(port), self._forms[port]
         if there is None or there.array is not array:
-            self._opened[port] = _Opened(self._context, array, form.output)
+            self._opened[port] = _Opened(self._driver, array, form.output)
         made = self._ports.get(port)
         if made is None or made[0].form != (array.dtype, array.strides, array.shape):
-            moves = _PortMoves(
-                form, array, self._moves.get(port, {}), self._context.builder.blocks.span
-            )
-            self._ports[port] = moves, self._uploaded(moves.bytes)
+            moves = _PortMoves(form, array, self._moves.get(port, {}), self._driver.blocks.span)
+            self._ports[port] = moves, self._driver.uploaded(moves.bytes)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
@@ -244,7 +223,7 @@ class DeviceBound:
         groups = levels(self._memory.size, [(one.reads, one.writes, one.kernel) for one in some])
         order = [numbers[k] for group in groups for k in group]
         records = np.array([self._instructions[number].record for number in order], np.int32)
-        which = self._uploaded(records if len(records) else np.zeros(1, np.int32))
+        which = self._driver.uploaded(records if len(records) else np.zeros(1, np.int32))
         runs: list[Callable[[], None]] = []
         first = 0
         for group in groups:
@@ -264,68 +243,51 @@ class DeviceBound:
 
         return run
 
-    def _kernel(self, name: str) -> Any:
-        import pyopencl as cl
-
-        return cl.Kernel(self._context.builder.program(name), f"csdf_{name}")
-
     def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> Callable[[], None]:
-        import pyopencl as cl
-
-        local = (*self._context.builder.blocks.local, 1) if definitions(name) is None else LOCAL
+        local = (*self._driver.blocks.local, 1) if definitions(name) is None else LOCAL
         both = zip(*(self._instructions[number].items for number in mine), strict=True)
         most = (*(max(1, *some) for some in both), len(mine))
         size = tuple(-(-n // m) * m for n, m in zip(most, local, strict=True))
-        kernel, queue = self._kernel(name), self._context.queue
-        kernel.set_args(self._memory.buffer, self._weights, self._tables, which, np.int32(first))
-
-        def run() -> None:
-            cl.enqueue_nd_range_kernel(queue, kernel, size, local)
-
-        return run
+        buffers = self._memory.buffer, self._weights, self._tables, which
+        return self._driver.launch(self._driver.kernel(name), size, local, buffers, first)
 
     def _moving(self, port: int, mine: Sequence[int]) -> Callable[[], None]:
-        import pyopencl as cl
-
         known: list[Any] = [None, None, None, (0, 0, 0)]
+
+        def started(opened: _Opened) -> Callable[[], None]:
+            moves, tables = self._ports[port]
+            if known[0] is not moves:
+                records = np.array([moves.starts[number] for number in mine], np.int32)
+                most = max(moves.items[number] for number in mine)
+                size = max(LOCAL[0], -(-most // LOCAL[0]) * LOCAL[0]), 1, len(mine)
+                kernel = self._driver.kernel(moves.kernel)
+                known[:] = moves, kernel, self._driver.uploaded(records), size
+            _, kernel, which, size = known
+            buffers = self._memory.buffer, opened.window.buffer, tables, which
+            return self._driver.launch(kernel, size, LOCAL, buffers, 0)
 
         def run() -> None:
             opened = self._opened.get(port)
             if opened is None:
                 return
-            moves, tables = self._ports[port]
-            if known[0] is not moves:
-                which = self._uploaded(
-                    np.array([moves.starts[number] for number in mine], np.int32)
-                )
-                size = (
-                    max(64, -(-max(moves.items[number] for number in mine) // 64) * 64),
-                    1,
-                    len(mine),
-                )
-                known[:] = moves, self._kernel(moves.kernel), which, size
-            _, kernel, which, size = known
-            kernel.set_args(self._memory.buffer, opened.buffer, tables, which, np.int32(0))
-            cl.enqueue_nd_range_kernel(self._context.queue, kernel, size, LOCAL)
+            start = opened.launches.get(run)
+            if start is None:
+                start = opened.launches[run] = started(opened)
+            if opened.arrives:
+                self._memory.copied += opened.window.arrive()
+                opened.arrives = False
+            opened.leaves = opened.output
+            start()
 
         return run
 
     def wait(self) -> None:
         """See `Bound.wait`."""
-        import pyopencl as cl
-
-        for port, opened in self._opened.items():
-            if self._forms[port].output:
-                mapped, _ = cl.enqueue_map_buffer(
-                    self._context.queue,
-                    opened.buffer,
-                    cl.map_flags.READ,
-                    0,
-                    (opened.size,),
-                    np.uint8,
-                )
-                mapped.base.release(self._context.queue)
-        self._context.queue.finish()
+        for opened in self._opened.values():
+            if opened.leaves:
+                self._memory.copied += opened.window.leave()
+            opened.arrives, opened.leaves = not opened.output, False
+        self._driver.wait()
 
 
 def _loop(one: Instruction, constants: Constants, addresses: Addresses) -> Loop:

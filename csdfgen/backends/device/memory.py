@@ -5,37 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
+from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.numpy.arrays import array_of
-from csdfgen.backends.opencl.devices import Device
-from csdfgen.errors import ToolError
 from csdfgen.program.steps import View
 
-__all__ = ["ALIGNMENT", "DeviceMemory", "buffer"]
+__all__ = ["ALIGNMENT", "DeviceMemory"]
 
 ALIGNMENT = 128
 """Bytes that pools start at a multiple of, as the largest vectors of OpenCL."""
-
-
-def buffer(device: Device, context: Any, size: int, flags: Any, what: str) -> Any:
-    """A buffer of a device. Raises ToolError where it has not as much memory, with the numbers."""
-    import pyopencl as cl
-
-    size = max(1, size)
-    if size > device.largest:
-        raise ToolError(
-            f"{what} of {size:,} bytes: {device.name} has at most {device.largest:,} in one allocation; "
-            "--memory or --rows 1 make a smaller plan"
-        )
-    try:
-        return cl.Buffer(context, flags, size)
-    except cl.Error as error:
-        raise ToolError(
-            f"{what} of {size:,} bytes: {device.name} has {device.memory:,} in all and cannot give as many now ({error})"
-        ) from None
 
 
 class DeviceMemory:
@@ -43,18 +23,13 @@ class DeviceMemory:
     host and device, where these do not share memory.
     """
 
-    def __init__(self, device: Device, context: Any, queue: Any, pools: Mapping[str, int]) -> None:
-        import pyopencl as cl
-
-        self._device, self._queue, self.starts = device, queue, dict[str, int]()
+    def __init__(self, driver: Driver, pools: Mapping[str, int]) -> None:
+        self._driver, self.starts = driver, dict[str, int]()
         self.size, self.copied = 0, 0
         for name, size in pools.items():
             self.starts[name] = self.size
             self.size += -(-size // ALIGNMENT) * ALIGNMENT
-        flags = cl.mem_flags.READ_WRITE
-        if device.unified:
-            flags |= cl.mem_flags.ALLOC_HOST_PTR
-        self.buffer = buffer(device, context, self.size, flags, "memory of the plan,")
+        self.buffer = driver.buffer(self.size, "memory of the plan,")
 
     def read(self, view: View) -> np.ndarray:
         """See `Storage.read`: a copy."""
@@ -76,20 +51,12 @@ class DeviceMemory:
     @contextmanager
     def _rows(self, view: View, writes: bool) -> Iterator[np.ndarray]:
         """Rows in memory that is mapped meanwhile, behind all that was started."""
-        import pyopencl as cl
-
         low = min(view.rows, default=0)
         reach = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
         high = max(view.rows, default=0) + sum(reach) + view.format.itemsize
-        flags = cl.map_flags.READ | (cl.map_flags.WRITE if writes else 0)
-        begin = self.starts[view.pool] + low
-        mapped, _ = cl.enqueue_map_buffer(
-            self._queue, self.buffer, flags, begin, (high - low,), np.uint8
-        )
-        if not self._device.unified:
+        if not self._driver.device.unified:
             self.copied += (high - low) * (2 if writes else 1)
-        try:
-            moved = replace(view, rows=tuple(row - low for row in view.rows))
+        moved = replace(view, rows=tuple(row - low for row in view.rows))
+        start = self.starts[view.pool] + low
+        with self._driver.mapped(self.buffer, start, high - low, writes) as mapped:
             yield array_of(moved, {view.pool: mapped})
-        finally:
-            mapped.base.release(self._queue)
