@@ -12,6 +12,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
+from csdfgen.backends.registry import kernels_for
+from csdfgen.lowering.program import lower
 from csdfgen.rewriting.fuse import fuse
 
 
@@ -156,6 +158,16 @@ def mask_by_keys(g: Nodes) -> str:
     return g.one("MatMul", g.one("Softmax", scores, axis=-1), v)
 
 
+def mask_of_heads(g: Nodes) -> str:
+    """The computed mask has the values of all heads side by side, for each query and key."""
+    y = g.one("Reshape", g.one("MatMul", "x", g.values(24, 72)), sizes(1, -1, 3, 3, 8))
+    q, k, v = g("Split", g.one("Transpose", y, perm=[2, 0, 3, 1, 4]), outputs=3, axis=0)
+    q, k, v = (g.one("Squeeze", one, sizes(0)) for one in (q, k, v))
+    mask = g.one("MatMul", q, g.values(8, 11))
+    scores = g.one("Add", g.one("MatMul", q, g.one("Transpose", k, perm=[0, 1, 3, 2])), mask)
+    return g.one("MatMul", g.one("Softmax", scores, axis=-1), v)
+
+
 def heads_are_read_elsewhere(g: Nodes) -> str:
     """The keys, heads apart, are read once more: the nodes that moved them stay."""
     q = g.one("MatMul", "x", g.values(24, 24))
@@ -184,6 +196,7 @@ PATTERNS = (
     computed_mask,
     mask_of_queries,
     mask_by_keys,
+    mask_of_heads,
     heads_are_read_elsewhere,
     some_rows,
 )
@@ -202,7 +215,7 @@ def test_it_is_one_layer_and_nothing_else_is_left_of_it(pattern: Callable[[Nodes
     kinds = [layer.op_type for layer in network.layers]
     assert kinds.count("Attention") == 1 and "Softmax" not in kinds
     moved = {"Slice", "Squeeze", "Gather", "Split", "Transpose"} & set(kinds)
-    stays = (heads_are_read_elsewhere, mask_by_keys, a_part_is_read_where_it_is, some_rows)
+    stays = (heads_are_read_elsewhere, mask_by_keys, mask_of_heads, some_rows, a_part_is_read_where_it_is)
     assert not moved or pattern in stays
 
 
@@ -221,6 +234,13 @@ def test_outputs_are_those_of_onnxruntime(pattern: Callable[[Nodes], str], backe
         np.testing.assert_allclose(found, wanted, atol=2e-5)
         bits.add(np.asarray(found).tobytes())
     assert backend == "numpy" or len(bits) == 1
+
+
+@pytest.mark.parametrize("pattern", [mask_of_queries, mask_of_heads], ids=lambda p: p.__name__)
+def test_computed_masks_have_a_kernel(pattern: Callable[[Nodes], str]) -> None:
+    plan = csdfgen.plan(csdfgen.load(_model(pattern)), backend="native")
+    kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+    assert "attention_of" in kernels and not any("exp_" in kernel for kernel in kernels)
 
 
 def test_scores_of_few_queries_exist_at_a_time() -> None:

@@ -29,7 +29,7 @@ KERNEL(csdf_attention_of)(ARGUMENTS)
             if (step->cap != 0.0f)
                 score = step->cap * tanh(score / step->cap);
             for (int32_t m = 0; m < step->masks; m++)
-                score += AT(const float, IN_TABLES(place, step->mask)[(int64_t)(m * step->groups + group) * step->count + query])[key];
+                score += AT(const float, IN_TABLES(place, step->mask)[(int64_t)(m * step->groups + group) * step->count + query])[key * step->mask_step];
             if (score == -INFINITY)
                 continue;
             if (!(score <= most)) {

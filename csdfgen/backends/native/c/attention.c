@@ -65,10 +65,11 @@ static void softmax(float *scores, int32_t size, int32_t all, const csdf_attenti
     for (int32_t m = 0; m < step->masks; m++) {
         const float *mask = masks[m * apart];
         int32_t i = 0;
-        for (; i + CSDF_LANES <= size; i += CSDF_LANES)
-            csdf_store(scores + i, csdf_load(scores + i) + csdf_load(mask + i));
+        if (step->mask_step == 1)
+            for (; i + CSDF_LANES <= size; i += CSDF_LANES)
+                csdf_store(scores + i, csdf_load(scores + i) + csdf_load(mask + i));
         for (; i < size; i++)
-            scores[i] += mask[i];
+            scores[i] += mask[(ptrdiff_t)i * step->mask_step];
     }
     for (int32_t i = size; i < room; i++)
         scores[i] = -INFINITY;

@@ -172,7 +172,7 @@ void csdf_gemm(const csdf_gemm_step *step);
  * softmax(cap * tanh(scale * q k' / cap) + masks); cap 0: without that bound.
  * q, out: [groups][count], k, v: [groups][keys], addresses of a query's `channels` floats, of a result's and a value's
  *     `values` floats; ..._step: floats from one channel to the next.
- * mask: [masks][groups][count], addresses of `keys` floats. causal: -1, or the number of the first query, whose keys
+ * mask: [masks][groups][count], addresses of `keys` floats, mask_step floats apart. causal: -1, or the number of the first query, whose keys
  *     behind its own number are left out.
  * queries, block: queries and keys that are processed at a time, block a multiple of 16 or at least `keys`; neither
  *     changes a bit of what is computed. workspace: with p = 16, of floats
@@ -182,7 +182,7 @@ void csdf_gemm(const csdf_gemm_step *step);
 typedef struct csdf_attention_step {
     int32_t groups, count, keys, channels, values;
     int32_t q_step, k_step, v_step, out_step;
-    int32_t masks, causal;
+    int32_t masks, mask_step, causal;
     int32_t queries, block;
     float scale, cap;
     const float *const *q;

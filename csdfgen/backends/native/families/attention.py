@@ -44,7 +44,7 @@ class _Attention(Family):
     joins = False
 
     def takes(self, step: Step) -> bool:
-        """See `Family.takes`. The masks are constants, or one tensor of which the keys are side by side."""
+        """See `Family.takes`. The masks are constants, or one tensor of which the keys are evenly spaced."""
         stored = [one for one in (*step.inputs, *step.outputs) if one is not None]
         masks = [t for t in self.layer.inputs[MASKS:] if t is not None]
         return (
@@ -52,7 +52,7 @@ class _Attention(Family):
             and all(not one.pieces and is_dense(one) for one in stored)
             and len(masks) <= 1
             and not (masks and any(k >= MASKS for k in self.layer.constants))
-            and all(t.shape[-1:] == (self.keys,) and _ends_with_keys(t) for t in masks)
+            and all(_mask_step(t) is not None for t in masks)
         )
 
     def workspace(self, step: Step, limit: int | None) -> int:
@@ -95,7 +95,7 @@ class _Attention(Family):
         *batch, count, _ = places[0].shape
         groups = prod(batch)
         shape = (*batch, count, self.keys)
-        masks, pool = list[int](), WEIGHTS
+        masks, pool, apart = list[int](), WEIGHTS, 1
         for mask in operator.masks_of(self.layer, out):
             at = constants.weights(mask).offset
             masks += _starts(np.broadcast_to(mask, shape), at)
@@ -104,7 +104,7 @@ class _Attention(Family):
                 array = tensor.to_onnx(_offsets(view))
                 array = operator.aligned_mask(self.layer, array, out)
                 masks += np.broadcast_to(array, shape)[..., 0].reshape(-1).tolist()
-                pool = view.pool
+                pool, apart = view.pool, _mask_step(tensor) or 0
         queries, block = next(
             one for one in _BLOCKS if self._bytes(step, *one) <= step.workspace.size
         )
@@ -116,6 +116,7 @@ class _Attention(Family):
             self.values,
             *self.steps,
             len(masks) // (groups * count),
+            apart,
             operator.first_query(self.layer, out) if self.layer.attributes["causal"] else -1,
             queries,
             block or self.keys,
@@ -159,10 +160,16 @@ def _step(view: operator.View) -> int:
     return prod(view.split[channels + 1 :])
 
 
-def _ends_with_keys(tensor: Tensor) -> bool:
-    """Whether elements of the last axis are stored side by side: behind it come the axes before the row axis."""
+def _mask_step(tensor: Tensor) -> int | None:
+    """Elements from one key of a mask to the next: behind its last axis come the axes before the row axis. None where
+    the keys are rows, 0 where all have the same.
+    """
     axis = tensor.row_axis
-    return axis is None or (axis < len(tensor.shape) - 1 and prod(tensor.shape[:axis]) == 1)
+    if tensor.shape[-1] == 1:
+        return 0
+    if axis is None:
+        return 1
+    return None if axis == len(tensor.shape) - 1 else prod(tensor.shape[:axis])
 
 
 def _starts(mask: np.ndarray, at: int) -> list[int]:
