@@ -215,7 +215,13 @@ def test_it_is_one_layer_and_nothing_else_is_left_of_it(pattern: Callable[[Nodes
     kinds = [layer.op_type for layer in network.layers]
     assert kinds.count("Attention") == 1 and "Softmax" not in kinds
     moved = {"Slice", "Squeeze", "Gather", "Split", "Transpose"} & set(kinds)
-    stays = (heads_are_read_elsewhere, mask_by_keys, mask_of_heads, some_rows, a_part_is_read_where_it_is)
+    stays = (
+        heads_are_read_elsewhere,
+        mask_by_keys,
+        mask_of_heads,
+        some_rows,
+        a_part_is_read_where_it_is,
+    )
     assert not moved or pattern in stays
 
 

@@ -87,6 +87,10 @@ def _sum_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return blocks.vectors(step.source.channels), 1
 
 
+def _multiply(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    return step.columns, step.groups * step.count
+
+
 _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = MappingProxyType(
     {
         "conv_of": ("conv.cl", _conv),
@@ -103,6 +107,7 @@ _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = M
         "pool_bytes_of": ("pool_bytes.cl", _pool),
         "average_bytes_of": ("average_bytes.cl", _pool),
         "sum_bytes_of": ("sum_bytes.cl", _sum_bytes),
+        "multiply_of": ("multiply.cl", _multiply),
     }
 )
 

@@ -13,41 +13,6 @@ enum { QUERIES = CSDF_QUERIES };
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t panels(int32_t size) { return (size + CSDF_PANEL - 1) / CSDF_PANEL; }
 
-/* `count` keys as columns: [ceil(count / 16)][channels][16], zeros behind the last. */
-static void pack_keys(const float *const *keys, int32_t count, int32_t channels, int32_t step, float *packed)
-{
-    for (int32_t first = 0; first < count; first += CSDF_PANEL, packed += (ptrdiff_t)channels * CSDF_PANEL) {
-        const int32_t wide = least(count - first, CSDF_PANEL);
-        for (int32_t i = 0; i < CSDF_PANEL; i += 4) {
-            const float *const *at = keys + first + i;
-            const ptrdiff_t apart = i + 4 <= wide ? at[1] - at[0] : 0;
-            int32_t c = 0;
-            if (i + 4 <= wide && step == 1 && at[2] - at[1] == apart && at[3] - at[2] == apart)
-                for (; c + 4 <= channels; c += 4)
-                    csdf_transpose(at[0] + c, apart, packed + c * CSDF_PANEL + i, CSDF_PANEL);
-            for (; c < channels; c++)
-                for (int32_t k = i; k < i + 4; k++)
-                    packed[c * CSDF_PANEL + k] = k < wide ? keys[first + k][(ptrdiff_t)c * step] : 0.0f;
-        }
-    }
-}
-
-/* `count` values as rows: [ceil(channels / 16)][count][16], zeros behind the last channel. */
-static void pack_values(const float *const *values, int32_t count, int32_t channels, int32_t step, float *packed)
-{
-    for (int32_t c = 0; c < channels; c += CSDF_PANEL)
-        for (int32_t k = 0; k < count; k++, packed += CSDF_PANEL) {
-            const float *at = values[k] + (ptrdiff_t)c * step;
-            const int32_t wide = least(channels - c, CSDF_PANEL);
-            if (step == 1 && wide == CSDF_PANEL)
-                for (int32_t i = 0; i < CSDF_PANEL; i += CSDF_LANES)
-                    csdf_store(packed + i, csdf_load(at + i));
-            else
-                for (int32_t i = 0; i < CSDF_PANEL; i++)
-                    packed[i] = i < wide ? at[(ptrdiff_t)i * step] : 0.0f;
-        }
-}
-
 /* The softmax of `size` scores in place; what is behind them becomes 0. Vectors reach behind the scores, up to a
  * multiple of 16, where there is room. */
 static void softmax(float *scores, int32_t size, int32_t all, const csdf_attention_step *step,
@@ -123,7 +88,7 @@ static void attend(const csdf_attention_step *step, int32_t group, int32_t first
     for (int32_t done = 0; done < all; done += block) {
         const int32_t some = least(all - done, block);
         if (block < all)
-            pack_keys(k + done, some, step->channels, step->k_step, keys);
+            csdf_pack_columns(k + done, 0, step->k_step, step->channels, some, keys);
         for (int32_t i = 0; i < count; i++)
             into[i] = scores + (ptrdiff_t)i * wide + done;
         pass.counts = &step->channels;
@@ -144,7 +109,7 @@ static void attend(const csdf_attention_step *step, int32_t group, int32_t first
     for (int32_t done = 0; done < all; done += block) {
         const int32_t some = least(all - done, block);
         if (block < all)
-            pack_values(v + done, some, step->values, step->v_step, values);
+            csdf_pack_rows(v + done, 0, step->v_step, some, step->values, values);
         for (int32_t i = 0; i < count; i++)
             table[i] = scores + (ptrdiff_t)i * wide + done;
         pass.counts = &some;
@@ -172,8 +137,9 @@ void csdf_attention(const csdf_attention_step *step)
     scores = values + (whole || of_values > of_keys ? of_values : of_keys);
     for (int32_t group = 0; group < step->groups; group++) {
         if (whole) {
-            pack_keys(step->k + (ptrdiff_t)group * step->keys, step->keys, step->channels, step->k_step, keys);
-            pack_values(step->v + (ptrdiff_t)group * step->keys, step->keys, step->values, step->v_step, values);
+            const ptrdiff_t first = (ptrdiff_t)group * step->keys;
+            csdf_pack_columns(step->k + first, 0, step->k_step, step->channels, step->keys, keys);
+            csdf_pack_rows(step->v + first, 0, step->v_step, step->keys, step->values, values);
         }
         for (int32_t first = 0; first < step->count; first += step->queries)
             attend(step, group, first, least(step->count - first, step->queries), keys, values, scores);

@@ -8,15 +8,6 @@ enum { DEPTH = 24, HIGH = 32, WIDE = 2 * CSDF_PANEL }; /* rows, and columns of a
 
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-static void pack(const float *const *rows, ptrdiff_t at, ptrdiff_t step, int32_t depth, int32_t columns,
-    float *packed)
-{
-    for (int32_t c = 0; c < columns; c += CSDF_PANEL)
-        for (int32_t k = 0; k < depth; k++, packed += CSDF_PANEL)
-            for (int32_t i = 0; i < CSDF_PANEL; i++)
-                packed[i] = c + i < columns ? rows[k][at + (c + i) * step] : 0.0f;
-}
-
 void csdf_contract(const csdf_contract_step *step)
 {
     float turned[HIGH * DEPTH], panels[WIDE * DEPTH];
@@ -32,8 +23,8 @@ void csdf_contract(const csdf_contract_step *step)
                 for (int32_t c = 0; c < step->width; c += WIDE) {
                     const int32_t wide = least(step->width - c, WIDE);
                     float *out = step->out[0] + ((ptrdiff_t)group * step->height + row) * step->width + c;
-                    pack(step->b + k, (ptrdiff_t)group * step->b_group + (ptrdiff_t)c * step->b_step, step->b_step,
-                        depth, wide, panels);
+                    csdf_pack_rows(step->b + k, (ptrdiff_t)group * step->b_group + (ptrdiff_t)c * step->b_step,
+                        step->b_step, depth, wide, panels);
                     csdf_multiply_panels(turned, DEPTH, high, depth, panels, (ptrdiff_t)depth * CSDF_PANEL, out,
                         step->width, wide, k > 0);
                 }

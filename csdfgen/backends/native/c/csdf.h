@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 12
+#define CSDF_VERSION 13
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -207,6 +207,27 @@ typedef struct csdf_contract_step {
 } csdf_contract_step;
 
 void csdf_contract(const csdf_contract_step *step);
+
+/* Products of `groups` pairs of matrices: row i and column j of out are the sum over k below `depth` of a(i, k) * b(k, j).
+ * a, out: [groups][count], addresses of rows, a_step and out_step floats from one column to the next.
+ * b: [groups][depth], addresses of rows, b_step floats from one column to the next; with by_columns [groups][columns],
+ *     addresses of columns, b_step floats from one row to the next.
+ * rows: of a that are processed at a time where a_step or out_step is not 1, at most CSDF_ROWS; does not change a bit of
+ *     what is computed. workspace: for each of them `depth` floats where a_step is not 1, and `columns`, padded to a
+ *     multiple of 32, where out_step is not 1. */
+#define CSDF_ROWS 32
+
+typedef struct csdf_multiply_step {
+    int32_t groups, count, depth, columns;
+    int32_t a_step, b_step, out_step;
+    int32_t by_columns, rows;
+    const float *const *a;
+    const float *const *b;
+    float *const *out;
+    float *workspace;
+} csdf_multiply_step;
+
+void csdf_multiply(const csdf_multiply_step *step);
 
 /* Rows of `lines` times `size` floats, each of these lines on its own: (a - mean) / sqrt(variance + epsilon) * scale + bias;
  * without `centre` mean is 0.
@@ -493,6 +514,7 @@ void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
 void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
+void csdf_multiply_of(const void *step);
 void csdf_normalize_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_map_of(const void *step);

@@ -45,6 +45,40 @@ void csdf_pack_panels(const float *from, ptrdiff_t down, ptrdiff_t across, int32
     }
 }
 
+void csdf_pack_columns(const float *const *columns, ptrdiff_t at, ptrdiff_t step, int32_t depth, int32_t count,
+    float *packed)
+{
+    for (int32_t first = 0; first < count; first += CSDF_PANEL, packed += (ptrdiff_t)depth * CSDF_PANEL) {
+        const int32_t wide = least(count - first, CSDF_PANEL);
+        for (int32_t i = 0; i < CSDF_PANEL; i += 4) {
+            const float *const *from = columns + first + i;
+            const ptrdiff_t apart = i + 4 <= wide ? from[1] - from[0] : 0;
+            int32_t c = 0;
+            if (i + 4 <= wide && step == 1 && from[2] - from[1] == apart && from[3] - from[2] == apart)
+                for (; c + 4 <= depth; c += 4)
+                    csdf_transpose(from[0] + at + c, apart, packed + c * CSDF_PANEL + i, CSDF_PANEL);
+            for (; c < depth; c++)
+                for (int32_t k = i; k < i + 4; k++)
+                    packed[c * CSDF_PANEL + k] = k < wide ? columns[first + k][at + c * step] : 0.0f;
+        }
+    }
+}
+
+void csdf_pack_rows(const float *const *rows, ptrdiff_t at, ptrdiff_t step, int32_t depth, int32_t columns, float *packed)
+{
+    for (int32_t c = 0; c < columns; c += CSDF_PANEL)
+        for (int32_t k = 0; k < depth; k++, packed += CSDF_PANEL) {
+            const float *from = rows[k] + at + c * step;
+            const int32_t wide = least(columns - c, CSDF_PANEL);
+            if (step == 1 && wide == CSDF_PANEL)
+                for (int32_t i = 0; i < CSDF_PANEL; i += CSDF_LANES)
+                    csdf_store(packed + i, csdf_load(from + i));
+            else
+                for (int32_t i = 0; i < CSDF_PANEL; i++)
+                    packed[i] = i < wide ? from[i * step] : 0.0f;
+        }
+}
+
 void csdf_multiply_panels(const float *rows, ptrdiff_t apart, int32_t count, int32_t depth,
     const float *packed, ptrdiff_t panel, float *out, ptrdiff_t pace, int32_t columns, int32_t more)
 {

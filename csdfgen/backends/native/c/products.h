@@ -37,6 +37,12 @@ void csdf_products(const csdf_pass *pass);
 void csdf_pack_panels(const float *from, ptrdiff_t down, ptrdiff_t across, int32_t depth, int32_t columns,
     float *packed);
 
+/* The same of a part of a matrix whose rows, or columns, are at any addresses: from column `at` of these rows on, or from
+ * row `at` of these columns. step: floats from one of these elements to the next. */
+void csdf_pack_rows(const float *const *rows, ptrdiff_t at, ptrdiff_t step, int32_t depth, int32_t columns, float *packed);
+void csdf_pack_columns(const float *const *columns, ptrdiff_t at, ptrdiff_t step, int32_t depth, int32_t count,
+    float *packed);
+
 /* out[r][c] = sum of rows[r][k] * packed[k][c] for k below `depth`; with `more`, added to what `out` has. Each product is
  * added to the sum of those before it, so that neither the number of rows and columns nor a depth in several parts
  * changes a bit.

@@ -22,6 +22,7 @@ from csdfgen.backends.native.families.convolution import (
     transposed,
 )
 from csdfgen.backends.native.families.maps import MAPS
+from csdfgen.backends.native.families.multiplication import multiplication
 from csdfgen.backends.native.families.normalization import normalization
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.product import product
@@ -99,7 +100,7 @@ def _widened(layer: Layer) -> Family | None:
 
 
 def _matmul(layer: Layer) -> Family | None:
-    return product(layer) or contraction(layer)
+    return product(layer) or contraction(layer) or multiplication(layer)
 
 
 def _convolution(layer: Layer) -> Family | None:

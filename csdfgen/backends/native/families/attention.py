@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 
-from csdfgen.backends.native.families.common import FLOAT, Family, is_dense
+from csdfgen.backends.native.families.common import FLOAT, Family, is_dense, offsets
 from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import attention as operator
@@ -101,7 +101,7 @@ class _Attention(Family):
             masks += _starts(np.broadcast_to(mask, shape), at)
         for tensor, view in zip(self.layer.inputs[MASKS:], step.inputs[MASKS:], strict=True):
             if tensor is not None and view is not None:
-                array = tensor.to_onnx(_offsets(view))
+                array = tensor.to_onnx(offsets(view))
                 array = operator.aligned_mask(self.layer, array, out)
                 masks += np.broadcast_to(array, shape)[..., 0].reshape(-1).tolist()
                 pool, apart = view.pool, _mask_step(tensor) or 0
@@ -137,12 +137,6 @@ class _Attention(Family):
 def _padded(size: int) -> int:
     """The size in whole panels."""
     return -(-size // PANEL) * PANEL
-
-
-def _offsets(stored: View) -> np.ndarray:
-    """Bytes from the pool's start to every element of rows without gaps, shape (rows, *row shape)."""
-    inner = FLOAT * np.arange(prod(stored.shape)).reshape(1, *stored.shape)
-    return np.asarray(stored.rows).reshape(-1, *(1,) * len(stored.shape)) + inner
 
 
 def _places(stored: View, view: operator.View) -> np.ndarray:

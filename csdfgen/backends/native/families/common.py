@@ -20,6 +20,8 @@ from itertools import product
 from math import inf, prod
 from typing import ClassVar, Protocol, TypeVar
 
+import numpy as np
+
 from csdfgen.backends.native.structures import (
     CLIP,
     ERF,
@@ -60,6 +62,7 @@ __all__ = [
     "laid_out",
     "lines",
     "lines_read",
+    "offsets",
     "once",
     "pixel",
     "reads_a_map",
@@ -214,6 +217,14 @@ def is_dense(view: View) -> bool:
         size == 1 or own == step
         for size, own, step in zip(view.shape, view.strides, steps, strict=True)
     )
+
+
+def offsets(view: View) -> np.ndarray:
+    """Of every element of rows without pieces the offset in their pool, shape (rows, *row shape)."""
+    found = np.asarray(view.rows, np.int64)
+    for size, stride in zip(view.shape, view.strides, strict=True):
+        found = found[..., None] + stride * np.arange(size)
+    return found
 
 
 def once(make: Callable[[], _Value]) -> Callable[[], _Value]:

@@ -1,0 +1,153 @@
+"""Which products of two activations have a kernel that reads rows and columns wherever they are? Those of float32 whose
+left operand has what is summed up, and whose product has its columns, within a row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import NamedTuple
+
+import numpy as np
+
+from csdfgen.backends.native.families.common import FLOAT, Family, offsets
+from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops._operands import storage_axis
+from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.steps import Step, View
+
+__all__ = ["multiplication"]
+
+MultiplyStep = structure("csdf_multiply_step").record
+ROWS = constant("CSDF_ROWS")
+
+_AT_A_TIME = (ROWS, ROWS // 2, ROWS // 4, 1)
+"""Rows that are processed at a time, the fastest first."""
+
+
+class _Matrix(NamedTuple):
+    """An operand or the product, whose rows and columns are the last axes but one and the last, or `turned`. axis, held:
+    along which it is read, and which rows along it.
+    """
+
+    tensor: Tensor
+    view: View
+    axis: int | None
+    held: Rows
+    turned: bool
+
+    def size(self, column: bool) -> int:
+        """Number of rows, or columns."""
+        return self.tensor.shape[-1 if column != self.turned else -2]
+
+    def step(self, column: bool) -> int:
+        """Elements from one row, or column, to the next; 1 where there is one alone."""
+        axis = len(self.tensor.shape) - (1 if column != self.turned else 2)
+        if self.tensor.shape[axis] == 1:
+            return 1
+        return self.view.strides[storage_axis(self.tensor, axis) - 1] // FLOAT
+
+    def places(self) -> np.ndarray:
+        """Offsets of the elements that the step reads or writes: shape (..., rows, columns)."""
+        array = self.tensor.to_onnx(offsets(self.view))
+        if self.axis is not None and self.axis != self.tensor.row_axis:
+            array = array[(slice(None),) * self.axis + (slice(self.held.start, self.held.stop),)]
+        return array.swapaxes(-1, -2) if self.turned else array
+
+
+@dataclass(frozen=True, eq=False)
+class _Multiplication(Family):
+    """turned: whether rows of the kernel's matrices are columns of the layer's, whose operands change places then."""
+
+    kernels = ("multiply_of",)
+
+    layer: Layer
+    turned: bool
+    joins = False
+
+    def takes(self, step: Step) -> bool:
+        views = [view for view in (*step.inputs, *step.outputs) if view is not None]
+        return not step.states and not any(view.pieces for view in views)
+
+    def _matrices(self, step: Step) -> list[_Matrix]:
+        """Left and right operand of the kernel, and the product."""
+        given = zip(
+            (*self.layer.inputs, self.layer.output),
+            (*step.inputs, step.outputs[0]),
+            (*self.layer.input_axes, self.layer.output.row_axis),
+            (*step.phase.ins, step.phase.out),
+            strict=True,
+        )
+        a, b, out = (
+            _Matrix(tensor, view, axis, held, self.turned)
+            for tensor, view, axis, held in given
+            if tensor is not None and view is not None and held is not None
+        )
+        return [b, a, out] if self.turned else [a, b, out]
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        size = self._bytes(step)
+        return size * next((n for n in _AT_A_TIME if limit is None or n * size <= limit), 1)
+
+    def least(self, step: Step) -> int:
+        return self.workspace(step, 0)
+
+    def _bytes(self, step: Step) -> int:
+        """What a row that is processed takes (csdf_multiply_step says why)."""
+        a, _, out = self._matrices(step)
+        found = a.size(True) if a.step(True) != 1 else 0
+        if out.step(True) != 1:
+            found += -(-out.size(True) // (2 * PANEL)) * 2 * PANEL
+        return FLOAT * found
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        matrices = a, b, out = self._matrices(step)
+        places = [one.places() for one in matrices]
+        batch = places[2].shape[:-2]
+        of_a, of_b, of_out = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in places)
+        by_columns, size = _by_columns(b), self._bytes(step)
+        made = MultiplyStep(
+            prod(batch),
+            of_out.shape[-2],
+            a.size(True),
+            out.size(True),
+            a.step(True),
+            b.step(not by_columns),
+            out.step(True),
+            int(by_columns),
+            next((n for n in _AT_A_TIME if n * size <= step.workspace.size), 1),
+            _table(constants, a, of_a[..., 0]),
+            _table(constants, b, of_b[..., 0, :] if by_columns else of_b[..., 0]),
+            _table(constants, out, of_out[..., 0]),
+            Ref(step.workspace.pool, step.workspace.offset),
+        )
+        return [instruction("multiply_of", made)]
+
+
+def _table(constants: Constants, of: _Matrix, places: np.ndarray) -> Ref:
+    return constants.rows(of.view.pool, places.reshape(-1).tolist())
+
+
+def _by_columns(b: _Matrix) -> bool:
+    """Whether the kernel is handed the columns of its right operand: where these are rows of the tensor, or have their
+    elements side by side and rows have not.
+    """
+    axis = b.tensor.row_axis
+    if axis is not None and axis >= len(b.tensor.shape) - 2:
+        return (axis == len(b.tensor.shape) - 1) != b.turned
+    return b.step(True) != 1 and b.step(False) == 1
+
+
+def multiplication(layer: Layer) -> Family | None:
+    """MatMul of two activations."""
+    tensors = [t for t in layer.inputs if t is not None]
+    if layer.op_type != "MatMul" or len(tensors) != 2 or min(len(t.shape) for t in tensors) < 2:
+        return None
+    a, b, out = (
+        None if t.row_axis is None else t.row_axis - len(t.shape) for t in (*tensors, layer.output)
+    )
+    if a != -1 and out != -1:
+        return _Multiplication(layer, turned=False)
+    return _Multiplication(layer, turned=True) if b != -2 and out != -2 else None
