@@ -8,9 +8,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+import onnxruntime as ort
 import pytest
 
+import csdfgen
+import runtime
+from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import ModelError
+from csdfgen.lowering.program import lower
 from csdfgen.model.formats import FLOAT32, Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
@@ -19,6 +24,7 @@ from csdfgen.ops.base import CountingScratch, Mode, Work, phases
 from csdfgen.ops.linear import flattened_gemm
 from tests.op_harness import Arg, Sample, run_in_slabs
 from tests.op_samples.linear import const
+from tests.unit.test_attention import Nodes
 
 
 def build(op_type: str, *inputs: Tensor | np.ndarray | None, **attributes: Any) -> Layer:
@@ -201,3 +207,19 @@ def test_what_cannot_be_run_is_refused(message: str) -> None:
     op_type, inputs, attributes = REFUSED[message]
     with pytest.raises(ModelError, match=message):
         build(op_type, *inputs, **attributes)
+
+
+@pytest.mark.parametrize("columns", [4, 40])
+@pytest.mark.parametrize("activation", ["Relu", "Sigmoid"])
+def test_what_follows_a_product_is_added_on_the_way(columns: int, activation: str) -> None:
+    g = Nodes()
+    y = g.one("Add", g.one("MatMul", "x", g.values(9, columns)), g.values(1, columns))
+    model = g.model((1, 70, 9), g.one(activation, y))
+    network = csdfgen.load(model)
+    x = np.random.default_rng(0).normal(0, 1, (1, 70, 9)).astype(np.float32)
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    plan = csdfgen.plan(network, backend="native", rows="16")
+    kernels = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+    assert "gemm_of" in kernels and not any(one.startswith("add") for one in kernels)
+    (found,) = runtime.compile(plan)({"x": x}).values()
+    np.testing.assert_allclose(found, wanted, atol=1e-5)

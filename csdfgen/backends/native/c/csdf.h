@@ -243,6 +243,17 @@ typedef struct csdf_normalize_step {
 
 void csdf_normalize(const csdf_normalize_step *step);
 
+/* Softmax of lines: rows of `blocks` times `size` times `inner` floats, in each block `inner` lines of `size` floats that
+ * are `inner` floats apart.
+ * a, out: [count], addresses of rows; they may be the same. */
+typedef struct csdf_softmax_step {
+    int32_t count, blocks, size, inner;
+    const float *const *a;
+    float *const *out;
+} csdf_softmax_step;
+
+void csdf_softmax(const csdf_softmax_step *step);
+
 /* Recurrent layers. CSDF_GRU_LINEAR: the product with the hidden values comes before the reset gate. */
 enum { CSDF_RNN = 0, CSDF_GRU = 1, CSDF_GRU_LINEAR = 2, CSDF_LSTM = 3 };
 
@@ -516,6 +527,7 @@ void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);
 void csdf_normalize_of(const void *step);
+void csdf_softmax_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);

@@ -27,6 +27,7 @@ from csdfgen.backends.native.families.normalization import normalization
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.product import product
 from csdfgen.backends.native.families.recurrent import recurrent
+from csdfgen.backends.native.families.softmax import softmax
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.network import Layer, remembered
@@ -115,6 +116,7 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "MatMul": _matmul,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalization),
+    "Softmax": softmax,
     **MAPS,
     **POOLS,
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -53,7 +53,8 @@ class _Product(Family):
         )
 
     def follows(self, layer: Layer) -> int:
-        return followed(layer)
+        adds = _addend(layer) is not None
+        return adds + followed(replace(layer, epilogue=layer.epilogue[adds:]))
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target = step.phase, step.inputs[0], step.outputs[0]
@@ -80,6 +81,8 @@ class _Product(Family):
                 ]
         written = every(target, self.outputs)
         weights, bias = self.packed()
+        adds = _addend(step.layer) is not None
+        after = replace(step.layer, epilogue=step.layer.epilogue[adds:])
         made = GemmStep(
             self.inputs,
             self.outputs,
@@ -90,7 +93,7 @@ class _Product(Family):
             self.outputs,
             int(phase.first or not accumulates),
             int(phase.last or not accumulates),
-            Activation(*activated(step.layer)),
+            Activation(*activated(after)),
             constants.weights(weights),
             constants.weights(bias),
             constants.table("int32_t", [size] * parts),
@@ -148,6 +151,17 @@ def _is_whole_matrix(x: Tensor, layer: Layer) -> bool:
     return alone and x.row_axis is None and axis == len(shape) - 2
 
 
+def _addend(layer: Layer) -> np.ndarray | None:
+    """The constant, one for all rows of the matrix, that the layer behind a product adds."""
+    after = layer.epilogue[0] if layer.epilogue else None
+    if after is None or after.op_type != "Add" or len(after.constants) != 1:
+        return None
+    (addend,) = after.constants.values()
+    columns = layer.output.shape[-1]
+    alike = addend.size in (1, columns) and (addend.shape or (1,))[-1] == addend.size
+    return np.ravel(addend) if alike and addend.dtype == np.float32 else None
+
+
 def _packed_once(
     layer: Layer, alpha: float, beta: float
 ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
@@ -160,6 +174,9 @@ def _packed_once(
         bias = np.zeros(outputs, np.float32)
         if 2 in layer.constants:
             bias += np.float32(beta) * layer.constants[2].reshape(-1)
+        following = _addend(layer)
+        if following is not None:
+            bias += following
         if alpha != 1:
             matrix *= np.float32(alpha)
         return matrix, packing.conv_bias(bias, outputs)
