@@ -14,7 +14,7 @@ from csdfgen.backends.native.families.common import FLOAT, Family, offsets
 from csdfgen.backends.native.structures import PANEL, constant, instruction, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import storage_axis
+from csdfgen.ops.reducing import slab_dims
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
@@ -47,7 +47,7 @@ class _Matrix(NamedTuple):
         axis = len(self.tensor.shape) - (1 if column != self.turned else 2)
         if self.tensor.shape[axis] == 1:
             return 1
-        return self.view.strides[storage_axis(self.tensor, axis) - 1] // FLOAT
+        return self.view.strides[slab_dims(self.tensor, (axis,))[0] - 1] // FLOAT
 
     def places(self) -> np.ndarray:
         """Offsets of the elements that the step reads or writes: shape (..., rows, columns)."""
