@@ -26,7 +26,23 @@ KERNEL(csdf_depthwise_of)(ARGUMENTS)
             shift = first - start;
         }
     const int32_t from = first_row(row, layer->stride_h, step->each, step->apart);
-    for (int32_t y = 0; y < layer->kernel_h; y++)
+    const int32_t left = (step->out.column + begin) * layer->stride_w - layer->pad_left;
+    const int32_t right = left + (PIXELS - 1) * layer->stride_w + (layer->kernel_w - 1) * layer->dilation_w;
+    /* whole vectors of one piece, whose windows see no padding beside the map */
+    const int32_t inner = own >= 0 && times == 1 && some >= LANES && left >= 0 && right < step->width && begin + PIXELS <= columns;
+    for (int32_t y = 0; inner && y < layer->kernel_h; y++) {
+        const csdf_source piece = pieces[own];
+        const place at = IN_TABLES(place, piece.rows)[from + y * layer->dilation_h];
+        if (!at)
+            continue;
+        GLOBAL const float *in = AT(const float, at) + (int64_t)left * piece.stride + shift;
+        for (int32_t x = 0; x < layer->kernel_w; x++, in += layer->dilation_w * piece.stride) {
+            const V factor = LOAD(weights + (int64_t)(y * layer->kernel_w + x) * outs);
+            EACH_PIXEL
+                MAD(sums[p], LOAD(in + p * layer->stride_w * piece.stride), factor);
+        }
+    }
+    for (int32_t y = inner ? layer->kernel_h : 0; y < layer->kernel_h; y++)
         for (int32_t x = 0; x < layer->kernel_w; x++) {
             const V factor = load_some(weights + (int64_t)(y * layer->kernel_w + x) * outs, some);
             EACH_PIXEL {
