@@ -13,6 +13,7 @@ from csdfgen.backends.device.launches import levels
 from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError, ToolError
+from csdfgen.lowering.program import lower
 from csdfgen.program.steps import Backend
 from tests.builder import Graph
 from tests.networks import check_touched
@@ -105,3 +106,19 @@ def test_a_device_that_is_not_there(device: Backend) -> None:
 
     with pytest.raises(InputError, match="no such device; there are 0: "):
         chosen("Quantum 9000")
+
+
+def test_maps_of_the_same_elements_are_one_launch(device: Backend) -> None:
+    """Activations that follow a layer in its slab."""
+    graph = Graph()
+    y = graph.node(
+        "Tanh", graph.node("Sigmoid", graph.node("Tanh", graph.input("x", (1, 8, 4, 4))))
+    )
+    network = csdfgen.load(graph.model(y))
+    plan = csdfgen.plan(network, backend="opencl", rows="whole")
+    kernels = [one.kernel for one in lower(plan, device).instructions]
+    assert kernels.count("maps_of") == 1 and "map_of" not in kernels
+    values = np.random.default_rng(0).standard_normal((1, 8, 4, 4)).astype(np.float32)
+    (got,) = runtime.compile(plan)(values).values()
+    want = np.tanh(1 / (1 + np.exp(-np.tanh(values))))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

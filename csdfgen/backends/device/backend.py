@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from csdfgen.backends.device.bound import DeviceBound, Touched, Uploaded, is_move
+from csdfgen.backends.device.chains import chained
 from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.memory import DeviceMemory
@@ -85,7 +86,7 @@ class DeviceKernels(NativeKernels):
         """See `Backend.lower`."""
         if isinstance(step, Move):
             return moves(step)
-        return super().lower(step, constants)
+        return chained(super().lower(step, constants), constants)
 
     def _family(self, layer: Layer) -> Family | None:
         """The family that computes a layer, if the device has its kernels."""

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from csdfgen.backends.device.chains import CHAIN, Touched, bare, links, spans_of
 from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.launches import levels
@@ -41,16 +42,6 @@ class Uploaded(NamedTuple):
 
     constants: Constants
     weights: Any
-
-
-class Touched(NamedTuple):
-    """The last field of an instruction of a family: how many of its last references are where spans begin that are read and
-    that are written, and the bytes of each.
-    """
-
-    reads: int
-    writes: int
-    sizes: tuple[int, ...]
 
 
 def is_move(one: Instruction) -> bool:
@@ -155,16 +146,10 @@ class DeviceBound:
             lambda offset: WEIGHTS | offset,
             lambda table: TABLES | tables.put(table),
         )
-        families = [
-            one
-            for one in program.instructions
-            if not is_move(one) and definitions(one.kernel) is None
-        ]
         plain = [
-            one._replace(
-                fields=one.fields[:-1], refs=one.refs[: -len(one.fields[-1].sizes) or None]
-            )
-            for one in families
+            bare(one)
+            for one in program.instructions
+            if not is_move(one) and one.kernel != CHAIN and definitions(one.kernel) is None
         ]
         steps, starts = addresses.steps(plain)
         base = tables.put(steps)
@@ -182,10 +167,15 @@ class DeviceBound:
                     _Prepared(one.kernel, at, (items, 1), *map(_in_memory, spans))
                 )
             else:
-                bare, at = next(where)
+                if one.kernel == CHAIN:
+                    first, *_ = maps = links(one)
+                    head = np.array([len(maps), 0, 0, 0], np.int32).view(np.uint8)
+                    at = tables.put(np.concatenate((head, addresses.steps(maps)[0])))
+                else:
+                    first, at = next(where)
                 spans = _touched(one, addresses)
                 self._instructions.append(
-                    _Prepared(one.kernel, at, items_of(bare, constants, driver.blocks), *spans)
+                    _Prepared(one.kernel, at, items_of(first, constants, driver.blocks), *spans)
                 )
         self._tables = driver.uploaded(tables.bytes())
 
@@ -311,11 +301,9 @@ def _in_memory(spans: Sequence[Span]) -> list[Span]:
 
 def _touched(one: Instruction, addresses: Addresses) -> tuple[list[Span], list[Span]]:
     """What an instruction of a family reads and writes of memory."""
-    touched: Touched = one.fields[-1]
-    refs = one.refs[len(one.refs) - len(touched.sizes) :]
-    spans = []
-    for ref, size in zip(refs, touched.sizes, strict=True):
-        assert ref is not None
-        at = addresses.of(ref) & _OFFSET
-        spans.append((at, at + size))
-    return spans[: touched.reads], spans[touched.reads :]
+    both = []
+    for spans in spans_of(one):
+        found = [(addresses.of(ref) & _OFFSET, size) for ref, size in spans]
+        both.append([(at, at + size) for at, size in found])
+    reads, writes = both
+    return reads, writes

@@ -97,6 +97,7 @@ _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = M
         "depthwise_of": ("depthwise.cl", _depthwise),
         "gemm_of": ("gemm.cl", _gemm),
         "map_of": ("map.cl", _map),
+        "maps_of": ("map.cl", _map),
         "pool_of": ("pool.cl", _pool),
         "normalize_of": ("normalize.cl", _normalize),
         "attention_of": ("attention.cl", _attention),

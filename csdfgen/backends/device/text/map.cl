@@ -7,12 +7,10 @@ DEVICE V operand(const buffers *b, csdf_source from, int32_t row, int32_t pixel,
     return from.channels ? load_some(at + channel, some) : SPLAT(*at);
 }
 
-KERNEL(csdf_map_of)(ARGUMENTS)
+DEVICE void computed(const buffers *b, GLOBAL const csdf_map_step *step, int32_t item, int32_t row)
 {
-    STEP(csdf_map_step);
     const int32_t blocks = (step->channels + LANES - 1) / LANES;
-    const int32_t pixel = ITEM(0) / blocks, channel = ITEM(0) % blocks * LANES, some = step->channels - channel;
-    const int32_t row = ITEM(1);
+    const int32_t pixel = item / blocks, channel = item % blocks * LANES, some = step->channels - channel;
     if (pixel >= step->columns || row >= step->count)
         return;
     V x = operand(b, step->operands[0], row, pixel, channel, some);
@@ -27,4 +25,21 @@ KERNEL(csdf_map_of)(ARGUMENTS)
     }
     GLOBAL float *out = IN_MEMORY(float, IN_TABLES(place, step->out)[row]) + (int64_t)pixel * step->stride + channel;
     store_some(activated(x, step->activation), out, some);
+}
+
+KERNEL(csdf_map_of)(ARGUMENTS)
+{
+    STEP(csdf_map_step);
+    computed(b, step, ITEM(0), ITEM(1));
+}
+
+/* Several steps that write the same elements, each by the item that has written them before: their number, and behind 16
+ * bytes they themselves.
+ */
+KERNEL(csdf_maps_of)(ARGUMENTS)
+{
+    STEP(int32_t);
+    GLOBAL const csdf_map_step *steps = (GLOBAL const csdf_map_step *)(step + 4);
+    for (int32_t k = 0; k < *step; k++)
+        computed(b, steps + k, ITEM(0), ITEM(1));
 }
