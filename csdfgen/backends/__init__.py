@@ -9,6 +9,7 @@ FOLDERS = MappingProxyType(
         "native": "csdfgen.backends.native",
         "numpy": "csdfgen.backends.numpy",
         "opencl": "csdfgen.backends.opencl",
+        "cuda": "csdfgen.backends.cuda",
     }
 )
 """Names of backends -> their folders, the first that a machine can have is the default."""

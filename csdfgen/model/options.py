@@ -184,7 +184,7 @@ class PlanOptions:
     )  # fmt: skip
     backend: str = declare(
         "The backend that executes the plan; its scratch is planned. numpy; native: C, which is built once on this "
-        "machine, faster and with less scratch; opencl: a device; auto: native if there is a C compiler.",
+        "machine, faster and with less scratch; opencl, cuda: a device; auto: native if there is a C compiler.",
         ALWAYS, kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
     )  # fmt: skip

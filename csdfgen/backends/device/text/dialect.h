@@ -9,8 +9,9 @@
 #define LOCAL __local
 #define DEVICE static
 #define KERNEL(name) __kernel void name
+#define GRID
 #define ITEM(axis) ((int)get_global_id(axis))
-#define ITEMS(axis) ((int)get_global_size(axis))
+#define ITEMS ((int)get_global_size(0)) /* along the first axis */
 #define AS_FLOAT(x) as_float(x)
 #define AS_UINT(x) as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -30,8 +31,9 @@ typedef ulong uint64_t;
 #define LOCAL __shared__
 #define DEVICE static __device__ __forceinline__
 #define KERNEL(name) extern "C" __global__ void name
-#define ITEM(axis) csdf_item(axis)
-#define ITEMS(axis) csdf_items(axis)
+#define GRID , int32_t blocks_
+#define ITEM(axis) csdf_item(axis, blocks_)
+#define ITEMS ((int)(blocks_ * blockDim.x))
 #define AS_FLOAT(x) __uint_as_float(x)
 #define AS_UINT(x) __float_as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -45,15 +47,12 @@ typedef long long int64_t;
 typedef unsigned long long uint64_t;
 #define INFINITY __int_as_float(0x7f800000)
 #define convert_int_rte(x) __float2int_rn(x)
-DEVICE int csdf_item(int axis)
+/* A grid has many blocks along its first axis alone: it is both of items, `blocks_` in a row; the second one is of records. */
+DEVICE int csdf_item(int axis, int blocks)
 {
-    return axis == 0 ? blockIdx.x * blockDim.x + threadIdx.x
-         : axis == 1 ? blockIdx.y * blockDim.y + threadIdx.y
-                     : blockIdx.z * blockDim.z + threadIdx.z;
-}
-DEVICE int csdf_items(int axis)
-{
-    return axis == 0 ? gridDim.x * blockDim.x : axis == 1 ? gridDim.y * blockDim.y : gridDim.z * blockDim.z;
+    return axis == 0 ? blockIdx.x % blocks * blockDim.x + threadIdx.x
+         : axis == 1 ? blockIdx.x / blocks * blockDim.y + threadIdx.y
+                     : blockIdx.y;
 }
 #endif
 
@@ -76,7 +75,7 @@ typedef struct buffers {
 #define IN_MEMORY(type, at) ((GLOBAL type *)(b->memory + OFFSET(at)))
 
 #define ARGUMENTS \
-    GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_
+    GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_ GRID
 /* The record of a work item, as `step`. */
 #define STEP(type) \
     const buffers all_ = {memory_, weights_, tables_}, *b = &all_; \

@@ -145,7 +145,7 @@ DEVICE line further(line now, int64_t n)
 
 #define EVERY_LINE \
     const spot start = start_of(b, step); \
-    for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
+    for (int64_t item = ITEM(0); item < step->items; item += ITEMS)
 #define EVERY_ELEMENT \
     EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
 
@@ -349,7 +349,7 @@ KERNEL(NAME)(ARGUMENTS)
     spot start = start_of(b, step);
     const place named = step->index;
     GLOBAL const char *numbers = start.b;
-    for (int64_t item = ITEM(0); item < step->items; item += ITEMS(0))
+    for (int64_t item = ITEM(0); item < step->items; item += ITEMS)
         for (int32_t i = 0; i < step->count; i++) {
 #ifdef PICKS
             const int64_t from = ((GLOBAL const int64_t *)numbers)[i];

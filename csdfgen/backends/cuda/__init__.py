@@ -1,0 +1,1 @@
+"""A device of CUDA: its driver, and NVRTC, which compiles kernels."""

@@ -1,0 +1,90 @@
+"""Which device of CUDA computes? The first that CUDA_VISIBLE_DEVICES leaves."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import ModuleType
+from typing import Any
+
+from csdfgen.errors import ToolError
+
+__all__ = ["CudaError", "Device", "bindings", "found", "got"]
+
+
+class CudaError(Exception):
+    """A call of CUDA that failed; the text is the name of the error."""
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device of CUDA.
+
+    driver: version of CUDA that the driver has. capability: of computing, 87 for 8.7. memory: bytes. unified: whether its
+    memory is the host's (Jetson). registers: whether it reads arrays of the host where they are.
+    """
+
+    name: str
+    version: str
+    driver: str
+    capability: int
+    memory: int
+    unified: bool
+    registers: bool
+    handle: Any
+
+
+def bindings(name: str) -> ModuleType:
+    """A module of cuda-bindings: driver, nvrtc. Raises ToolError."""
+    try:
+        return import_module(f"cuda.bindings.{name}")
+    except ImportError as error:
+        raise ToolError(
+            f"CUDA needs cuda-bindings ({error}): pip install 'csdfgen[cuda]'"
+        ) from None
+
+
+def got(result: tuple[Any, ...]) -> Any:
+    """What a call returned besides its error. Raises CudaError."""
+    error, *values = result
+    if error:
+        raise CudaError(error.name)
+    return values[0] if len(values) == 1 else values
+
+
+@cache
+def found() -> Device:
+    """The device. Raises ToolError where there is none."""
+    if struct.calcsize("P") != 8:
+        raise ToolError(
+            "CUDA is used on machines of 64 bits alone; --backend native computes on others"
+        )
+    cu = bindings("driver")
+    try:
+        got(cu.cuInit(0))
+        one = got(cu.cuDeviceGet(0))
+        attributes = cu.CUdevice_attribute
+        names = (
+            "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "INTEGRATED", "MANAGED_MEMORY",
+            "HOST_REGISTER_SUPPORTED",
+        )  # fmt: skip
+        major, minor, integrated, managed, registers = (
+            got(cu.cuDeviceGetAttribute(getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), one))
+            for name in names
+        )
+        title = got(cu.cuDeviceGetName(128, one)).split(b"\0")[0].decode()
+        driver, memory = got(cu.cuDriverGetVersion()), got(cu.cuDeviceTotalMem(one))
+    except (
+        CudaError,
+        RuntimeError,
+    ) as error:  # cuda-bindings raise the latter where there is no driver
+        raise ToolError(
+            f"no CUDA device was found ({error}); --backend native computes without one"
+        ) from None
+    unified = bool(integrated and managed)
+    return Device(
+        title, f"compute capability {major}.{minor}", f"{driver // 1000}.{driver % 1000 // 10}",
+        10 * major + minor, memory, unified, unified and bool(registers), one,
+    )  # fmt: skip

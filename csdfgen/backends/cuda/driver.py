@@ -1,0 +1,239 @@
+"""How does CUDA drive a device? Everything is in its default stream, which keeps the order; NVRTC compiles kernels.
+
+Where the device computes in the memory of the host (Jetson), pools are managed memory, which the host looks at in place, and
+arrays of the caller's are registered; else, and where a device cannot do that, their bytes are copied.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from csdfgen.backends.cuda.devices import CudaError, Device, bindings, found, got
+from csdfgen.backends.device.build import Builder, BuildError
+from csdfgen.backends.device.driver import Local, Size
+from csdfgen.backends.device.shapes import Blocks
+from csdfgen.errors import ToolError
+
+__all__ = ["Cuda", "compiled"]
+
+OPTIONS = ("-diag-suppress=177", "--fmad=false")  # unused functions; products are added as written
+
+RECORDS = 65_535
+"""Of a launch: the largest second axis of a grid."""
+
+
+def compiled(text: str, capability: int) -> bytes:
+    """The binary of a kernel for a compute capability, or its PTX where NVRTC knows none but lower ones, which the driver
+    compiles for its device. Raises BuildError with the log, ToolError where there is no NVRTC.
+    """
+    nvrtc = bindings("nvrtc")
+    try:
+        known = got(nvrtc.nvrtcGetSupportedArchs())
+    except RuntimeError as error:  # what cuda-bindings raise where there is no library
+        raise ToolError(f"CUDA needs NVRTC ({error}): pip install 'csdfgen[cuda]'") from None
+    kind, most = "sm", capability
+    if capability not in known:
+        kind, most = "compute", max((one for one in known if one < capability), default=0)
+    if not most:
+        raise BuildError(
+            f"error: NVRTC compiles for {min(known)} and above, the device has {capability}"
+        )
+    options = [one.encode() for one in (f"--gpu-architecture={kind}_{most}", *OPTIONS)]
+    program = got(nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], []))
+    try:
+        got(nvrtc.nvrtcCompileProgram(program, len(options), options))
+        size, take = (
+            (nvrtc.nvrtcGetCUBINSize, nvrtc.nvrtcGetCUBIN)
+            if kind == "sm"
+            else (nvrtc.nvrtcGetPTXSize, nvrtc.nvrtcGetPTX)
+        )
+        content = bytearray(got(size(program)))
+        got(take(program, content))
+    except CudaError as error:
+        log = bytearray(got(nvrtc.nvrtcGetProgramLogSize(program)))
+        got(nvrtc.nvrtcGetProgramLog(program, log))
+        raise BuildError(log.decode(errors="replace").strip("\0") or str(error)) from None
+    finally:
+        nvrtc.nvrtcDestroyProgram(program)
+    return bytes(content)
+
+
+class _Buffer:
+    """Memory of a device, freed with the last who knows it. at: its address."""
+
+    def __init__(self, at: Any, free: Callable[[Any], object]) -> None:
+        self.at = int(at)
+        weakref.finalize(self, free, at)
+
+
+class Cuda:
+    """A device of CUDA, see `Driver`."""
+
+    name = "cuda"
+
+    def __init__(self) -> None:
+        self.device: Device = found()
+        self.blocks = Blocks.of("GPU", 1)
+        self._cu, self._current = bindings("driver"), threading.local()
+        self._context = got(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
+        device = self.device
+        known = device.name, device.version, device.driver, *OPTIONS
+        self._builder = Builder(
+            self.name, device.name, known, self.blocks, self._compiled, self._loaded
+        )
+
+    def _enter(self) -> None:
+        """Let calls of this thread be about the device."""
+        if not hasattr(self._current, "context"):
+            got(self._cu.cuCtxSetCurrent(self._context))
+            self._current.context = self._context
+
+    def _freed(self, at: Any, free: Callable[[Any], object] | None = None) -> None:
+        self._enter()
+        (free or self._cu.cuMemFree)(at)
+
+    def _compiled(self, text: str) -> tuple[Any, bytes]:
+        content = compiled(text, self.device.capability)
+        return self._loaded(content), content
+
+    def _loaded(self, binary: bytes) -> Any:
+        self._enter()
+        try:
+            return got(self._cu.cuModuleLoadData(binary))
+        except CudaError as error:
+            raise BuildError(f"error: {error}") from None
+
+    def buffer(self, size: int, what: str, *, constant: bool = False) -> _Buffer:
+        """See `Driver.buffer`."""
+        self._enter()
+        size, device, cu = max(1, size), self.device, self._cu
+        try:
+            if device.unified and not constant:
+                flags = cu.CUmemAttach_flags.CU_MEM_ATTACH_GLOBAL
+                return _Buffer(got(cu.cuMemAllocManaged(size, flags)), self._freed)
+            return _Buffer(got(cu.cuMemAlloc(size)), self._freed)
+        except CudaError as error:
+            raise ToolError(
+                f"{what} of {size:,} bytes: {device.name} has {device.memory:,} in all and cannot give as many now ({error}); "
+                "--memory or --rows 1 make a smaller plan"
+            ) from None
+
+    def uploaded(self, values: np.ndarray) -> _Buffer:
+        """See `Driver.uploaded`."""
+        made = self.buffer(values.nbytes, "tables", constant=True)
+        self.store(made, 0, values)
+        return made
+
+    def store(self, buffer: _Buffer, start: int, values: np.ndarray) -> None:
+        """See `Driver.store`."""
+        self._enter()
+        values = np.ascontiguousarray(values)
+        got(self._cu.cuMemcpyHtoD(buffer.at + start, values.ctypes.data, values.nbytes))
+
+    def fetch(self, buffer: _Buffer, start: int, values: np.ndarray) -> None:
+        """Take bytes out of a buffer, behind all that was started."""
+        self._enter()
+        got(self._cu.cuMemcpyDtoH(values.ctypes.data, buffer.at + start, values.nbytes))
+
+    @contextmanager
+    def mapped(self, buffer: _Buffer, start: int, size: int, writes: bool) -> Iterator[np.ndarray]:
+        """See `Driver.mapped`."""
+        if self.device.unified:
+            self.wait()
+            there: Any = (ctypes.c_uint8 * size).from_address(buffer.at + start)
+            yield np.frombuffer(there, np.uint8)
+            return
+        host = np.empty(size, np.uint8)
+        self.fetch(buffer, start, host)
+        yield host
+        if writes:
+            self.store(buffer, start, host)
+
+    def window(self, host: np.ndarray, output: bool) -> _Copied | _Registered:
+        """See `Driver.window`."""
+        self._enter()
+        cu, address = self._cu, host.ctypes.data
+        if self.device.registers:
+            try:
+                got(cu.cuMemHostRegister(address, host.nbytes, cu.CU_MEMHOSTREGISTER_DEVICEMAP))
+                at = got(cu.cuMemHostGetDevicePointer(address, 0))
+                return _Registered(
+                    _Buffer(at, lambda _: self._freed(address, cu.cuMemHostUnregister))
+                )
+            except CudaError:  # as where it shares a page with another one
+                pass
+        return _Copied(self, host)
+
+    def kernel(self, name: str) -> Any:
+        """See `Driver.kernel`."""
+        module = self._builder.program(name)
+        self._enter()
+        return got(self._cu.cuModuleGetFunction(module, f"csdf_{name}".encode()))
+
+    def launch(
+        self, kernel: Any, size: Size, local: Local, buffers: Sequence[_Buffer], first: int
+    ) -> Callable[[], None]:
+        """See `Driver.launch`. The blocks of the first two axes are one axis of the grid, records the other one."""
+        columns, rows, records = (n // m for n, m in zip(size, local, strict=True))
+        calls, kept = [], list[np.ndarray]()
+        for begin in range(0, records, RECORDS):
+            numbers = np.array([buffer.at for buffer in buffers], np.uint64)
+            others = np.array([first + begin, columns], np.int32)
+            each: Sequence[np.ndarray] = (
+                *(numbers[k:] for k in range(len(numbers))),
+                others,
+                others[1:],
+            )
+            places = np.array([one.ctypes.data for one in each], np.uint64)
+            grid = columns * rows, min(RECORDS, records - begin), 1
+            calls.append((kernel, *grid, *local, 0, 0, places.ctypes.data, 0))
+            kept += [numbers, others, places]
+        start, enter = self._cu.cuLaunchKernel, self._enter
+
+        def run(held: object = (buffers, kept)) -> None:
+            enter()
+            for call in calls:
+                got(start(*call))
+
+        return run
+
+    def wait(self) -> None:
+        """See `Driver.wait`."""
+        self._enter()
+        got(self._cu.cuCtxSynchronize())
+
+
+class _Copied:
+    """See `Window`: a buffer of its own."""
+
+    def __init__(self, driver: Cuda, host: np.ndarray) -> None:
+        self._driver, self._host = driver, host
+        self.buffer = driver.buffer(host.nbytes, "an array of a frame,", constant=True)
+
+    def arrive(self) -> int:
+        self._driver.store(self.buffer, 0, self._host)
+        return self._host.nbytes
+
+    def leave(self) -> int:
+        self._driver.fetch(self.buffer, 0, self._host)
+        return self._host.nbytes
+
+
+class _Registered:
+    """See `Window`: the very bytes, which are registered as long as it is there."""
+
+    def __init__(self, buffer: _Buffer) -> None:
+        self.buffer = buffer
+
+    def arrive(self) -> int:
+        return 0
+
+    def leave(self) -> int:
+        return 0

@@ -1,0 +1,181 @@
+"""A device of CUDA that is this processor: the calls of cuda-bindings that the backend makes, and kernels' text as C++.
+
+The text that NVRTC would compile is compiled by g++, with the language of CUDA defined as the little that it is here: items
+run one after the other, as they may, since kernels have no barriers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import shutil
+import subprocess
+import sys
+from enum import IntEnum
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import pytest
+
+COMPILER = shutil.which("g++")
+
+_FUNCTIONS = (
+    "exp expm1 log log1p sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh "
+    "ceil floor rint fabs erf"
+)
+
+_HEAD = """
+#define __device__
+#define __global__
+#define __shared__
+#define __forceinline__ inline
+static struct { unsigned x, y, z; } blockIdx, blockDim, gridDim, threadIdx;
+static inline float __uint_as_float(unsigned x) { float f; __builtin_memcpy(&f, &x, 4); return f; }
+static inline float __int_as_float(int x) { float f; __builtin_memcpy(&f, &x, 4); return f; }
+static inline unsigned __float_as_uint(float x) { unsigned u; __builtin_memcpy(&u, &x, 4); return u; }
+static inline int __float2int_rn(float x) { return (int)__builtin_rintf(x); }
+static inline float __fmul_rn(float x, float y) { return x * y; }
+#define ONE(g) \\
+    static inline float g(float x) { return __builtin_##g##f(x); } \\
+    static inline double g(double x) { return __builtin_##g(x); } \\
+    static inline float g##f(float x) { return __builtin_##g##f(x); }
+#define TWO(g) \\
+    static inline float g(float x, float y) { return __builtin_##g##f(x, y); } \\
+    static inline double g(double x, double y) { return __builtin_##g(x, y); }
+TWO(pow) TWO(fmod)
+static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+static inline float fmaf(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+"""
+
+_TAIL = """
+extern "C" void emulated(const unsigned *n, void **a)
+{
+    gridDim.x = n[0], gridDim.y = n[1], gridDim.z = n[2], blockDim.x = n[3], blockDim.y = n[4], blockDim.z = n[5];
+    for (blockIdx.y = 0; blockIdx.y < n[1]; blockIdx.y++)
+        for (blockIdx.x = 0; blockIdx.x < n[0]; blockIdx.x++)
+            for (threadIdx.y = 0; threadIdx.y < n[4]; threadIdx.y++)
+                for (threadIdx.x = 0; threadIdx.x < n[3]; threadIdx.x++)
+                    KERNEL_(*(char **)a[0], *(char **)a[1], *(char **)a[2], *(int **)a[3], *(int *)a[4], *(int *)a[5]);
+}
+"""
+
+
+class Result(IntEnum):
+    SUCCESS = 0
+    CUDA_ERROR_OUT_OF_MEMORY = 2
+    CUDA_ERROR_NO_DEVICE = 100
+
+
+OK = (Result.SUCCESS,)
+
+
+class Emulated:
+    """State of the device. attributes: what it says of itself. memory: allocations by address. limit: bytes it has.
+    launches, copied: counted.
+    """
+
+    def __init__(self, folder: Path, **attributes: int) -> None:
+        self.folder, self.limit, self.launches, self.copied = folder, 1 << 30, 0, 0
+        self.attributes = {
+            "COMPUTE_CAPABILITY_MAJOR": 8,
+            "COMPUTE_CAPABILITY_MINOR": 7,
+        } | attributes
+        self.memory: dict[int, Any] = {}
+
+    def allocated(self, size: int, flags: int = 0) -> tuple[Any, ...]:
+        if sum(map(len, self.memory.values())) + size > self.limit:
+            return Result.CUDA_ERROR_OUT_OF_MEMORY, 0
+        found = (ctypes.c_uint8 * size)(*b"\xa5" * min(size, 64))
+        self.memory[ctypes.addressof(found)] = found
+        return *OK, ctypes.addressof(found)
+
+    def copy(self, to: int, source: int, size: int) -> tuple[Any, ...]:
+        ctypes.memmove(int(to), int(source), size)
+        self.copied += size
+        return OK
+
+    def function(self, text: bytes, name: bytes) -> tuple[Any, ...]:
+        code = _HEAD + "".join(f"ONE({one})\n" for one in _FUNCTIONS.split()) + text.decode()
+        code += _TAIL.replace("KERNEL_", name.decode())
+        file = self.folder / f"{hashlib.sha256(code.encode()).hexdigest()}.so"
+        if not file.exists():
+            assert COMPILER is not None
+            flags = (
+                "-shared",
+                "-fPIC",
+                "-O1",
+                "-fno-builtin",
+                "-ffp-contract=off",
+                "-w",
+                "-x",
+                "c++",
+            )
+            subprocess.run(
+                [COMPILER, *flags, "-", "-o", file, "-lm"], input=code, text=True, check=True
+            )
+        return *OK, ctypes.CDLL(str(file)).emulated
+
+    def launch(self, kernel: Any, *arguments: int) -> tuple[Any, ...]:
+        *sizes, _, _, places, _ = arguments
+        assert sizes[1] <= 65_535 and sizes[2] <= 65_535
+        kernel((ctypes.c_uint32 * 6)(*sizes), ctypes.c_void_p(places))
+        self.launches += 1
+        return OK
+
+    def driver(self) -> ModuleType:
+        made = ModuleType("cuda.bindings.driver")
+        prefix = "CU_DEVICE_ATTRIBUTE_"
+        names = "COMPUTE_CAPABILITY_MAJOR COMPUTE_CAPABILITY_MINOR INTEGRATED MANAGED_MEMORY HOST_REGISTER_SUPPORTED"
+        attributes = SimpleNamespace(**{f"{prefix}{name}": name for name in names.split()})
+        made.__dict__.update(
+            CUdevice_attribute=attributes,
+            CUmemAttach_flags=SimpleNamespace(CU_MEM_ATTACH_GLOBAL=1),
+            CU_MEMHOSTREGISTER_DEVICEMAP=2,
+            cuInit=lambda flags: OK,
+            cuDeviceGet=lambda number: (*OK, number),
+            cuDeviceGetName=lambda size, device: (*OK, b"Emulated\0"),
+            cuDeviceGetAttribute=lambda name, device: (*OK, self.attributes.get(name, 0)),
+            cuDriverGetVersion=lambda: (*OK, 12_080),
+            cuDeviceTotalMem=lambda device: (*OK, self.limit),
+            cuDevicePrimaryCtxRetain=lambda device: (*OK, 1),
+            cuCtxSetCurrent=lambda context: OK,
+            cuCtxSynchronize=lambda: OK,
+            cuMemAlloc=self.allocated,
+            cuMemAllocManaged=self.allocated,
+            cuMemFree=lambda at: (self.memory.pop(int(at)), OK)[1],
+            cuMemcpyHtoD=self.copy,
+            cuMemcpyDtoH=self.copy,
+            cuMemHostRegister=lambda at, size, flags: OK,
+            cuMemHostUnregister=lambda at: OK,
+            cuMemHostGetDevicePointer=lambda at, flags: (*OK, at),
+            cuModuleLoadData=lambda binary: (*OK, binary),
+            cuModuleGetFunction=self.function,
+            cuLaunchKernel=self.launch,
+        )  # fmt: skip
+        return made
+
+    def nvrtc(self) -> ModuleType:
+        """What compiles, here: the binary is the text."""
+
+        def take(text: bytes, into: bytearray) -> tuple[Any, ...]:
+            into[:] = text
+            return OK
+
+        made = ModuleType("cuda.bindings.nvrtc")
+        made.__dict__.update(
+            nvrtcGetSupportedArchs=lambda: (*OK, [50, 87, 90]),
+            nvrtcCreateProgram=lambda text, *_: (*OK, text),
+            nvrtcCompileProgram=lambda *_: OK,
+            nvrtcGetCUBINSize=lambda text: (*OK, len(text)),
+            nvrtcGetCUBIN=take,
+            nvrtcDestroyProgram=lambda program: OK,
+        )
+        return made
+
+    def installed(self, patch: pytest.MonkeyPatch) -> None:
+        """cuda-bindings are this device as long as the patch holds; binaries are kept in its folder."""
+        patch.setitem(sys.modules, "cuda.bindings.driver", self.driver())
+        patch.setitem(sys.modules, "cuda.bindings.nvrtc", self.nvrtc())
+        patch.setenv("XDG_CACHE_HOME", str(self.folder))
