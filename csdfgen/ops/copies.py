@@ -18,6 +18,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops.base import Call, Scratch
 
 __all__ = [
+    "MANY",
     "OUTSIDE",
     "RowTable",
     "Segment",

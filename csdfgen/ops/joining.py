@@ -44,7 +44,7 @@ from csdfgen.ops.base import (
     require_constant,
     require_tensor,
 )
-from csdfgen.ops.copies import Selection, contiguous, cut, gather, take
+from csdfgen.ops.copies import MANY, Selection, contiguous, cut, gather, take
 from csdfgen.ops.spread import Spread
 
 __all__ = ["CONCAT", "OPERATORS", "concat_kernel"]
@@ -456,11 +456,12 @@ def _gather_kernel(layer: Layer) -> Emit:
             return gather(target, slab, Selection.of(wanted), place, work.scratch)
         if indices.ndim == 0:
             target = np.expand_dims(target, place)
-        return [
-            call
-            for leading, chosen in selections.items()
-            for call in gather(target[before + leading], slab, chosen, place, work.scratch)
-        ]
+        calls: list[Call] = []
+        if any(len(chosen.runs) > MANY for chosen in selections.values()):
+            slab = contiguous(slab, work.scratch, calls)  # once for all lists
+        for leading, chosen in selections.items():
+            calls += gather(target[before + leading], slab, chosen, place, work.scratch)
+        return calls
 
     return emit
 

@@ -188,6 +188,7 @@ GATHER = [
     _gather((1, 3, 5, 4), 2, [3, 1, 4], 2),
     _gather((1, 3, 5, 4), 2, 3, 2),
     _gather((1, 3, 5, 4), 2, [[3, 1]], 2),
+    _gather((12, 3), 0, [SCATTERED + SCATTERED[::-1]] * 3, 0),
     _gather((1, 3, 1, 1), 2, 0, 2),
     _gather((1, 12, 5), 2, SCATTERED, 1, "float64"),
     _gather((1, 5, 4, 3), 1, [2, 1, 0], 3),

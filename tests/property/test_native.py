@@ -132,6 +132,27 @@ def test_rows_are_handed_on(plan: Plan) -> None:
     assert all(rows in whole[name] for name, rows in seen)
 
 
+def test_what_follows_a_native_kernel_fits_the_scratch_of_numpys_plan() -> None:
+    """A Softmax behind a map in pieces: alone it takes other scratch than numpy declares for both layers."""
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 1, 1, 1)), 5)
+    one, two = (
+        graph.node(
+            "Slice", x, *(graph.constant(np.array([k])) for k in (at, at + 1, 1)), channels=1
+        )
+        for at in (1, 0)
+    )
+    y = graph.node("Concat", one, two, axis=1, channels=2)
+    y = graph.batch_normalization(graph.batch_normalization(y))
+    model = graph.model(
+        graph.node("MaxPool", graph.node("Softmax", y, axis=1), kernel_shape=[1, 1])
+    )
+    plan = csdfgen.plan(csdfgen.load(model), backend="numpy")
+    inputs = feeds(model)
+    (found,) = runtime.compile(plan, backend="native")(inputs).values()
+    close(found, *reference(model, inputs).values())
+
+
 def test_a_plan_for_native_code_needs_more_for_numpy() -> None:
     """Said in one line, with the way out."""
     network = csdfgen.load("zoo:lenet5")

@@ -200,7 +200,10 @@ def _parts(
         if not one.phase.last and operator_of(step.layer).mode(step.layer) is Mode.ACCUMULATE:
             continue  # sums that are not finished
         for after in step.layer.following[on_the_way:]:
-            found.extend(_parts(_after(one, after), families))
+            rest = _parts(_after(one, after), families)
+            if any(kind is None and not _numpy_has_room(part) for part, kind in rest):
+                return [(step, None)]
+            found.extend(rest)
     return found
 
 
@@ -208,6 +211,12 @@ def _has_room(step: Step, family: Family) -> bool:
     """Whether the workspace, where it is known, is enough for the kernel."""
     pad = step.workspace
     return not pad.pool or family.least(step) <= pad.size
+
+
+def _numpy_has_room(step: Step) -> bool:
+    """The same for what is computed as numpy does it. The plan of another backend has enough for the whole step alone."""
+    pad = step.workspace
+    return not pad.pool or NUMPY.used(step, pad.size) <= pad.size
 
 
 def _after(step: Step, after: Layer) -> Step:
