@@ -8,8 +8,8 @@ complete, so that its input map shrinks while its output map grows.
 The bytes that a region holds follow for every number of tiles from one stream of rows through it: the row rule gives the
 rows of every map that are alive, and the halo its columns. A dynamic program over regions and numbers of tiles finds the
 trade of memory for multiply-accumulates of every cascade, and another one the sequence of cascades with the least peak.
-The best few are made and measured, and then neighbours of the best (a tile more or fewer, a border moved) as long as one
-is better.
+The best few are made and measured, then the best with maps that wait for their mean (squeeze and excite) computed twice,
+the largest first, and then neighbours of the best (a tile more or fewer, a border moved) as long as one is better.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ from csdfgen.rewriting.tiles import (
     Region,
     Tiled,
     boundaries,
+    computed_twice,
     most_tiles,
     parts_of,
     target_of,
@@ -59,6 +60,9 @@ WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 
 SPAN = 8
 """Boundaries that a region spans at most: the halos of longer regions are never worth it."""
+
+ENOUGH = 1.1
+"""Times the least memory of a region that is computed twice with which it may begin at a nearer boundary."""
 
 FIRINGS = 30_000
 """Firings of the tiles of one region at most: narrower tiles save little, and take long to plan and to execute."""
@@ -170,10 +174,8 @@ class _Stream:
     @classmethod
     def of(cls, layers: Sequence[Layer]) -> _Stream:
         """The stream of a region's layers."""
-        made = {tensor.name for layer in layers for tensor in layer.outputs}
-        entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
-        end = layers[-1].output
-        alone = Network("region", (entry,), (Output(end.name, end),), tuple(layers))
+        alone = _alone(layers)
+        (entry,), end = alone.inputs, layers[-1].output
         conversion = convert(alone, "1")
         sharing = share(alone)
         result = sharing.places[end.name].buffer  # counted by the region that reads it
@@ -200,6 +202,14 @@ class _Stream:
         """Most bytes alive at one time, for these columns of every map."""
         widths = np.array([len(columns[name]) for name in self.maps], np.int64)
         return int((self.alive @ (widths * self.held)).max(initial=0))
+
+
+def _alone(layers: Sequence[Layer]) -> Network:
+    """A region as a network."""
+    made = {tensor.name for layer in layers for tensor in layer.outputs}
+    entry = next(t for la in layers for t in la.inputs if t is not None and t.name not in made)
+    end = layers[-1].output
+    return Network("region", (entry,), (Output(end.name, end),), tuple(layers))
 
 
 # Cascades and their sequences -------------------------------------------------------------------------
@@ -418,8 +428,63 @@ def searched(
             if 2 * left < effort:
                 break
         found.sort(key=lambda one: (one.peak_live, one.firings))
+        found, left = _gated(network, found, most, left)
         found = _climbed(network, found, most, left)
     return tuple(found)
+
+
+def _gated(
+    network: Network, found: list[MeasuredTiles], most: int, effort: int
+) -> tuple[list[MeasuredTiles], int]:
+    """The same, the best first, with what the best becomes where maps that wait for their mean are computed twice, if it
+    takes less memory; and the effort that is left.
+    """
+    regions = tuple(one for one in found[0].regions if one.tiles > 1)
+    for region in _gates(network):
+        trial = sorted((*regions, region), key=lambda one: one.first)
+        apart = all(a.last < b.first for a, b in pairwise(trial))
+        if effort < 0 or not apart or macs_in_tiles(network, trial) > most:
+            continue
+        regions = tuple(trial)
+        one = measured(network, regions)
+        effort -= one.firings
+        found = [*found, one]
+    found.sort(key=lambda one: (one.peak_live, one.firings))
+    for region in found[0].regions:
+        if region.tiles or effort < 0:
+            continue
+        one = measured(network, [other for other in found[0].regions if other != region])
+        effort -= one.firings
+        if one.peak_live <= found[0].peak_live:
+            found = [one, *found]
+    return found, effort
+
+
+def _gates(network: Network) -> list[Region]:
+    """Regions that can be computed twice, those of the largest maps first. Each begins at the nearest boundary from which on
+    it takes about as little memory as from any.
+    """
+    ends, found, done = boundaries(network), list[tuple[int, Region]](), 0
+    for stop in ends[1:]:
+        starts = [
+            start
+            for start in [end for end in ends if done <= end < stop][-SPAN:]
+            if computed_twice(network.layers[start:stop])
+        ]
+        if not starts:
+            continue
+        takes = {start: _twice_alone(network.layers[start:stop], start == 0) for start in starts}
+        first = max(start for start in starts if takes[start] <= ENOUGH * min(takes.values()))
+        _, makers = computed_twice(network.layers[first:stop])[-1]
+        found.append((makers[-1].output.nbytes, Region(first, stop - 1, 0)))
+        done = stop
+    return [region for _, region in sorted(found, key=lambda one: (-one[0], one[1].first))]
+
+
+def _twice_alone(layers: Sequence[Layer], streamed: bool) -> int:
+    """Bytes that a region takes which is computed twice, with the map that it reads unless that is a streamed image."""
+    found = measured(_alone(layers), [Region(0, len(layers) - 1, 0)])
+    return found.peak_live if streamed else _Stream.of(found.tiled.network.layers).whole
 
 
 def _outside(network: Network) -> int:
@@ -479,6 +544,9 @@ def macs_in_tiles(network: Network, regions: Sequence[Region]) -> int:
     total = multiply_accumulates(network)
     for region in regions:
         layers = network.layers[region.first : region.last + 1]
+        if not region.tiles:
+            total += sum(_cost(one) for _, makers in computed_twice(layers) for one in makers)
+            continue
         each = _columns(layers, region.tiles)
         total += _macs_in(layers, each) - sum(map(_cost, layers))
     return total
@@ -504,9 +572,12 @@ def _macs_in(layers: Sequence[Layer], each: Sequence[Mapping[str, Rows]]) -> int
 def _neighbours(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Region, ...]]:
     """Regions with one change, each with at most as many tiles as it can have."""
     for found in _changed(network, regions):
+        each = [network.layers[one.first : one.last + 1] for one in found]
         yield tuple(
-            replace(one, tiles=min(one.tiles, most_tiles(network.layers[one.first : one.last + 1])))
-            for one in found
+            replace(one, tiles=min(one.tiles, most_tiles(layers)))
+            if one.tiles or computed_twice(layers)
+            else replace(one, tiles=1)
+            for one, layers in zip(found, each, strict=True)
         )
 
 
@@ -515,6 +586,9 @@ def _changed(network: Network, regions: tuple[Region, ...]) -> Iterator[tuple[Re
     ends = _narrow(network)
     for k, one in enumerate(regions):
         before, after = regions[:k], regions[k + 1 :]
+        if not one.tiles:
+            yield (*before, *after)
+            continue
         width = target_of(network.layers[one.last]).shape[COLUMNS]
         now = -(-width // one.tiles)
         counts = {

@@ -13,7 +13,7 @@ Nothing is taken from `tiles`: halos, parts and pads are seen here as they came 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from types import MappingProxyType
 
@@ -133,12 +133,17 @@ class _Proof:
         return self.known[tensor.name]
 
     def _unchanged(self, layer: Layer, operands: list[Columns]) -> Columns:
-        if self.layers[layer.name] is not layer:
-            raise _FaultError("is another layer than before")
-        wanted = [_all_of(tensor) for tensor in layer.inputs if tensor is not None]
-        for found, all_of in zip(operands, wanted, strict=True):
-            if found != all_of:
-                raise _FaultError(f"reads {found}, {all_of} is wanted")
+        original = self.layers[layer.name]
+        if layer is not original:  # it reads clones
+            for fault in _differences(original, layer):
+                raise _FaultError(fault)
+            if (layer.outputs, layer.input_axes) != (original.outputs, original.input_axes):
+                raise _FaultError("is another layer than before")
+        read = [tensor for tensor in layer.inputs if tensor is not None]
+        wanted = [tensor for tensor in original.inputs if tensor is not None]
+        for found, one, tensor in zip(operands, read, wanted, strict=True):
+            if found != _all_of(tensor) or replace(one, name=tensor.name) != tensor:
+                raise _FaultError(f"reads {found}, {_all_of(tensor)} is wanted")
         return _all_of(layer.output)
 
     def _weighted(self, layer: Layer, operands: list[Columns]) -> Columns:

@@ -9,8 +9,11 @@ case of one region from the image on).
 A tile reads its columns as a Slice, and joins what several tiles made with a Concat; padding stays
 only where the map ends. A region may end in a global pool: every tile pools its own columns, and the
 parts are weighted and added. Results of tiles are tensors of their own, so that those of one region
-are gone as soon as the tiles of the next have read them. That the clones compute what the layers did is
-proved elsewhere, without this arithmetic (`tile_conditions`).
+are gone as soon as the tiles of the next have read them.
+
+A map that a gate multiplies (squeeze and excite) is whole until its mean is known. Its region may be computed twice: the
+mean reads clones of the layers that make the map, whose rows are gone as soon as they are added up. That the clones
+compute what the layers did is proved elsewhere, without this arithmetic (`tile_conditions`).
 """
 
 from __future__ import annotations
@@ -25,7 +28,8 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops import OPERATORS
+from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.base import Mode
 from csdfgen.ops.windows import windows_of
 from csdfgen.rewriting.tile_conditions import SLIDING, check_tiles, is_pointwise
 
@@ -35,6 +39,7 @@ __all__ = [
     "Tiled",
     "boundaries",
     "columns_read",
+    "computed_twice",
     "is_tileable",
     "most_tiles",
     "parts_of",
@@ -59,7 +64,8 @@ _OPSET = 13
 @dataclass(frozen=True, slots=True)
 class Region:
     """Layers [first, last] of a network, in its order, computed in `tiles` parts of the output's
-    columns. One tile is the layers as they are.
+    columns. One tile is the layers as they are; 0: what reductions over whole maps read is computed for them alone
+    (`computed_twice`).
 
     follows: its tiles run as soon as those of the region before it that they read have run;
         otherwise that region is complete before.
@@ -77,8 +83,8 @@ class Region:
 def written(regions: Iterable[Region]) -> str:
     """Regions as text; "&" stands before one that follows.
 
-    >>> written([Region(0, 5, 9), Region(6, 8, 9, True), Region(9, 12, 3)])
-    '0-5:9&6-8:9,9-12:3'
+    >>> written([Region(0, 5, 9), Region(6, 8, 9, True), Region(9, 12, 0)])
+    '0-5:9&6-8:9,9-12:0'
     """
     text = "".join(f"{'&' if region.follows else ','}{region}" for region in regions)
     return text[1:]
@@ -175,6 +181,30 @@ def columns_read(layer: Layer, tensor: Tensor, out: Rows) -> Rows:
     return Rows(start, start + 1)
 
 
+def computed_twice(layers: Sequence[Layer]) -> list[tuple[Layer, tuple[Layer, ...]]]:
+    """Of a region the layers that sum up a whole map of it which others read later on, each with the layers that make the
+    map from rows of what the region reads, or of a gate.
+    """
+    found = []
+    for at, layer in enumerate(layers):
+        source = layer.inputs[0] if layer.inputs else None
+        if source is None or operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
+            continue
+        wanted, makers = {source.name}, list[Layer]()
+        for maker in reversed(layers[:at]):
+            if maker.output.name in wanted and maker.output.rows > 1 and is_tileable(maker):
+                makers.insert(0, maker)
+                wanted |= {tensor.name for tensor in maker.inputs if tensor is not None}
+        made = {maker.output.name for maker in makers}
+        alone = {id(layer), *map(id, makers)}
+        others = (one for one in layers if id(one) not in alone)
+        if source.name in made and any(
+            tensor.name in made for one in others for tensor in one.inputs if tensor is not None
+        ):
+            found.append((layer, tuple(makers)))
+    return found
+
+
 # The rewriting -------------------------------------------------------------------------------------
 
 
@@ -221,8 +251,11 @@ def _check_regions(network: Network, regions: Sequence[Region]) -> None:
             raise InputError(f"{where}: layers {before} to {len(network.layers) - 1} are left")
         if region.first not in known or region.last + 1 not in known:
             raise InputError(f"{where}: regions lie between layers {_listed(known)}")
-        most = most_tiles(network.layers[region.first : region.last + 1])
-        if not 1 <= region.tiles <= most:
+        layers = network.layers[region.first : region.last + 1]
+        most = most_tiles(layers)
+        if not region.tiles and not computed_twice(layers):
+            raise InputError(f"{where}: no map is summed up and read again, so 1 to {most} tiles")
+        if not 0 <= region.tiles <= most:
             raise InputError(f"{where}: {most} columns can be computed apart, so 1 to {most} tiles")
         before = region.last + 1
 
@@ -301,7 +334,11 @@ class _Tiling:
         run = _Run(region)
         layers = self.network.layers[region.first : region.last + 1]
         target = target_of(layers[-1])
-        if region.tiles == 1:
+        if region.tiles < 2:
+            twice = () if region.tiles else computed_twice(layers)
+            for layer, makers in twice:
+                self.add_layers(self.network.layers.index(layer))
+                self._add_once_more(layer, makers)
             self.add_layers(region.last + 1)
             width = Rows(0, target.shape[COLUMNS])
             run.ends, run.pieces, run.reads = [layers[-1].name], [width], [Rows(0, 1 << 30)]
@@ -318,6 +355,25 @@ class _Tiling:
             self._pieces[target.name] = [
                 _Piece(part, tensor) for part, tensor in zip(parts, results, strict=True)
             ]
+
+    def _add_once_more(self, layer: Layer, makers: Sequence[Layer]) -> None:
+        """A layer that reads clones of the layers which make its source."""
+        held: dict[str, Tensor] = {}
+        for maker in makers:
+            for tensor in maker.inputs:
+                self._whole(tensor)
+            clone = _clone(
+                maker,
+                self._layer_named(f"{maker.name}/again"),
+                tuple(None if t is None else held.get(t.name, t) for t in maker.inputs),
+                Rows(0, maker.output.shape[COLUMNS]),
+                self._named(f"{maker.output.name}/again"),
+            )
+            self._add(clone, maker.name)
+            held[maker.output.name] = clone.output
+        inputs = tuple(None if t is None else held.get(t.name, t) for t in layer.inputs)
+        self.layers.append(replace(layer, inputs=inputs))
+        self._done += 1
 
     def _tile(
         self, layers: Sequence[Layer], number: int, part: Rows, run: _Run, done: Sequence[Tensor]

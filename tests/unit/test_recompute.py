@@ -128,6 +128,33 @@ def test_planning_asks_for_a_factor() -> None:
     assert plan.figures["peak_live"] < plain.figures["peak_live"]
 
 
+def test_maps_that_wait_for_their_mean_are_computed_twice() -> None:
+    """Blocks with squeeze and excite, some of them without a residual, within the factor."""
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 3, 32, 32)), 8)
+    for channels, stride in ((8, 1), (8, 1), (16, 2), (16, 1)):
+        y = graph.conv(x, 4 * channels, 1)
+        y = graph.conv(y, 4 * channels, strides=[stride] * 2)
+        gate = graph.node(
+            "Sigmoid", graph.conv(graph.node("GlobalAveragePool", y), 4 * channels, 1)
+        )
+        y = graph.conv(graph.node("Mul", y, gate), channels, 1)
+        x = graph.node("Add", x, y) if stride == 1 else y
+    model = graph.model(x)
+    network = csdfgen.load(model)
+    once, plain = multiply_accumulates(fuse(network)), csdfgen.plan(network, rows=1)
+    peaks = [plain.figures["peak_live"]]
+    for factor in (1.3, 1.6):
+        plan = csdfgen.plan(network, recompute=factor)
+        assert multiply_accumulates(plan.network) <= factor * once
+        peaks.append(plan.figures["peak_live"])
+        values = np.random.default_rng(0).uniform(-1, 1, (1, 3, 32, 32)).astype(np.float32)
+        feeds = {"x": values}
+        outputs = runtime.compile(plan)(feeds)
+        assert all(one.ok for one in check_outputs(model, plan, feeds, outputs))
+    assert peaks[0] >= peaks[1] and peaks[2] < 0.6 * peaks[0]
+
+
 def test_networks_that_cannot_be_cut_stay_as_they_are() -> None:
     graph = Graph()
     x = graph.node("Softmax", graph.input("x", (1, 2, 8, 8)), axis=3)

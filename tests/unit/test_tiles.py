@@ -177,6 +177,33 @@ def test_a_plan_in_tiles_is_read_back(tmp_path: object) -> None:
     assert again.order == plan.order and again.options.tiles == "0-0:2"
 
 
+def gated(kernel: int = 3) -> onnx.ModelProto:
+    """Squeeze and excite in a residual block, behind a map."""
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 2, 16, 12)), 8, kernel)
+    y = graph.node("Sigmoid", graph.conv(graph.conv(x, 8, kernel), 8, kernel))
+    gate = graph.node("Sigmoid", graph.conv(graph.node("GlobalAveragePool", y), 8, 1))
+    y = graph.node("Add", graph.node("Mul", y, gate), x)
+    return graph.model(graph.conv(y, 4))
+
+
+@pytest.mark.parametrize("backend", ["native", "numpy"])
+@pytest.mark.parametrize("fuse", ["none", "full"])
+def test_what_is_averaged_is_computed_twice(fuse: str, backend: str) -> None:
+    model = gated()
+    network = csdfgen.load(model)
+    values = np.random.default_rng(0).uniform(-1, 1, network.inputs[0].shape).astype(np.float32)
+    x = {network.inputs[0].name: values}
+    whole = csdfgen.plan(network, fuse=fuse, rows="1", backend=backend)
+    last = len(whole.network.layers) - 2
+    plan = csdfgen.plan(network, fuse=fuse, rows="1", backend=backend, tiles=f"1-{last}:0")
+    assert all(one.ok for one in check_outputs(model, plan, x, runtime.compile(plan)(x)))
+    a_map = 8 * 16 * 12 * 4
+    assert plan.figures["peak_live"] < whole.figures["peak_live"] - a_map // 2
+    twice = [one for one in plan.network.layers if one.name.endswith("/again")]
+    assert [one.op_type for one in twice] == ["Conv"] * 2 + ["Sigmoid"] * (fuse == "none")
+
+
 # Refusals ----------------------------------------------------------------------------------------
 
 
@@ -187,6 +214,7 @@ def test_a_plan_in_tiles_is_read_back(tmp_path: object) -> None:
         ("0-1:3,1-2:3", "layers 2 to"),
         ("0-99:3", "layers 0 to"),
         ("0-0:999", "so 1 to"),
+        ("0-0:0", "no map is summed up"),
     ],
 )
 def test_regions_that_do_not_fit_are_refused(text: str, said: str) -> None:
@@ -283,6 +311,17 @@ def test_a_halo_that_is_a_column_short_is_refused(from_left: bool) -> None:
     refused(before, replace(made.network, layers=layers), made, "which it does not have")
 
 
+def test_a_mean_is_that_of_its_map() -> None:
+    """A pool that reads something else than the map that it read, and one that does something else."""
+    before = fuse(csdfgen.load(gated(kernel=1)))
+    made = tiled(before, [Region(1, len(before.layers) - 2, 0)])
+    (pool,) = (la for la in made.network.layers if la.op_type == "GlobalAveragePool")
+    other = next(la.output for la in made.network.layers if la.name.endswith("/again"))
+    refused(before, changed(made, pool.name, inputs=(other,)), made, "is wanted")
+    kernel = MappingProxyType({**pool.attributes, "kernel_shape": (3, 3)})
+    refused(before, changed(made, pool.name, attributes=kernel), made, "kernel_shape")
+
+
 def test_joins_are_followed() -> None:
     before = chain()
     made = tiled(before, (Region(0, 4, 3),))
@@ -324,5 +363,5 @@ def test_a_clone_is_that_of_its_layer() -> None:
 
 
 def test_regions_as_text() -> None:
-    for text in ("", "0-3:2", "0-3:2&4-5:7,8-9:1"):
+    for text in ("", "0-3:2", "0-3:2&4-5:7,8-9:1,10-12:0"):
         assert written(regions_of(text)) == text
