@@ -234,7 +234,8 @@ def compared(
         far = _far(got, want)
         if not far.size or far.max() <= 1:
             continue
-        if ties and np.mean(far > 1) <= FEW and np.abs(got - want).max() <= STEPS:
+        few = max(1, FEW * far.size)  # a small output may be one such value
+        if ties and np.sum(far > 1) <= few and np.abs(got - want).max() <= STEPS:
             continue
         true = want.astype(np.float64) if ties else exact()[name]
         if _far(got, true).max() <= max(1.0, NOISE * _far(want, true).max()):
