@@ -123,6 +123,7 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits $(VENV
 	@$(PY) -m tests.options_page
 	@$(PY) -m tests.paper_page
 	@$(PY) -m tests.paper003_page
+	@$(PY) -m tests.paper004_page
 	@$(PY) -m tests.batches_page
 	@$(PY) -m csdfgen.paper.plots docs
 	@$(PY) -m benchmarks.method_picture docs

@@ -45,7 +45,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 def shown(cell: Cell) -> str:
     """Ours / printed, bold where they differ."""
-    ours = f"{cell.ours:,.{cell.digits}f}"
+    ours = f"{round(cell.ours, cell.digits) + 0.0:,.{cell.digits}f}"  # no -0
     if cell.printed is None:
         return ours
     both = f"{ours} / {cell.printed:,.{cell.digits}f}"

@@ -1,5 +1,5 @@
 """`csdfgen reproduce`: the figure and tables of paper 002, ours and what is printed, and what
-that turned up; and what papers 000 and 003 print.
+that turned up; and what papers 000, 003 and 004 print.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["Reproduce"]
 
 Rows = list[dict[str, Any]]
 
-_Part = Literal["fig1", "table2", "table3", "all", "findings", "paper003", "vbs"]
+_Part = Literal["fig1", "table2", "table3", "all", "findings", "paper003", "paper004", "vbs"]
 
 _MEASURED = ("m_DL", "m_our", "tau_DL", "tau_our")
 
@@ -38,9 +38,10 @@ class Reproduce(Command):
 
     `findings` shows what that turned up about its algorithm, its capacities and its counting;
     docs/paper.md explains it. `paper003` computes the tables, claims and examples of the OpenCL Caffe
-    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them. `vbs` computes
-    what the paper of 2020 on variable batch sizes across layers prints, and models what it measured;
-    docs/batches.md explains it.
+    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them. `paper004` computes
+    what follows from the tables of the CitiusSynapse paper of 2021 (OpenCL on embedded systems), and measures each of its
+    techniques on this machine; docs/paper004.md explains it. `vbs` computes what the paper of 2020 on variable batch
+    sizes across layers prints, and models what it measured; docs/batches.md explains it.
     """
 
     examples = (
@@ -48,6 +49,7 @@ class Reproduce(Command):
         "csdfgen reproduce all --json out.json",
         "csdfgen reproduce findings",
         "csdfgen reproduce paper003",
+        "csdfgen reproduce paper004",
         "csdfgen reproduce vbs",
     )
 
@@ -74,7 +76,8 @@ class Reproduce(Command):
         if part == "table3":
             return _table3(("paper", "schedule") if self.counting == "both" else (self.counting,))
         makers: Mapping[str, Callable[[], Rows]] = {
-            "fig1": _figure1, "table2": _table2, "findings": _findings, "paper003": _formats, "vbs": _batches,
+            "fig1": _figure1, "table2": _table2, "findings": _findings, "paper003": _formats,
+            "paper004": _embedded, "vbs": _batches,
         }  # fmt: skip
         return makers[part]()
 
@@ -258,12 +261,21 @@ def _show_skip() -> None:
     )
 
 
-# Papers 003 and 000 -----------------------------------------------------------------------------
+# Papers 003, 004 and 000 ------------------------------------------------------------------------
 
 
 def _formats() -> Rows:
     """All of paper 003; the cells, and what is left out with its reason."""
     from csdfgen.paper.formats.reproduction import reproduce
+
+    with reporting() as progress:
+        found, left = reproduce(lambda name: progress(name))
+    return _show_cells(found) + _show_left(left)
+
+
+def _embedded() -> Rows:
+    """All of paper 004, and its techniques on this machine; the cells, and what is left out with its reason."""
+    from csdfgen.paper.embedded.reproduction import reproduce
 
     with reporting() as progress:
         found, left = reproduce(lambda name: progress(name))
@@ -307,7 +319,7 @@ def _show_cells(found: Mapping[str, Sequence[Cell]]) -> Rows:
     from csdfgen.paper.cells import as_json
 
     for name, cells in found.items():
-        title = f"Table {name}" if name[0].isdigit() else name
+        title = f"Table {name}" if name[0].isdigit() or name == "A1" else name
         columns = ("", "> ours", "> printed", "> difference", "same?", "note")
         say(table(title, *columns, rows=map(_cell, cells)))
         verdicts = [cell.verdict for cell in cells if cell.printed is not None]

@@ -1,0 +1,126 @@
+"""What does each technique of paper 004 gain on this machine? A frame with it, and one without it alone.
+
+Frames take turns, so that a busy machine slows both; medians of seconds, and of the ratio of each turn. Native code computes
+on one thread, whose own time is counted; of OpenCL it is the time of day. A processor's OpenCL shows little about a GPU: it
+shares all memory, and launches cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from functools import cache, partial
+from typing import Any
+
+import onnx
+
+from csdfgen.backends.device.backend import DeviceKernels
+from csdfgen.backends.registry import backend_that, kernels_of
+from csdfgen.errors import CsdfgenError
+from csdfgen.goals.choice import plan
+from csdfgen.model.network import Network
+from csdfgen.paper.cells import Cell, Left
+from csdfgen.paper.embedded.switched import without
+from csdfgen.precision.quantize import quantize
+from csdfgen.program.steps import Backend
+from csdfgen.reading.loader import load
+from runtime.images import random_inputs
+from runtime.session import Executable
+from zoo_models import ZOO
+
+__all__ = ["NETWORKS", "PART", "REPEATS", "effects"]
+
+PART = "measured here"
+
+NETWORKS = {"ResNet-18": "resnet18", "MobileNet-v2": "mobilenet_v2"}
+REPEATS, SIZE = 31, 224
+
+_UNMEASURED = Left(
+    PART,
+    "tuning of local sizes",
+    0,
+    "not measured yet: `csdfgen tune` has no variants of OpenCL kernels",
+)
+
+
+@cache
+def _model(name: str) -> onnx.ModelProto:
+    return ZOO[NETWORKS[name]].build(SIZE, weights=True)
+
+
+Clock = Callable[[], float]
+
+Programs = tuple[Callable[[], Executable], Callable[[], Executable]]
+"""Without a technique, and with it."""
+
+_BACKENDS: dict[str, Callable[[], Backend]] = {
+    "native code": lambda: kernels_of(backend_that("emits")),
+    "OpenCL": without,
+}
+
+
+def _is_device(kernels: Backend) -> bool:
+    return isinstance(kernels, DeviceKernels)
+
+
+def effects(left: list[Left]) -> Iterator[Cell]:
+    """Milliseconds and KiB of arena of a frame without a technique and with it; left: what cannot be measured is added."""
+    left.append(_UNMEASURED)
+    for name in NETWORKS:
+        for title, backend in _BACKENDS.items():
+            try:
+                kernels = backend()
+                for technique, (off, on) in _switches(name, kernels):
+                    clock = time.perf_counter if _is_device(kernels) else time.thread_time
+                    yield from _compared(f"{name}, {title}: {technique}", off(), on(), clock)
+            except CsdfgenError as error:
+                left.append(Left(PART, f"{name}, {title}", 0, str(error)))
+
+
+def _switches(name: str, kernels: Backend) -> Iterator[tuple[str, Programs]]:
+    """Techniques, and what makes their programs. Raises CsdfgenError."""
+    model = _model(name)
+    network = load(model)
+    full = partial(_program, network, kernels)
+    folded = partial(full, fuse="fold")
+    yield "folding", (partial(full, fuse="none"), folded)
+    yield "activations in place", (folded, full)
+    if _is_device(kernels):
+        yield "shared buffers", (partial(_program, network, without(sharing=True)), full)
+        yield "asynchronous queue", (partial(_program, network, without(running_on=True)), full)
+    else:
+        exact = kernels_of(kernels.name, exact=True)
+        yield "Winograd", (partial(_program, network, exact), full)
+        integers = load(quantize(model, random_inputs(network, 1), method="minmax").model)
+        yield "int8", (full, partial(_program, integers, kernels))
+
+
+def _program(network: Network, kernels: Backend, **options: Any) -> Executable:
+    return Executable(
+        plan(network, kernels=kernels, backend=kernels.name, **options), kernels=kernels
+    )
+
+
+def _compared(row: str, off: Executable, on: Executable, clock: Clock) -> Iterator[Cell]:
+    rounds = _rounds(off, on, clock)
+    for column, found in zip(("without, ms", "with, ms"), zip(*rounds, strict=True), strict=True):
+        yield Cell(PART, row, column, "ms", None, 1e3 * statistics.median(found), 1)
+    ratio = statistics.median(without / with_ for without, with_ in rounds)
+    yield Cell(PART, row, "time, without / with", "", None, ratio, 2)
+    arenas = [one.plan.figures["arena"] for one in (off, on)]
+    yield Cell(PART, row, "arena, without / with", "", None, arenas[0] / arenas[1], 2)
+
+
+def _rounds(off: Executable, on: Executable, clock: Clock) -> list[tuple[float, float]]:
+    """Seconds of a frame of each, in turn, after two rounds that are not counted."""
+    both = [(one, random_inputs(one.plan.network, 1)) for one in (off, on)]
+    rounds = []
+    for _ in range(REPEATS + 2):
+        seconds = []
+        for frame, x in both:
+            start = clock()
+            frame(x)
+            seconds.append(clock() - start)
+        rounds.append((seconds[0], seconds[1]))
+    return rounds[2:]
