@@ -9,7 +9,6 @@ frame(x, on_rows=f)                 # no output is stored: f receives its rows a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,26 +30,29 @@ def compile(  # shadows the builtin, which is not used here
     threads: int = 1,
     backend: str = "",
     watchers: Mapping[str, Watcher] | None = None,
+    cl_device: str = "",
 ) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
     taps: names of tensors whose values are kept (`Executable.taps`).
     threads: number of threads that share the work of large steps. In numpy these are the threads of the
         BLAS library of the whole process; its number is restored when the last such program is gone.
-    backend: "native" (C, built once on this machine), "numpy", "auto" (native if it can be built), or
+    backend: "native" (C, built once on this machine), "numpy", "opencl", "auto" (native if it can be built), or
         "", the backend for which the plan was made.
     watchers: tensor name -> a function that receives its rows as they are computed (`bound.Watcher`).
+    cl_device: the device of the backend "opencl", a number or a part of its name; "": the plan's, or the one that
+        `csdfgen devices --opencl` lists first as a GPU.
     Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not valid, InputError
-    for an unknown backend, ToolError if native code cannot be built.
+    for an unknown backend or device, ToolError if a backend cannot be had on this machine.
     """
-    from csdfgen.backends.registry import kernels_for, settled
+    from csdfgen.backends.registry import computed_by, kernels_for
     from csdfgen.errors import PlanError, option
     from csdfgen.planning.plan import Plan
     from runtime.session import Executable
 
     _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
-    kernels = kernels_for(replace(plan.options, backend=settled(backend or made_for)))
+    kernels = kernels_for(computed_by(plan.options, backend, cl_device))
     try:
         return Executable(plan, taps, threads, kernels, watchers)
     except PlanError as error:
@@ -61,18 +63,20 @@ def compile(  # shadows the builtin, which is not used here
         ) from None
 
 
-def compile_table(table: PlanTable, *, threads: int = 1, backend: str = "") -> TableProgram:
+def compile_table(
+    table: PlanTable, *, threads: int = 1, backend: str = "", cl_device: str = ""
+) -> TableProgram:
     """A program for a table of plans: `serve = compile_table(table); y = serve(images, memory=free)`.
 
-    threads, backend: as in `compile`; all plans of the table use one backend. Raises as `compile`.
+    threads, backend, cl_device: as in `compile`; all plans of the table use one backend. Raises as `compile`.
     """
-    from csdfgen.backends.registry import kernels_for, settled
+    from csdfgen.backends.registry import computed_by, kernels_for
     from csdfgen.planning.plan_table import PlanTable
     from runtime.choosing import TableProgram
 
     _check(table, PlanTable, "csdfgen.plan_table")
     options = table.entries[0].plan.options
-    kernels = kernels_for(replace(options, backend=settled(backend or options.backend)))
+    kernels = kernels_for(computed_by(options, backend, cl_device))
     return TableProgram(table, threads, kernels)
 
 

@@ -6,6 +6,7 @@ A backend is a folder here, whose module `backend` has a function `backend` that
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import cache, lru_cache
 from importlib import import_module
 from itertools import pairwise
@@ -15,9 +16,20 @@ from csdfgen.errors import InputError, ToolError, option
 from csdfgen.model.options import PlanOptions
 from csdfgen.program.steps import Backend
 
-__all__ = ["AUTO", "BACKENDS", "backend_that", "kernels_for", "kernels_of", "settled"]
+__all__ = [
+    "AUTO",
+    "BACKENDS",
+    "backend_that",
+    "computed_by",
+    "kernels_for",
+    "kernels_of",
+    "settled",
+]
 
 _LOG = logging.getLogger(__name__)
+
+_ON_DEVICES = "opencl"
+"""The backend that has a choice of devices."""
 
 AUTO = "auto"
 """The fastest backend that there is."""
@@ -27,12 +39,23 @@ BACKENDS = (AUTO, *FOLDERS)
 
 
 def kernels_of(
-    backend: str, *, exact: bool = False, fallback: bool = False, ways: str = ""
+    backend: str,
+    *,
+    exact: bool = False,
+    fallback: bool = False,
+    ways: str = "",
+    cl_device: str = "",
 ) -> Backend:
-    """A backend by name; exact, fallback, ways: see `PlanOptions`. Raises InputError for a name that is
-    none, and ways that are none; ToolError for one that cannot be had on this machine.
+    """A backend by name; exact, fallback, ways, cl_device: see `PlanOptions`. Raises InputError for a name that is
+    none, ways that are none, and a device that is not there; ToolError for a backend that cannot be had on this machine.
     """
-    return _made(settled(backend), exact, fallback, ways)
+    name = settled(backend)
+    if cl_device and name != _ON_DEVICES:
+        raise InputError(
+            f"{option('cl_device', cl_device)} names a device of {option('backend', _ON_DEVICES)}, which is not asked for: "
+            f"{option('backend', name)} computes"
+        )
+    return _made(name, exact, fallback, ways, cl_device)
 
 
 def kernels_for(options: PlanOptions | None) -> Backend:
@@ -40,8 +63,19 @@ def kernels_for(options: PlanOptions | None) -> Backend:
     if options is None:
         return kernels_of(AUTO)
     return kernels_of(
-        options.backend, exact=options.exact, fallback=options.fallback, ways=options.ways
+        options.backend,
+        exact=options.exact,
+        fallback=options.fallback,
+        ways=options.ways,
+        cl_device=options.cl_device,
     )
+
+
+def computed_by(options: PlanOptions, backend: str = "", cl_device: str = "") -> PlanOptions:
+    """The options of a plan that another backend, or another device, computes; "": its own. Raises InputError."""
+    name = settled(backend or options.backend)
+    device = cl_device or (options.cl_device if name == options.backend else "")
+    return replace(options, backend=name, cl_device=device)
 
 
 def settled(backend: str) -> str:
@@ -73,7 +107,7 @@ def _fastest() -> str:
     names = list(FOLDERS)
     for name, other in pairwise(names):
         try:
-            found = _made(name, exact=False, fallback=False, ways="")
+            found = _made(name)
         except ToolError as error:
             _LOG.warning(
                 "%s; %s computes instead, two to four times slower (%s says that this is meant)",
@@ -86,8 +120,11 @@ def _fastest() -> str:
 
 
 @lru_cache(maxsize=64)
-def _made(name: str, exact: bool, fallback: bool, ways: str) -> Backend:
+def _made(
+    name: str, exact: bool = False, fallback: bool = False, ways: str = "", cl_device: str = ""
+) -> Backend:
     """One backend of each kind: what it loads stays loaded, and plans remember what it declared."""
     make = import_module(f"{FOLDERS[name]}.backend").backend
-    found: Backend = make(exact=exact, fallback=fallback, ways=ways)
+    device = {"device": cl_device} if cl_device else {}
+    found: Backend = make(exact=exact, fallback=fallback, ways=ways, **device)
     return found

@@ -1,4 +1,6 @@
-"""`csdfgen devices`: which devices are known, and where does every number of a profile come from?"""
+"""`csdfgen devices`: which devices are known, where does every number of a profile come from, and which devices of OpenCL
+are there?
+"""
 
 from __future__ import annotations
 
@@ -9,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from csdfgen.cli.command import Command, argument
 from csdfgen.cli.options import JSON
 from csdfgen.cli.terminal import dim, plain, say, say_json, table
+from csdfgen.errors import InputError
 from csdfgen.model.options import declare
 
 if TYPE_CHECKING:
@@ -27,9 +30,13 @@ class Devices(Command):
         "csdfgen devices",
         "csdfgen devices jetson-tx2",
         "csdfgen devices board.toml --json",
+        "csdfgen devices --opencl",
     )
 
     name: str | None = argument("[NAME|FILE.toml]", "Show this one.", default=None)
+    opencl: bool = declare(
+        "List the devices of OpenCL on this machine, for --backend opencl --cl-device N.", False
+    )
     as_json: bool = declare("Print JSON.", False, names=JSON)
 
     def run(self) -> None:
@@ -37,6 +44,13 @@ class Devices(Command):
         from csdfgen.devices.catalogue import HOST, HOST_FILE, device, device_names
         from csdfgen.devices.files import profile_to_json
 
+        if self.opencl:
+            if self.name is not None:
+                raise InputError(
+                    f"--opencl lists the devices of this machine, {self.name} is a profile; leave one of them out"
+                )
+            _show_opencl(self.as_json)
+            return
         if self.name is not None:
             profile = device(self.name)
             if self.as_json:
@@ -66,6 +80,29 @@ class Devices(Command):
             table("device", "> usable memory", "> cores", "times", "", rows=rows),
             "\ncsdfgen devices NAME shows every number with its origin; csdfgen analyze MODEL --device NAME uses it.",
         )
+
+
+def _show_opencl(as_json: bool) -> None:
+    """The devices of OpenCL on this machine. Raises ToolError where there is none."""
+    from csdfgen.backends.opencl.devices import CHOICE, chosen, devices
+
+    found = [one.to_json() for one in devices()]
+    if as_json:
+        say_json(found)
+        return
+    facts = [key for key in found[0] if key != "number"]
+    rows = [(key.replace("_", " "), *(_said(one[key]) for one in found)) for key in facts]
+    say(
+        table("device", *(str(one["number"]) for one in found), rows=rows),
+        f"\nDevice {chosen().number} computes by default; --cl-device N|NAME asks for another one, {CHOICE} for all commands.",
+    )
+
+
+def _said(value: str | int) -> str:
+    """A fact about a device."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else value
 
 
 def _show(profile: DeviceProfile) -> None:

@@ -21,7 +21,7 @@ from rich.text import Text
 from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.terminal import say, table
-from csdfgen.errors import ToolError
+from csdfgen.errors import InputError, ToolError
 from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
@@ -96,6 +96,7 @@ def diagnose() -> list[Finding]:
         *_linear_algebra(),
         *_import_names(),
         _compiler(),
+        _opencl(),
         *map(_tool, (SDF3, KITER)),
     ]
 
@@ -109,6 +110,20 @@ def _compiler() -> Finding:
     except ToolError as error:
         return Finding("C compiler", error.message, absent=True)
     return Finding("C compiler", f"{compiler.name}; native code is kept in {cache_folder()}")
+
+
+def _opencl() -> Finding:
+    """The device of `--backend opencl`."""
+    from csdfgen.backends.opencl.devices import chosen, devices
+
+    try:
+        there, first = devices(), chosen()
+    except ToolError as error:
+        return Finding("OpenCL", error.message, absent=True)
+    except InputError as error:
+        return Finding("OpenCL", f"{counted(len(devices()), 'device')}", error.message)
+    others = f"; csdfgen devices --opencl lists {len(there)}" if len(there) > 1 else ""
+    return Finding("OpenCL", f"{first}{others}")
 
 
 def _version(name: str) -> Finding:

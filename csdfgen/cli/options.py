@@ -124,7 +124,9 @@ class Asked:
 
     def flag(self, name: str) -> str:
         """The flag of an option: images of a request are its frames."""
-        return "--requests" if name == "frames" and "batching" in self.given else f"--{name}"
+        if name == "frames" and "batching" in self.given:
+            return "--requests"
+        return f"--{name.replace('_', '-')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,7 +39,7 @@ _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90
 
 
-@taking("backend", "fuse", "shape", "fix", "batch")
+@taking("backend", "cl_device", "fuse", "shape", "fix", "batch")
 class _Measured(Typed):
     """How the model is loaded, and by whose kernels it is computed."""
 
@@ -133,6 +133,7 @@ class Profile(Command):
             told = {**facts.board_facts(), **facts.software_facts(self.threads)}
             progress("building native code, once on this machine")
             backend = settled(asked.given.get("backend", AUTO))
+            device = asked.given.get("cl_device", "")
             found = []
             for number, one in enumerate(networks, 1):
                 progress("planning")
@@ -145,6 +146,7 @@ class Profile(Command):
                     measure.sample_network(
                         one, heights, self.repeats or measure.REPEATS, asked.given.get("fuse", "full"), self.threads,
                         measuring, seconds=0.0 if self.repeats else measure.SECONDS, backend=backend, images=images,
+                        cl_device=device,
                     )
                 )  # fmt: skip
         told |= {

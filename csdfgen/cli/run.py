@@ -52,7 +52,7 @@ _SHOWN_IMAGES = 4
 _LISTED = 40
 """Layers that are listed; the others take less time than these."""
 
-_COMPUTED_BY = frozenset({"backend", "fallback"})
+_COMPUTED_BY = frozenset({"backend", "fallback", "cl_device"})
 """Options that say who computes a plan, not what it is."""
 
 _PREDICTED_BY = frozenset({"device", "tuning"})
@@ -259,7 +259,7 @@ class Run(Command):
 
     def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network]:
         """The plan asked for, from the plan file if there is one, and its network."""
-        from csdfgen.backends.registry import AUTO, kernels_for, kernels_of
+        from csdfgen.backends.registry import AUTO, computed_by, kernels_for, kernels_of
         from csdfgen.cli.models import load_network, network_of_plan, plan_network
         from csdfgen.planning.saved import read_saved
         from runtime.images import read_frames
@@ -279,10 +279,12 @@ class Run(Command):
             network = network_of_plan(saved, self.model)
         progress("reading the plan")
         of = saved.planned_with
-        kernels = kernels_for(of) if of else kernels_of(given.get("backend", AUTO))
+        backend, device = given.get("backend", ""), given.get("cl_device", "")
+        kernels = kernels_for(of) if of else kernels_of(backend or AUTO)
         plan = saved.plan(network, kernels)
         chosen = {name: given[name] for name in (_COMPUTED_BY | _PREDICTED_BY) & given.keys()}
-        return replace(plan, options=replace(plan.options, **chosen)), network
+        options = computed_by(replace(plan.options, **chosen), backend, device)
+        return replace(plan, options=options), network
 
     def _measured(
         self, plan: Plan, feeds: Mapping[str, np.ndarray], asked: Asked, progress: Progress

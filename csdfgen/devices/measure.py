@@ -158,11 +158,12 @@ class Sampler:
         threads: int = 1,
         backend: str = ALWAYS,
         images: Sequence[int] = (),
+        cl_device: str = "",
     ) -> Sampler:
         """Programs of a network at several slab heights, and for several numbers of images. Raises InputError for a
         network that takes no single images.
         """
-        options = PlanOptions(fuse=fuse, backend=backend)
+        options = PlanOptions(fuse=fuse, backend=backend, cl_device=cl_device)
         # plans of one prepared network share its packed weights
         prepared = prepare(network, options, kernels_for(options))
         programs: dict[int | str, Executable] = {
@@ -462,13 +463,14 @@ def sample_network(
     seconds: float = 0.0,
     backend: str = ALWAYS,
     images: Sequence[int] = (),
+    cl_device: str = "",
 ) -> Measurements:
     """Measure a network at several slab heights, and on several images at once, in at least `repeats` rounds and
     `seconds`.
 
     It holds the arena of the network once a height, and its weights once.
     """
-    sampler = Sampler.of(network, heights, fuse, threads, backend, images)
+    sampler = Sampler.of(network, heights, fuse, threads, backend, images, cl_device)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
         sampler.sample()

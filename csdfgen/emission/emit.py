@@ -10,10 +10,10 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from csdfgen.backends.registry import backend_that, kernels_for
+from csdfgen.backends.registry import backend_that, computed_by, kernels_for
 from csdfgen.emission import board, project
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name
@@ -87,7 +87,7 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    kernels = kernels or kernels_for(replace(plan.options, backend=backend_that("emits")))
+    kernels = kernels or kernels_for(computed_by(plan.options, backend_that("emits")))
     (program,) = lowered([plan], kernels)
     unit = unit_of(program, title, maker, Blob(program.program.constants))
     report("writing")

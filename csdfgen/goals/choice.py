@@ -110,7 +110,9 @@ def plan(
     return chosen(network, options, planned, progress, kernels, cost)
 
 
-@keywords("fuse", "image", "device", "effort", "backend", "exact", "fallback", "batching")
+@keywords(
+    "fuse", "image", "device", "effort", "backend", "cl_device", "exact", "fallback", "batching"
+)
 def plan_table(
     network: Network,
     *,
@@ -174,8 +176,8 @@ def _options(given: Mapping[str, Any]) -> PlanOptions:
 
 
 @keywords(
-    "fuse", "image", "frames", "device", "effort", "recompute", "pack", "result", "backend", "exact",
-    "fallback", "tuning",
+    "fuse", "image", "frames", "device", "effort", "recompute", "pack", "result", "backend", "cl_device",
+    "exact", "fallback", "tuning",
 )  # fmt: skip
 def pareto(
     network: Network,

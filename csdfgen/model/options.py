@@ -57,7 +57,8 @@ class Option:
     help: for `--help` and for Python's `help`; it mentions other options as `--NAME`. metavar, panel: placeholder for the
     value, and heading in help. low, high: the range of a number. names: flags, if they are not `--NAME`. shown: the default
     in help, "" if it shows none. kind: its values. users: see `EVERYBODY`. stored: whether files contain it even if it is the
-    default. asked: the default of the command line and of `csdfgen.plan`, if it is another one.
+    default. asked: the default of the command line and of `csdfgen.plan`, if it is another one. here: it names something of
+    this machine, so that no file contains it.
     """
 
     help: str
@@ -71,6 +72,7 @@ class Option:
     users: frozenset[str] = EVERYBODY
     stored: bool = False
     asked: Any = None
+    here: bool = False
 
     @property
     def wanted(self) -> str:
@@ -188,6 +190,11 @@ class PlanOptions:
         ALWAYS, kind=word("auto", *FOLDERS), panel=GOALS, shown="auto, or a plan's own",
         asked="auto",
     )  # fmt: skip
+    cl_device: str = declare(
+        "The device of --backend opencl: a number, or a part of its name; see csdfgen devices --opencl.",
+        "", "N|NAME", kind=kinds.TEXT, panel=GOALS, users=frozenset({"flag", "keyword"}),
+        shown="the first GPU, else the first device", here=True,
+    )  # fmt: skip
     exact: bool = declare(
         "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
         False, kind=kinds.FLAG, panel=GOALS,
@@ -266,13 +273,14 @@ class PlanOptions:
         return self.effort if self.seconds is None else self.seconds
 
     def to_json(self) -> dict[str, Any]:
-        """The options as JSON values. Some are always stored, the others only if they differ from their default, so that
-        existing files stay valid when an option is added.
+        """The options as JSON values. Some are always stored, others only if they differ from their default, so that
+        existing files stay valid when an option is added, and those of this machine never.
         """
         return {
             one.name: value
             for one in fields(self)
             if (value := getattr(self, one.name)) != one.default or one.metadata["option"].stored
+            if not one.metadata["option"].here
         }
 
     @classmethod

@@ -44,6 +44,26 @@ class Device:
     extensions: frozenset[str]
     handle: Any
 
+    def to_json(self) -> dict[str, str | int]:
+        """What users are shown of it. float16: whether kernels can compute in it; int8_dot: whether there are instructions
+        for dot products of bytes.
+        """
+        return {
+            "number": self.number,
+            "name": self.name,
+            "platform": self.platform,
+            "kind": self.kind,
+            "version": self.version,
+            "driver": self.driver,
+            "units": self.units,
+            "memory_bytes": self.memory,
+            "largest_allocation_bytes": self.largest,
+            "local_bytes": self.local,
+            "unified_memory": self.unified,
+            "float16": "cl_khr_fp16" in self.extensions,
+            "int8_dot": "cl_khr_integer_dot_product" in self.extensions,
+        }
+
     def __str__(self) -> str:
         return f"{self.number}: {self.name} ({self.platform}, {self.version})"
 
@@ -116,5 +136,5 @@ def chosen(wanted: str | None = None) -> Device:
     for one in there:
         if name.casefold() in f"{one.name} {one.platform}".casefold():
             return one
-    where = option("cl-device", name) if wanted is not None else f"{CHOICE}={name}"
+    where = option("cl_device", name) if wanted is not None else f"{CHOICE}={name}"
     raise InputError(f"{where}: no such device; there are {'; '.join(map(str, there))}")
