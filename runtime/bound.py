@@ -21,7 +21,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import without_collections
-from csdfgen.program.steps import Backend, Storage, View
+from csdfgen.program.steps import Backend, Driven, Storage, View
 
 __all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded"]
 
@@ -123,9 +123,25 @@ class BoundProgram:
         finally:
             self._looks.sink = None
 
+    @property
+    def driven(self) -> Driven | None:
+        """See `Bound.driven`."""
+        return self._bound.driven
+
     def time(self, clock: Callable[[], int]) -> list[int]:
-        """Execute the program once; returns the clock at the start and after every firing."""
+        """Execute the program once; returns the clock at the start and after every firing: that of the device, if it has one,
+        whose launches then follow each other as in any frame.
+        """
         per_firing = self.prepared(1)
+        mark = self._bound.mark()
+        if mark is not None:
+            marks = [mark]
+            for runs in per_firing:
+                for run in runs:
+                    run()
+                marks.append(self._bound.mark() or mark)
+            self._bound.wait()
+            return [mark() for mark in marks]
         times = [clock()]
         for runs in per_firing:
             for run in runs:

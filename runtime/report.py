@@ -22,6 +22,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, MismatchError, compared_as
 from runtime.steps import saturating
 from runtime.verify import (
@@ -75,7 +76,8 @@ class Report:
     """A run of a plan. ok and max_abs_error are None without a check. measured_bytes: touched in the arena. python_peak_bytes,
     call_peak_bytes: allocated in addition to it, while firing and in the whole call (see `measurement.Measurement`).
     latency_ms: median of the timed frames. result: see `RESULTS`. parameters_packed: bytes of weights in the layout of the
-    kernels, None if unknown.
+    kernels, None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
+    processors of the host compute.
     """
 
     model: str
@@ -92,6 +94,7 @@ class Report:
     layers: tuple[LayerComparison, ...] = ()
     result: str = RESULTS[0]
     parameters_packed: int | None = None
+    driven: Driven | None = None
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -159,13 +162,16 @@ def measure(
     progress("measuring")
     on_rows = _passed_over if result == "streamed" else None
     outputs, measured = program.measure(feeds, on_rows=on_rows)
-    times = []
+    times, driven = [], program.driven
     for number in range(repeat):
         progress(f"frame {number + 1} of {repeat}", number, repeat)
         outputs = {}  # a frame would use another arena if outputs in this one were still referenced
+        before = program.driven
         start = time.perf_counter()
         outputs = program(feeds, on_rows=on_rows)
         times.append(time.perf_counter() - start)
+        if before is not None and program.driven is not None:
+            driven = replace(program.driven.since(before), building=program.driven.building)
     return Report(
         model=model or plan.network.source or plan.network.name,
         plan=plan,
@@ -179,6 +185,7 @@ def measure(
         outputs={one.name: plan.network.whole_form(one) for one in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
+        driven=driven,
     ), outputs
 
 
@@ -325,6 +332,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "call_peak_bytes": report.call_peak_bytes,
         "result": report.result,
         "backend": plan.options.backend,
+        **_driven(report.driven),
         "figures": dict(report.figures),
         "parameters_packed": report.parameters_packed,
         "rows": str(plan.conversion.rows),
@@ -374,6 +382,18 @@ def to_json(report: Report) -> dict[str, Any]:
             for entry in report.layers
         ]
     return values
+
+
+def _driven(driven: Driven | None) -> dict[str, Any]:
+    """What a device did in a frame; null where processors of the host compute."""
+    if driven is None:
+        return dict.fromkeys(("device", "launches", "copied_bytes", "build_ms"))
+    return {
+        "device": driven.device,
+        "launches": driven.launches,
+        "copied_bytes": driven.copied,
+        "build_ms": 1e3 * driven.building,
+    }
 
 
 def _finite(value: float | None) -> float | None:

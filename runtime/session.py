@@ -23,7 +23,7 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Shape
 from csdfgen.planning.plan import Plan
-from csdfgen.program.steps import Backend, Storage
+from csdfgen.program.steps import Backend, Driven, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
 
@@ -102,6 +102,11 @@ class Executable:
         return self._bound.packed_bytes
 
     @property
+    def driven(self) -> Driven | None:
+        """What a device has done for the program in its present memory; None where processors of the host compute."""
+        return self._bound.driven
+
+    @property
     def taps(self) -> Mapping[str, np.ndarray]:
         """The tapped tensors of the last run, in ONNX axis order, with its images along axis 0."""
         return self._bound.taps()
@@ -128,9 +133,11 @@ class Executable:
     def time_firings(
         self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
     ) -> tuple[int, ...]:
-        """Execute a frame; returns `clock` at the start and after each firing (of the last run of a batch).
+        """Execute a frame; returns `clock` at the start and after each firing (of the last run of a batch), or the clock of
+        the device that computes.
 
-        The calls are those of any frame in the same order, with a reading of the clock between firings.
+        The calls are those of any frame in the same order, with a reading of the clock between firings; on a device every
+        firing is launched by itself.
         """
         times: list[int] = []
 

@@ -516,6 +516,8 @@ _STEP = "step"
 class _Bound:
     """Steps in memory; moves are numpy's."""
 
+    driven = None
+
     def __init__(self, program: Code, memory: HostMemory) -> None:
         moving = [one for one in program.instructions if one.kernel != _STEP]
         code = replace(program, instructions=tuple(moving))
@@ -535,6 +537,9 @@ class _Bound:
 
     def wait(self) -> None:
         """What was started has ended."""
+
+    def mark(self) -> None:
+        """The host has the clock."""
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         runs = [self._runs[number] for number in numbers]

@@ -96,6 +96,8 @@ class _Memory:
 class _Program:
     """A program in the other process, see `Bound`."""
 
+    driven = None
+
     def __init__(self, ask: Callable[..., Any], program: Code, memory: _Memory) -> None:
         file = BytesIO()
         code = program.pools, program.instructions, program.constants, program.ports
@@ -123,6 +125,9 @@ class _Program:
 
     def wait(self) -> None:
         """Each answer is that of what has ended."""
+
+    def mark(self) -> None:
+        """The host has the clock."""
 
 
 class RemoteBackend(NumpyKernels):

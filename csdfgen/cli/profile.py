@@ -114,7 +114,7 @@ class Profile(Command):
     def _measure(self) -> None:
         from threadpoolctl import threadpool_limits
 
-        from csdfgen.backends.registry import AUTO, settled
+        from csdfgen.backends.registry import AUTO, kernels_of, settled
         from csdfgen.cli.models import load_network
         from csdfgen.devices import facts, measure
         from csdfgen.devices.files import write_profile
@@ -158,7 +158,8 @@ class Profile(Command):
             **({"images": ", ".join(map(str, images))} if images else {}),
             "repeats": str(min(one.repeats for one in found)),
             "backend": backend,
-            "clock read": "time of day" if self.threads > 1 else "processor time of the one thread",
+            "kernels": kernels_of(backend, cl_device=device).code,
+            "clock read": found[0].clock,
             "cache state": measure.CACHE_STATE,
             "load after": facts.board_facts()["load"],
         }

@@ -174,7 +174,8 @@ class Run(Command):
                 firings = timed(plan, feeds, threads=self.threads)
             peak = kernels_for(plan.options).peak() if self.layers else None
             if self.trace is not None:
-                write_json(self.trace, chrome_trace(plan, firings))
+                device = report.driven.device if report.driven is not None else None
+                write_json(self.trace, chrome_trace(plan, firings, device))
             error = None
             if self.check is not None:
                 report, error = compare_with_reference(
@@ -338,6 +339,11 @@ class Run(Command):
             f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}",
             f"backend    {kernels.name}{code}",
         )
+        if (driven := report.driven) is not None:
+            say(
+                f"device     {driven.launches:,} launches a frame, {driven.copied:,} bytes copied between host and device, "
+                f"kernels built in {1e3 * driven.building:,.0f} ms"
+            )
         say(*(f"output     '{plain(n)}': {t}" for n, t in network.found_outputs.items()))
         _show_check(report)
         show_memories(plan)

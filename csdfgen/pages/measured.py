@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
+from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, Reference
 from runtime.resident import grown_by_onnxruntime
 from runtime.verify import compare_outputs
@@ -27,7 +28,7 @@ class Measured:
     touched: bytes written in the arena; firing, call: bytes allocated outside it while firing and in the whole call. ours,
     theirs: seconds, medians of `repeat` alternating frames. their_bytes: growth of a process in a frame of onnxruntime; None
     if the system does not report it. refused: why onnxruntime has no figures, or "". outputs, reference: of csdfgen and of
-    onnxruntime.
+    onnxruntime. driven: what a device did in a frame of csdfgen.
     """
 
     touched: int
@@ -41,6 +42,7 @@ class Measured:
     refused: str = ""
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     reference: Mapping[str, np.ndarray] = field(default_factory=dict)
+    driven: Driven | None = None
 
     @property
     def max_abs_error(self) -> float:
@@ -75,13 +77,17 @@ def measured_frame(
             lent
         )  # the next frame would use another arena if outputs in this one were still referenced
         sizes = measured.touched_bytes, measured.python_peak_bytes, measured.call_peak_bytes
+        driven = before = program.driven
+        if before is not None:
+            program(feeds)
+            driven = program.driven and program.driven.since(before)
         progress("running onnxruntime")
         try:
             theirs = Reference(model, network)
             reference = theirs(feeds)
         except CsdfgenError as error:
             (ours,) = interleaved([lambda: program(feeds)], repeat)
-            return Measured(*sizes, ours, repeat, refused=error.message)
+            return Measured(*sizes, ours, repeat, refused=error.message, driven=driven)
         found = compare_outputs(plan, outputs, reference)
         progress("timing both")
         ours, their_time = interleaved([lambda: program(feeds), lambda: theirs(feeds)], repeat)
@@ -89,7 +95,15 @@ def measured_frame(
     inputs = {tensor.name: network.whole_shape(tensor) for tensor in network.inputs}
     grown = grown_by_onnxruntime(model, inputs, network.batch, network.fixed)
     return Measured(
-        *sizes, ours, repeat, their_time, grown, found, outputs=outputs, reference=reference
+        *sizes,
+        ours,
+        repeat,
+        their_time,
+        grown,
+        found,
+        outputs=outputs,
+        reference=reference,
+        driven=driven,
     )
 
 

@@ -336,6 +336,12 @@ def _comparison(plan: Plan, measured: Measured | None) -> Markup:
             "-" if theirs is None else _ms(theirs),
         ],
     ]
+    if (driven := measured.driven) is not None:
+        launches, copied = f"{driven.launches:,}", binary(driven.copied)
+        rows += [
+            [f"launches on {driven.device}", launches, ""],
+            ["copied between host and device", copied, ""],
+        ]
     if measured.refused:
         compared = element("p", f"onnxruntime did not run: {measured.refused}", class_="bad")
     else:

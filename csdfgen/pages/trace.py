@@ -58,7 +58,7 @@ def timed(
     plan: Plan, feeds: Mapping[str, np.ndarray], repeats: int = 5, threads: int = 1
 ) -> tuple[FiringTime, ...]:
     """The firings of the frame with the median time of `repeats`, after one to warm up: thread time on one thread, wall time on
-    several.
+    several, and the device's own time where a device computes.
 
     Raises what `runtime.compile` and a program raise.
     """
@@ -111,10 +111,13 @@ def by_layer(firings: Sequence[FiringTime]) -> tuple[LayerTime, ...]:
     return tuple(sorted(found, key=lambda layer: -layer.seconds))
 
 
-def chrome_trace(plan: Plan, firings: Sequence[FiringTime]) -> dict[str, Any]:
+def chrome_trace(
+    plan: Plan, firings: Sequence[FiringTime], device: str | None = None
+) -> dict[str, Any]:
     """The frame as Chrome and Perfetto read it: a slice a firing, and the bytes alive as a counter.
 
-    Times are microseconds. Format: the Trace Event Format, JSON object form.
+    device: whose clock the times are of; None: the host's. Times are microseconds. Format: the Trace Event Format, JSON object
+    form.
     """
     name = plan.network.name
     return {
@@ -124,14 +127,18 @@ def chrome_trace(plan: Plan, firings: Sequence[FiringTime]) -> dict[str, Any]:
             "backend": plan.options.backend,
             "arena": plan.planned_bytes,
             "firings": len(firings),
+            **({"device": device} if device else {}),
         },
-        "traceEvents": list(_events(name, firings)),
+        "traceEvents": list(_events(name, firings, device)),
     }
 
 
-def _events(name: str, firings: Sequence[FiringTime]) -> Iterator[dict[str, Any]]:
+def _events(
+    name: str, firings: Sequence[FiringTime], device: str | None
+) -> Iterator[dict[str, Any]]:
+    thread = f"firings on {device}" if device else "firings"
     yield {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": name}}
-    yield {"name": "thread_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": "firings"}}
+    yield {"name": "thread_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": thread}}
     for one in firings:
         start, long = one.start / 1e3, (one.end - one.start) / 1e3
         yield {

@@ -29,6 +29,7 @@ __all__ = [
     "Bound",
     "Call",
     "Code",
+    "Driven",
     "Memory",
     "Move",
     "Port",
@@ -214,8 +215,37 @@ class Storage(Protocol):
         """Nobody needs what is behind the first bytes of a pool now; it may be needed later, with anything in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Driven:
+    """What a device has done for a program so far. device: its name. launches: of kernels. copied: bytes that were copied
+    between host and device. building: seconds in which its kernels were built, or their binaries loaded.
+    """
+
+    device: str
+    launches: int
+    copied: int
+    building: float
+
+    def since(self, before: Driven) -> Driven:
+        """What it has done since then."""
+        return Driven(
+            self.device,
+            self.launches - before.launches,
+            self.copied - before.copied,
+            self.building - before.building,
+        )
+
+
 class Bound(Protocol):
-    """A program in memory, ready to run."""
+    """A program in memory, ready to run. driven: what a device has done for it; None where processors of the host compute."""
+
+    @property
+    def driven(self) -> Driven | None: ...
+
+    def mark(self) -> Callable[[], int] | None:
+        """A mark behind all that was started, on a device with a clock: what says, once the program has been waited for, at
+        which nanosecond the device came to it. None: only the host has a clock.
+        """
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         """The array of the frames to come, its axes in ONNX order; None: nothing is moved."""

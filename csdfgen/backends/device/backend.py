@@ -80,7 +80,7 @@ class DeviceKernels(NativeKernels):
 
     def bind(self, program: Code, memory: Any, constants: Any) -> Any:
         """See `Backend.bind`. Raises ToolError for a kernel that does not build."""
-        return DeviceBound(self._driver, program, memory, constants)
+        return DeviceBound(program, memory, constants)
 
     def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
         """See `Backend.lower`."""

@@ -24,7 +24,7 @@ from csdfgen.backends.device.shapes import items_of
 from csdfgen.backends.native.bound import Addresses
 from csdfgen.backends.native.structures import copy_kernel, record_of
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
-from csdfgen.program.steps import Code, Port
+from csdfgen.program.steps import Code, Driven, Port
 
 __all__ = ["DeviceBound", "Touched", "Uploaded", "is_move"]
 
@@ -129,13 +129,13 @@ class _Opened:
 
 
 class DeviceBound:
-    """A program in the memory of a device, see `Bound`. launches: that were started since it was made."""
+    """A program in the memory of a device, see `Bound`."""
 
-    def __init__(
-        self, driver: Driver, program: Code, memory: DeviceMemory, uploaded: Uploaded
-    ) -> None:
+    def __init__(self, program: Code, memory: DeviceMemory, uploaded: Uploaded) -> None:
+        driver = memory.driver
         self._driver, self._memory, self._forms = driver, memory, program.ports
-        self._weights, self.launches = uploaded.weights, 0
+        self._weights, self._launches = uploaded.weights, 0
+        self._before = memory.copied, driver.building
         self._opened: dict[int, _Opened] = {}
         self._moves: dict[int, dict[int, tuple[Array, tuple[int, ...], int]]] = {}
         self._ports: dict[int, tuple[_PortMoves, Any]] = {}
@@ -229,7 +229,7 @@ class DeviceBound:
         def run(kept: object = (self, which)) -> None:
             for one in runs:
                 one()
-            self.launches += count
+            self._launches += count
 
         return run
 
@@ -270,6 +270,21 @@ class DeviceBound:
             start()
 
         return run
+
+    @property
+    def driven(self) -> Driven:
+        """See `Bound.driven`."""
+        copied, building = self._before
+        return Driven(
+            self._driver.device.name,
+            self._launches,
+            self._memory.copied - copied,
+            self._driver.building - building,
+        )
+
+    def mark(self) -> Callable[[], int] | None:
+        """See `Bound.mark`."""
+        return self._driver.mark()
 
     def wait(self) -> None:
         """See `Bound.wait`."""

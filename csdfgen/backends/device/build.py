@@ -11,6 +11,7 @@ import logging
 import tempfile
 import threading
 from collections.abc import Callable
+from time import perf_counter
 from typing import Any
 
 from csdfgen.backends.device.shapes import Blocks
@@ -29,7 +30,7 @@ class BuildError(Exception):
 
 
 class Builder:
-    """Programs of a device, by kernel.
+    """Programs of a device, by kernel. seconds: that their building took.
 
     folder: of their binaries in the cache. device: its name. known: what binaries depend on besides the text. compiled: a
     binary of text. loaded: a program of a binary. Both raise BuildError.
@@ -47,7 +48,7 @@ class Builder:
         self._folder, self._device, self._known, self._blocks = folder, device, known, blocks
         self._compiled, self._loaded = compiled, loaded
         self._made: dict[str, Any] = {}
-        self._lock = threading.Lock()
+        self._lock, self.seconds = threading.Lock(), 0.0
 
     def program(self, kernel: str) -> Any:
         """The built program of a kernel. Raises ToolError for one that does not build, with the first line of the log; the
@@ -56,7 +57,9 @@ class Builder:
         with self._lock:
             found = self._made.get(kernel)
             if found is None:
+                start = perf_counter()
                 found = self._made[kernel] = self._built(kernel)
+                self.seconds += perf_counter() - start
         return found
 
     def _built(self, kernel: str) -> Any:

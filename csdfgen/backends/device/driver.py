@@ -49,7 +49,9 @@ class Window(Protocol):
 
 
 class Driver(Protocol):
-    """A device that computes, in the order in which launches are started. blocks: what the items of its kernels compute."""
+    """A device that computes, in the order in which launches are started. blocks: what the items of its kernels compute.
+    building: seconds in which it has built kernels, or loaded their binaries.
+    """
 
     @property
     def name(self) -> str:
@@ -60,6 +62,12 @@ class Driver(Protocol):
 
     @property
     def blocks(self) -> Blocks: ...
+
+    @property
+    def building(self) -> float: ...
+
+    def apart(self) -> Driver:
+        """The same device with an order of its own: nothing that it starts waits for what others start."""
 
     def buffer(self, size: int, what: str, *, constant: bool = False) -> Any:
         """A buffer; constant: which kernels only read. Raises ToolError where there is not as much memory."""
@@ -88,3 +96,6 @@ class Driver(Protocol):
 
     def wait(self) -> None:
         """Return when all that was started has ended."""
+
+    def mark(self) -> Callable[[], int] | None:
+        """See `Bound.mark`."""

@@ -19,12 +19,12 @@ ALIGNMENT = 128
 
 
 class DeviceMemory:
-    """Pools on a device, see `Storage`. starts: their first bytes in the buffer. copied: bytes that were copied between
-    host and device, where these do not share memory.
+    """Pools on a device, see `Storage`. driver: what runs on them follows an order of its own. starts: their first bytes in
+    the buffer. copied: bytes that were copied between host and device, where these do not share memory.
     """
 
     def __init__(self, driver: Driver, pools: Mapping[str, int]) -> None:
-        self._driver, self.starts = driver, dict[str, int]()
+        self.driver, self.starts = driver.apart(), dict[str, int]()
         self.size, self.copied = 0, 0
         for name, size in pools.items():
             self.starts[name] = self.size
@@ -54,9 +54,9 @@ class DeviceMemory:
         low = min(view.rows, default=0)
         reach = [(n - 1) * s for n, s in zip(view.shape, view.strides, strict=True)]
         high = max(view.rows, default=0) + sum(reach) + view.format.itemsize
-        if not self._driver.device.unified:
+        if not self.driver.device.unified:
             self.copied += (high - low) * (2 if writes else 1)
         moved = replace(view, rows=tuple(row - low for row in view.rows))
         start = self.starts[view.pool] + low
-        with self._driver.mapped(self.buffer, start, high - low, writes) as mapped:
+        with self.driver.mapped(self.buffer, start, high - low, writes) as mapped:
             yield array_of(moved, {view.pool: mapped})

@@ -75,6 +75,8 @@ def moves(move: Move, constants: Constants) -> list[Instruction]:
 class NativeBound:
     """A program in arrays of this process, see `Bound`. team: threads that share it."""
 
+    driven = None
+
     def __init__(
         self,
         library: Library,
@@ -154,6 +156,9 @@ class NativeBound:
 
     def wait(self) -> None:
         """See `Bound.wait`: what was started has ended."""
+
+    def mark(self) -> None:
+        """See `Bound.mark`."""
 
     def _chained(self, numbers: Sequence[int]) -> Call:
         """One call for instructions of native code that follow each other."""

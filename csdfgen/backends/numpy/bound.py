@@ -46,6 +46,8 @@ def moves(move: Move) -> list[Instruction]:
 class NumpyBound:
     """A program in arrays of this process, see `Bound`. threads: of BLAS libraries while it runs."""
 
+    driven = None
+
     def __init__(
         self, program: Code, memory: HostMemory, constants: Constants, threads: int = 1
     ) -> None:
@@ -69,6 +71,9 @@ class NumpyBound:
 
     def wait(self) -> None:
         """See `Bound.wait`: what was started has ended."""
+
+    def mark(self) -> None:
+        """See `Bound.mark`."""
 
     def _moved(self, made: Instruction, memory: HostMemory, constants: Constants) -> Call:
         port, starts, array = made.fields
