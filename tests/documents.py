@@ -32,6 +32,7 @@ PROGRAMS = {
 
 MASKS = (
     (r"\d[\d.]* ms", "# ms"),
+    (r"[\d,]+ launches a frame", "# launches a frame"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
     (r"kernels for \w+, weights packed into [\d,]+", "kernels for #"),
     (r"-?\d+\.\d dB( \(predicted -?\d+\.\d\))?", "# dB"),

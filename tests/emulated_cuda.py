@@ -83,6 +83,9 @@ class Emulated:
             "COMPUTE_CAPABILITY_MINOR": 7,
         } | attributes
         self.memory: dict[int, Any] = {}
+        self.events: dict[
+            int, int
+        ] = {}  # the launches before each of them, which take a millisecond
 
     def allocated(self, size: int, flags: int = 0) -> tuple[Any, ...]:
         if sum(map(len, self.memory.values())) + size > self.limit:
@@ -124,6 +127,14 @@ class Emulated:
         self.launches += 1
         return OK
 
+    def event(self, flags: int) -> tuple[Any, ...]:
+        self.events[len(self.events)] = 0
+        return *OK, len(self.events) - 1
+
+    def recorded(self, event: int, stream: int) -> tuple[Any, ...]:
+        self.events[event] = self.launches
+        return OK
+
     def driver(self) -> ModuleType:
         made = ModuleType("cuda.bindings.driver")
         prefix = "CU_DEVICE_ATTRIBUTE_"
@@ -153,6 +164,10 @@ class Emulated:
             cuModuleLoadData=lambda binary: (*OK, binary),
             cuModuleGetFunction=self.function,
             cuLaunchKernel=self.launch,
+            cuEventCreate=self.event,
+            cuEventRecord=self.recorded,
+            cuEventElapsedTime=lambda a, b: (*OK, 1.0 * (self.events[b] - self.events[a])),
+            cuEventDestroy=lambda event: OK,
         )  # fmt: skip
         return made
 

@@ -149,6 +149,9 @@ class Profile(Command):
                         cl_device=device,
                     )
                 )  # fmt: skip
+        driven = found[0].device
+        clock = "time of day" if self.threads > 1 else "processor time of the one thread"
+        clock = "the device's own" if driven else clock
         told |= {
             "csdfgen": __version__,
             "date": datetime.date.today().isoformat(),
@@ -159,12 +162,12 @@ class Profile(Command):
             "repeats": str(min(one.repeats for one in found)),
             "backend": backend,
             "kernels": kernels_of(backend, cl_device=device).code,
-            "clock read": found[0].clock,
+            "clock read": clock,
             "cache state": measure.CACHE_STATE,
             "load after": facts.board_facts()["load"],
         }
         memory, processor = facts.machine()
-        board = told["cpu"] if told["board"] == facts.NOT_TOLD else told["board"]
+        board = driven or (told["cpu"] if told["board"] == facts.NOT_TOLD else told["board"])
         title = f"{board}, measured {told['date']}"
         profile = measure.measured_profile(found, self.output.stem, title, memory, processor, told)
         write_profile(self.output, profile)

@@ -121,7 +121,7 @@ class Measurements:
     """Points by layer shape, a layer of each shape (None for input rows), and seconds of each frame besides its firings.
 
     repeats: frames that were timed at each height. calls: points by layer shape of phases of all rows of one and of
-    several images, if those were measured. clock: what was read.
+    several images, if those were measured. device: whose clock was read; "": the host's.
     """
 
     points: Mapping[str, tuple[Point, ...]]
@@ -129,7 +129,7 @@ class Measurements:
     frame: tuple[float, ...]
     repeats: int
     calls: Mapping[str, tuple[Point, ...]] = field(default_factory=lambda: MappingProxyType({}))
-    clock: str = ""
+    device: str = ""
 
 
 class Sampler:
@@ -142,10 +142,10 @@ class Sampler:
         threads: int = 1,
     ) -> None:
         self._clock = clock_of(threads)
-        self.clock = "time of day" if threads > 1 else "processor time of the one thread"
-        if any(program.driven is not None for program in programs.values()):
-            # a thread that waits for a device takes no time of its own
-            self._clock, self.clock = time.perf_counter_ns, "the device's own"
+        driven = next(iter(programs.values())).driven
+        self._device = "" if driven is None else driven.device
+        if self._device:  # a thread that waits for it takes no time of its own
+            self._clock = time.perf_counter_ns
         self.programs, self.feeds = dict(programs), dict(feeds)
         self.samples: dict[int | str, list[np.ndarray]] = {name: [] for name in programs}
         self.beside: list[float] = []
@@ -278,7 +278,7 @@ class Sampler:
             tuple(self.beside),
             len(self.beside) // len(self.programs),
             MappingProxyType({key: tuple(found) for key, found in calls.items()}),
-            self.clock,
+            self._device,
         )
 
 

@@ -99,6 +99,12 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     assert crossed == (0 if emulated.attributes.get("HOST_REGISTER_SUPPORTED") else rows)
     for name, want in found.items():
         np.testing.assert_array_equal(np.asarray(again[name]), want)
+    before, launches = session.driven, emulated.launches
+    times = session.time_firings(x)
+    assert before is not None and session.driven is not None
+    started = session.driven.since(before).launches
+    assert started == emulated.launches - launches
+    assert np.all(np.diff(times) >= 0) and times[-1] - times[0] == 1e6 * started
     monkeypatch.setattr(driver, "RECORDS", 2)  # of a launch: what a grid does not have becomes two
     launches = emulated.launches
     split = runtime.compile(csdfgen.plan(network, rows="1", backend="cuda"))(x)

@@ -82,12 +82,22 @@ class Cuda:
         self.device: Device = found()
         self.blocks = Blocks.of("GPU", 1)
         self._cu, self._current = bindings("driver"), threading.local()
+        self._first: _Buffer | None = None
         self._context = got(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
         device = self.device
         known = device.name, device.version, device.driver, *OPTIONS
         self._builder = Builder(
             self.name, device.name, known, self.blocks, self._compiled, self._loaded
         )
+
+    @property
+    def building(self) -> float:
+        """See `Driver.building`."""
+        return self._builder.seconds
+
+    def apart(self) -> Cuda:
+        """See `Driver.apart`: all share the default stream."""
+        return self
 
     def _enter(self) -> None:
         """Let calls of this thread be about the device."""
@@ -208,6 +218,19 @@ class Cuda:
         """See `Driver.wait`."""
         self._enter()
         got(self._cu.cuCtxSynchronize())
+
+    def mark(self) -> Callable[[], int]:
+        """See `Driver.mark`: nanoseconds from the first mark of this device on."""
+        self._enter()
+        cu = self._cu
+        event = _Buffer(got(cu.cuEventCreate(0)), self._destroyed)
+        got(cu.cuEventRecord(event.at, 0))
+        first = self._first = self._first or event
+        return lambda: int(1e6 * got(cu.cuEventElapsedTime(first.at, event.at)))
+
+    def _destroyed(self, event: Any) -> None:
+        self._enter()
+        self._cu.cuEventDestroy(event)
 
 
 class _Copied:
