@@ -27,7 +27,7 @@ from csdfgen.program.steps import Backend, Driven, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
 
-__all__ = ["Executable", "Inputs", "OnRows", "Turn"]
+__all__ = ["Driven", "Executable", "Inputs", "OnRows", "Turn"]
 
 Inputs = np.ndarray | Mapping[str, np.ndarray]
 

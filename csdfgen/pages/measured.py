@@ -13,9 +13,9 @@ from threadpoolctl import threadpool_limits
 import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.planning.plan import Plan
-from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, Reference
 from runtime.resident import grown_by_onnxruntime
+from runtime.session import Driven
 from runtime.verify import compare_outputs
 
 __all__ = ["Measured", "interleaved", "measured_frame"]
