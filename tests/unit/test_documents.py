@@ -26,6 +26,7 @@ from csdfgen.ops.page import page
 from csdfgen.planning.plan import FIGURES
 from sdf3_bridge.tools import find_kiter, find_sdf3
 from tests import documents, options_page
+from tests.opencl_device import device_missing
 from tests.operators_page import HEADING, PAGE
 from tests.unit.test_import_arrows import ARROWS, room
 
@@ -51,6 +52,12 @@ def test_commands_print_what_the_page_shows(page: Path) -> None:
                 packaged_file(package, file)
             except InputError as error:
                 pytest.skip(str(error))
+    if (
+        ("--backend opencl" in text or "--opencl" in text)
+        and page.parent == GUIDE
+        and device_missing()
+    ):
+        pytest.skip(device_missing())
     if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
     assert documents.masked(documents.executed(text)) == documents.masked(text), (

@@ -12,13 +12,14 @@ import runtime
 from csdfgen.backends.device.launches import levels
 from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.registry import kernels_of
-from csdfgen.errors import InputError, ToolError
+from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
 from csdfgen.program.steps import Backend
 from tests.builder import Graph
 from tests.networks import check_touched
 from tests.op_harness import heights
 from tests.op_samples import SAMPLES
+from tests.opencl_device import device_missing
 from tests.property.test_native import LAYOUTS, close
 from tests.scattered import declared, run_scattered
 
@@ -28,10 +29,9 @@ EVERY = 12
 
 @pytest.fixture(scope="module")
 def device() -> Backend:
-    try:
-        return kernels_of("opencl")
-    except ToolError as error:
-        pytest.skip(str(error))
+    if device_missing():
+        pytest.skip(device_missing())
+    return kernels_of("opencl")
 
 
 @pytest.mark.parametrize("part", range(EVERY // 3))
