@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 import pytest
 
@@ -14,8 +15,7 @@ from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
 
 
-@pytest.mark.parametrize(("tokens", "heads", "keys", "values"), [(75, 4, 6, 6), (50, 2, 40, 70)])
-def test_keys_times_values(tokens: int, heads: int, keys: int, values: int) -> None:
+def keys_times_values(tokens: int, heads: int, keys: int, values: int) -> onnx.ModelProto:
     """Keys of a softmax over tokens, and values that are a part of another tensor's rows."""
     g = Nodes()
     y = g.one(
@@ -27,7 +27,12 @@ def test_keys_times_values(tokens: int, heads: int, keys: int, values: int) -> N
         for one in (k, v)
     )
     k = g.one("Transpose", g.one("Softmax", k, axis=2), perm=[0, 1, 3, 2])
-    model = g.model((1, 8, tokens), g.one("MatMul", k, v))
+    return g.model((1, 8, tokens), g.one("MatMul", k, v))
+
+
+@pytest.mark.parametrize(("tokens", "heads", "keys", "values"), [(75, 4, 6, 6), (50, 2, 40, 70)])
+def test_keys_times_values(tokens: int, heads: int, keys: int, values: int) -> None:
+    model = keys_times_values(tokens, heads, keys, values)
     network = csdfgen.load(model)
     layer = fuse(network).layers[-1]
     assert type(family_of(layer)) is type(contraction(layer)) is not type(None)

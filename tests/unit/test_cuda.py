@@ -154,7 +154,9 @@ def _no_library(flags: int) -> None:
 @pytest.mark.parametrize("emulated", ["apart"], indirect=True)
 def test_operators_as_numpy_has_them(emulated: Emulated) -> None:
     device = registry.kernels_of("cuda")
-    for number in range(0, len(SAMPLES), SAMPLED):
+    # sums that are added to: no item of a group may do that twice
+    sums = [k for k, one in enumerate(SAMPLES) if one.op_type == "QLinearGlobalAveragePool"]
+    for number in (*range(0, len(SAMPLES), SAMPLED), *sums):
         sample = SAMPLES[number]
         layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
         height = heights(layer)[0]

@@ -237,6 +237,8 @@ class DeviceBound:
         local = (*self._driver.blocks.local, 1) if definitions(name) is None else LOCAL
         both = zip(*(self._instructions[number].items for number in mine), strict=True)
         most = (*(max(1, *some) for some in both), len(mine))
+        if most[1] == 1:  # no item twice: what adds to sums does so once
+            local = local[0] * local[1], 1, 1
         size = tuple(-(-n // m) * m for n, m in zip(most, local, strict=True))
         buffers = self._memory.buffer, self._weights, self._tables, which
         return self._driver.launch(self._driver.kernel(name), size, local, buffers, first)
