@@ -6,7 +6,8 @@ rows that need them, and its results are read as they are made. With h parts, wh
 
     x + Q + K + V   becomes   x + (1 - 1/h) * results of all heads + (K + V) / h
 
-Each part normalizes x again, all else is computed once; an element of a product is the same sum as before.
+Each part normalizes x again, all else is computed once; an element of a product is the same sum, with
+its constant elsewhere in it.
 """
 
 from __future__ import annotations
