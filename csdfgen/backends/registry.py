@@ -89,16 +89,16 @@ def settled(backend: str) -> str:
 
 def backend_that(trait: str) -> str:
     """The name of the first backend with a trait of `Backend` ("emits", "variants"). Raises ToolError where this machine
-    can have none.
+    can have none, with the reason why it lacks the first.
     """
-    why = ToolError(f"no backend has the trait '{trait}'")
+    why: ToolError | None = None
     for name in FOLDERS:
         try:
             if getattr(kernels_of(name), trait):
                 return name
         except ToolError as error:
-            why = error
-    raise why
+            why = why or error
+    raise why or ToolError(f"no backend has the trait '{trait}'")
 
 
 @cache
