@@ -233,7 +233,7 @@ def test_ctrl_c_leaves_a_plan_or_nothing(tmp_path: Path, seed: int) -> None:
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=120)
     there = [path.name for path in tmp_path.iterdir()]
-    if process.returncode == 0:
+    if process.returncode in (0, -signal.SIGINT):  # Python, on its way out, has no handler left
         assert there == ["plan.json"]
         assert said == "" or said.startswith("warning: interrupted: the best ")
         csdfgen.read_plan(tmp_path / "plan.json", "zoo:squeezenet1_1@64x64")
