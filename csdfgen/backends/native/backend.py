@@ -179,7 +179,8 @@ class NativeKernels:
 
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where no library can be built, InputError for ways that are none."""
-    return NativeKernels(load(), fallback=fallback, ways=Ways(exact, ways))
+    library = load()
+    return NativeKernels(library, fallback=fallback, ways=Ways(exact, ways, library.pairs_suit))
 
 
 def _parts(

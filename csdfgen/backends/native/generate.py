@@ -341,63 +341,79 @@ def strips() -> Iterator[str]:
 
 # --- products of bytes --------------------------------------------------------------------------
 
-DOTS = ((1, 12), (2, 12), (4, 6))
-"""Vectors and most pixels of a block of products of bytes, as `simd_bytes.h` has them."""
+
+@dataclass(frozen=True, slots=True)
+class _Products:
+    """Blocks of products of integers. name: of functions. prefix: of types, functions and sizes in C. weight: their type.
+    terms: whose products are added up at a time. blocks: vectors and most pixels, as the header of the instructions has them.
+    """
+
+    name: str
+    prefix: str
+    weight: str
+    terms: int
+    blocks: tuple[tuple[int, int], ...]
 
 
-def dots() -> Iterator[str]:
-    """The header with the blocks of products of bytes: sixteen outputs for some pixels."""
+DOTS = _Products("dots", "csdf_", "int8_t", 4, ((1, 12), (2, 12), (4, 6)))
+PAIRS = _Products("pairs", "csdf_pair_", "int16_t", 2, ((1, 12), (2, 6), (4, 5)))
+
+
+def products(of: _Products) -> Iterator[str]:
+    """The header with the blocks of products of integers: sixteen outputs for some pixels."""
+    low, size = of.prefix, of.prefix.upper()
     yield _HEADER
-    yield "#define DOT(sum, x, w) sum = csdf_dot(sum, x, w); CSDF_KEEP_TAPS(sum);"
+    yield f"#define DOT(sum, x, w) sum = {low}dot(sum, x, w); {size}KEEP_TAPS(sum);"
     yield ""
-    for number, (vectors, pixels) in enumerate(DOTS):
-        yield f"#{'el' if number else ''}if CSDF_VECTORS == {vectors}"
+    for number, (vectors, pixels) in enumerate(of.blocks):
+        yield f"#{'el' if number else ''}if {size}VECTORS == {vectors}"
         for count in range(1, pixels + 1):
             if count > 1:
-                yield f"#if CSDF_PIXELS >= {count}"
-            yield from _dots(vectors, count)
+                yield f"#if {size}PIXELS >= {count}"
+            yield from _dots(of, vectors, count)
             if count > 1:
                 yield "#endif"
     yield "#endif"
     yield ""
-    yield "static csdf_dots *const dots[] = {"
-    for count in range(1, max(pixels for _, pixels in DOTS) + 1):
+    yield f"static csdf_{of.name} *const {of.name}[] = {{"
+    for count in range(1, max(pixels for _, pixels in of.blocks) + 1):
         if count > 1:
-            yield f"#if CSDF_PIXELS >= {count}"
-        yield f"    dots_{count},"
+            yield f"#if {size}PIXELS >= {count}"
+        yield f"    {of.name}_{count},"
         if count > 1:
             yield "#endif"
     yield "};"
 
 
-def _dots(vectors: int, pixels: int) -> Iterator[str]:
+def _dots(of: _Products, vectors: int, pixels: int) -> Iterator[str]:
     sums = [[f"a{i}_{v}" for v in range(vectors)] for i in range(pixels)]
-    yield f"static void dots_{pixels}(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, ptrdiff_t steps,"
+    low, size, terms = of.prefix, of.prefix.upper(), of.terms
+    yield f"static void {of.name}_{pixels}(const {low}e *x, ptrdiff_t pitch, const {of.weight} *weights, ptrdiff_t steps,"
     yield "    const int32_t *from, ptrdiff_t apart, int32_t *to, int32_t outs)"
     yield "{"
     if pixels == 1:
         yield "    (void)pitch, (void)apart;"
-    yield "    for (int32_t o = 0; o < outs; o += CSDF_VECTORS * CSDF_OUTS) {"
-    yield "        const int8_t *w = weights + 4 * o;"
+    yield f"    for (int32_t o = 0; o < outs; o += {size}VECTORS * {size}OUTS) {{"
+    yield f"        const {of.weight} *w = weights + {terms} * o;"
     for i in range(pixels):
-        yield f"        const csdf_e *p{i} = x{f' + {i} * pitch' if i else ''};"
+        yield f"        const {low}e *p{i} = x{f' + {i} * pitch' if i else ''};"
     for row in sums:
-        yield f"        csdf_sum {', '.join(f'{one} = csdf_none()' for one in row)};"
-    yield f"        for (ptrdiff_t k = 0; k < 4 * steps; k += 4, w += {4 * PANEL}) {{"
+        yield f"        {low}sum {', '.join(f'{one} = {low}none()' for one in row)};"
+    yield f"        for (ptrdiff_t k = 0; k < {terms} * steps; k += {terms}, w += {terms * PANEL}) {{"
     for v in range(vectors):
-        yield f"            csdf_taps w{v} = csdf_weights(w + {4 * v} * CSDF_OUTS); CSDF_KEEP_TAPS(w{v});"
+        yield f"            {low}taps w{v} = {low}weights(w + {terms * v} * {size}OUTS); {size}KEEP_TAPS(w{v});"
     for i, row in enumerate(sums):
         each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
-        yield f"            const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
+        yield f"            const {low}four x{i} = {low}spread(p{i} + k); {each}"
     yield "        }"
     for i, row in enumerate(sums):
         at = f"to + {PANEL * i} + o"
         source = f"from + {i} * apart + o" if i else "from + o"
         if vectors == 1:
-            yield f"        csdf_put({at}, {source}, {row[0]});"
+            yield f"        {low}put({at}, {source}, {row[0]});"
         for v in range(0, vectors - 1, 2):
-            more = f" + {v} * CSDF_OUTS" if v else ""
-            yield f"        csdf_put({at}{more}, {source}{more}, {row[v]}, {row[v + 1]});"
+            more = f" + {v} * {size}OUTS" if v else ""
+            yield f"        {low}put({at}{more}, {source}{more}, {row[v]}, {row[v + 1]});"
     yield "    }"
     yield "}"
     yield ""
@@ -417,7 +433,8 @@ GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
     {
         **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
         "strips.h": strips,
-        "dots.h": dots,
+        "dots.h": partial(products, DOTS),
+        "pairs.h": partial(products, PAIRS),
         "sizes.h": sizes,
     }
 )

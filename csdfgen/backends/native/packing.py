@@ -24,6 +24,7 @@ __all__ = [
     "depthwise_weights",
     "gemm_weights",
     "pace_of",
+    "winograd_byte_weights",
     "winograd_row_weights",
     "winograd_weights",
 ]
@@ -133,6 +134,19 @@ def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
     packed = np.zeros((wide, 2 * pairs, out + -out % PANEL), np.int8)
     packed[:, :high, :out] = weights[:, 0].transpose(2, 1, 0)
     return aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
+
+
+def winograd_byte_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, in, 3, 3) int8 as (panels, 16 points, pairs of in, 16, 2) int16 for `csdf_byte_winograd`: G w G' with a G that is
+    twice the usual one, integers up to 9 times the weights.
+    """
+    out, ins, *_ = weights.shape
+    side = (2 * np.array(_SIDES[2])).astype(np.int16)
+    points = np.einsum("ai,bj,ocij->oabc", side, side, weights.astype(np.int16))
+    packed = np.zeros((out + -out % PANEL, 16, ins + ins % 2), np.int16)
+    packed[:out, :, :ins] = points.reshape(out, 16, ins)
+    pairs = packed.reshape(-1, PANEL, 16, packed.shape[2] // 2, 2)
+    return aligned(pairs.transpose(0, 2, 3, 1, 4), "int16")
 
 
 def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:

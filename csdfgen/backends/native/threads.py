@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
+from csdfgen.backends.native.families.byte_products import FEWER, SIDE, tile_of
 from csdfgen.backends.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import (
@@ -137,12 +138,14 @@ def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> 
     weights = bytes_each * taps * layer.out_channels
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
-    if parts < 2 or not (by_columns or panels >= parts):
+    room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
+    wide, least = (SIDE, tile_of(layer.in_channels)) if kernel == f"{FEWER}_of" else (1, 0)
+    if parts < 2 or not (by_columns or panels >= parts) or room < least:
         return []
     found = []
-    room = step.workspace_bytes // parts // _ALIGNMENT * _ALIGNMENT
-    for number, (start, stop) in enumerate(_ranges(out.columns if by_columns else panels, parts)):
-        part = step._replace(out=_some(out, layer, by_columns, start, stop, panels))
+    units = -(-out.columns // wide) if by_columns else panels
+    for number, (start, stop) in enumerate(_ranges(units, parts)):
+        part = step._replace(out=_some(out, layer, by_columns, start, stop, panels, wide))
         if room:
             part = part._replace(
                 workspace=_behind(step.workspace, number * room), workspace_bytes=room
@@ -281,6 +284,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "map_of": _map,
     "pool_of": _pool,
     "conv_bytes_of": _convolution,
+    "byte_winograd_of": _convolution,
     "depthwise_bytes_of": _convolution,
     "map_bytes_of": _map,
     "pool_bytes_of": _pool,

@@ -96,11 +96,12 @@ ESTIMATED = Choice()
 @dataclass(frozen=True, slots=True)
 class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
-    layer and height, see `PlanOptions.ways`.
+    layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits.
     """
 
     exact: bool = False
     text: str = ""
+    pairs: bool = False
 
     def of(self, layer: str) -> Choice:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""

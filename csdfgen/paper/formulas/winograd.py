@@ -25,6 +25,7 @@ __all__ = [
     "growth",
     "narrow",
     "quantized",
+    "taken",
     "tiled",
 ]
 
@@ -93,15 +94,15 @@ def tiled(x: np.ndarray, w: np.ndarray, form: Form, *, points: Kept, sums: Kept)
     padded[:, : high_wide[0], : high_wide[1]] = x
     seen = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
     seen = seen[:, ::tile, ::tile].transpose(3, 4, 0, 1, 2)  # (size, size, channels, down, across)
-    values = points(_taken(form.inputs, seen)).reshape(size, size, len(x), -1)
-    weights = points(_taken(form.weights, w.transpose(2, 3, 0, 1)))
+    values = points(taken(form.inputs, seen)).reshape(size, size, len(x), -1)
+    weights = points(taken(form.weights, w.transpose(2, 3, 0, 1)))
     products = sums(weights @ values).reshape(size, size, len(w), down, across)
-    found = _taken(form.outputs, products).transpose(2, 3, 0, 4, 1)
+    found = taken(form.outputs, products).transpose(2, 3, 0, 4, 1)
     whole = found.reshape(len(w), down * tile, across * tile)
     return whole[:, : high_wide[0] - 2, : high_wide[1] - 2]
 
 
-def _taken(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
+def taken(matrix: np.ndarray, values: np.ndarray) -> np.ndarray:
     """(n, m) times the two first axes of (m, m, ...): (n, n, ...), in the type of the values."""
     matrix = matrix.astype(values.dtype)
     once = np.tensordot(matrix, values, (1, 0))

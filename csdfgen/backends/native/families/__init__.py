@@ -12,7 +12,7 @@ from collections.abc import Callable
 from csdfgen.backends.native.families.attention import attention
 from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, stored_function
 from csdfgen.backends.native.families.byte_pools import BYTE_POOLS
-from csdfgen.backends.native.families.byte_products import BYTE_PRODUCTS
+from csdfgen.backends.native.families.byte_products import BYTE_PRODUCTS, ByteConvolution
 from csdfgen.backends.native.families.common import Family
 from csdfgen.backends.native.families.contraction import contraction
 from csdfgen.backends.native.families.convolution import (
@@ -46,11 +46,12 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     a layer share its packed weights.
     """
     family = _made(layer)
-    if not isinstance(family, Convolution) or ways == AS_ESTIMATED:
+    if not isinstance(family, (Convolution, ByteConvolution)) or ways == AS_ESTIMATED:
         return family
     known = _chosen(layer)
     if ways not in known:
-        known[ways] = family.computed(ways.of(layer.name))
+        bytes_ = isinstance(family, ByteConvolution)
+        known[ways] = family.computed(ways if bytes_ else ways.of(layer.name))
     return known[ways]
 
 

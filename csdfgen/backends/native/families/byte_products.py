@@ -4,12 +4,15 @@ QLinearMatMul and MatMulInteger with a constant right operand.
 Sums are integers, so that they are the same in any order: one kernel computes all, at any height, with
 any instruction set. A row of a matrix is a pixel to it. It takes signed bytes; what zero points add is
 in the bias (`Operands`).
+
+Where the processor multiplies 16 bits as fast as bytes, windows of 3x3 are computed by Winograd's form in integers, in
+the same workspace, so that a plan is the same on every machine: four products a pixel instead of nine, the same bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,7 @@ from csdfgen.backends.native.families.common import (
 )
 from csdfgen.backends.native.families.product import every, rows_of_a_matrix
 from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
+from csdfgen.backends.native.ways import Ways
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
@@ -37,7 +41,7 @@ from csdfgen.ops.quantized_products import centred
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["BYTE_PRODUCTS"]
+__all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution", "tile_of"]
 
 TO_BYTES, TO_INTEGERS, TO_VALUES = constants("BYTES", "INTEGERS", "VALUES")
 ByteConvStep = structure("csdf_byte_conv_step").record
@@ -53,6 +57,18 @@ _MOST = 2**31 - 1
 
 CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
 """Kernels."""
+
+FEWER = "byte_winograd"
+"""That of fewer products: of 4 x 4 points for 2 x 2 pixels."""
+
+SIDE, _SUMS = 2, 16
+"""Pixels of a tile along an axis, and its points."""
+
+_TAKEN = 8
+"""Products that take as long as taking a value to points or back."""
+
+_TILES, _GAIN = 4, 1.05
+"""Least tiles at a time, so that weights are not read too often, and how much faster it must be by the estimate."""
 
 _PIXELS, _ROOM = 12, 16384
 """Pixels whose terms are best gathered at a time, and bytes above which they are not."""
@@ -101,9 +117,10 @@ class Operands:
 
 
 @dataclass(frozen=True, eq=False)
-class _Convolution(Family):
+class ByteConvolution(Family):
     """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
-    kernel wants it. terms: of a sum.
+    kernel wants it. terms: of a sum. points: as the kernel of fewer products wants it, None where it cannot compute the layer.
+    pairs: whether it may.
     """
 
     kernels = ("conv_bytes_of", "depthwise_bytes_of")
@@ -114,9 +131,28 @@ class _Convolution(Family):
     rows: Window
     packed: Callable[[], _Packed]
     terms: int
+    points: Callable[[], _Packed | None]
+    pairs: bool = False
 
     def takes(self, step: Step) -> bool:
         return self.layout.takes(step)
+
+    def computed(self, ways: Ways) -> ByteConvolution:
+        """The same, computed so."""
+        return replace(self, pairs=ways.pairs and not ways.exact)
+
+    def _fewer(self, step: Step, part: Part) -> _Packed | None:
+        """The layer for fewer products, where these are estimated to be faster in the workspace of the step."""
+        packed = self.points() if self.pairs else None
+        if packed is None:
+            return None
+        ins, outs = packed.layer.in_channels, packed.layer.out_channels
+        images, rows = step.phase.images, part.rows
+        tiles = images * -(-rows // SIDE) * -(-part.columns // SIDE)
+        fit = step.workspace.size // tile_of(ins)
+        direct = images * rows * part.columns * self.terms * outs
+        cost = tiles * _SUMS * (ins * outs + _TAKEN * (ins + outs))
+        return packed if fit >= min(_TILES, tiles) > 0 and direct > _GAIN * cost else None
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
@@ -140,8 +176,9 @@ class _Convolution(Family):
         apart, rows = pixel(target) * target.format.itemsize, constants.rows(target.pool, written)
         into = ByteTarget(rows, apart, len(written), 0, part.columns, 0, target.shape[-1])
         turns = (part.rows, reach) if images > 1 else (0, 0)
-        packed = self.packed()
-        return [_made(self.kernel, packed, sources, layout.width, into, step, constants, turns)]
+        fewer = self._fewer(step, part)
+        kernel, packed = (self.kernel, self.packed()) if fewer is None else (FEWER, fewer)
+        return [_made(kernel, packed, sources, layout.width, into, step, constants, turns)]
 
 
 def _made(
@@ -252,6 +289,11 @@ def _packed(
     return _Packed(made, weights, bias, zeros, factors)
 
 
+def tile_of(ins: int) -> int:
+    """csdf_byte_winograd_bytes of a tile."""
+    return 2 * _SUMS * (ins + ins % 2)
+
+
 def convolution(layer: Layer) -> Family | None:
     """QLinearConv and ConvInteger."""
     x = layer.inputs[0]
@@ -273,14 +315,29 @@ def convolution(layer: Layer) -> Family | None:
     alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
     alone = alone and operands.zeros is None and "y" in layer.attributes
     kernel = DEPTHWISE if alone else CONV
-    return _Convolution(
+    packed = once(lambda: _packed(layer, kernel, operands, groups, rows, across))
+    once_each = all(one.stride == one.dilation == 1 and one.kernel == 3 for one in (rows, across))
+    square = once_each and groups == 1 and operands.zeros is None and "y" in layer.attributes
+    return ByteConvolution(
         kernel,
         layout,
         part,
         rows,
-        once(lambda: _packed(layer, kernel, operands, groups, rows, across)),
+        packed,
         weights[0].size,
+        once(lambda: _in_points(operands, packed()) if square else None),
     )
+
+
+def _in_points(operands: Operands, direct: _Packed) -> _Packed | None:
+    """A layer for fewer products; None where four times a sum may be larger than integers of 32 bits."""
+    weights = packing.winograd_byte_weights(operands.weights)
+    # from 128 a value, to 4 times as much in a point; nine points are a pixel
+    most = np.abs(weights.astype(np.int64)).max(1).sum((1, 3)).max() * 4 * _MOVED * 9
+    bias = 4 * operands.bias[:1].astype(np.int64)
+    if most + np.abs(bias).max() > _MOST:
+        return None
+    return replace(direct, weights=weights, bias=packing.byte_panels(bias.astype(np.int32)))
 
 
 # Matrix products ---------------------------------------------------------------------------------

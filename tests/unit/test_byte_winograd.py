@@ -1,0 +1,182 @@
+"""Convolutions of bytes by fewer products: numpy's bytes, whatever the processor, the layer and its slabs; and where they are
+chosen.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper
+
+import csdfgen
+import runtime
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.build import FLAGS
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.packing import winograd_byte_weights
+from csdfgen.backends.native.threads import shared_out
+from csdfgen.backends.native.ways import Ways
+from csdfgen.lowering.program import lower
+from csdfgen.model.network import Network
+from csdfgen.paper.formulas.winograd import F2_WHOLE, taken
+from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Constants
+from runtime.session import Executable
+from tests.native_steps import compiler_missing
+from tests.unit.test_native_bytes import Case
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+FEWER = "byte_winograd_of"
+
+MACHINES = {
+    "host": FLAGS,
+    "scalar": (*FLAGS, "-DCSDF_SCALAR"),
+    "avx2": (*FLAGS[:-1], "-march=x86-64-v3"),
+}
+
+
+def kernels_of(machine: str) -> NativeKernels:
+    """Those that may compute by fewer products, whether that suits the processor or not."""
+    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    library = load(MACHINES[machine])
+    return NativeKernels(library, ways=Ways(pairs=True))
+
+
+def random_layer(seed: int, images: int = 1) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A QLinearConv of 3x3 and its input."""
+    case = Case(seed)
+    rng = case.rng
+    of_x, of_y = rng.choice(["int8", "uint8"], 2)
+    ins, outs = int(rng.integers(16, 100)), int(rng.integers(16, 70))
+    high, wide = (int(n) for n in rng.integers(5, 15, 2))
+    pads = [int(n) for n in rng.integers(0, 2, 4)]
+    x = case.bytes_of(of_x, (images, ins, high, wide))
+    inputs = [
+        "x", case.scale(0.02), case.constant(case.bytes_of(of_x, ())),
+        case.constant(case.bytes_of("int8", (outs, ins, 3, 3))),
+        case.constant(rng.uniform(0.01, 0.02, outs).astype(np.float32)), case.constant(np.zeros(outs, np.int8)),
+        case.scale(3.0), case.constant(case.bytes_of(of_y, ())),
+        case.constant(rng.integers(-90_000, 90_000, outs).astype(np.int32)),
+    ]  # fmt: skip
+    node = helper.make_node("QLinearConv", inputs, ["y"], kernel_shape=[3, 3], pads=pads)
+    shape = images, outs, high + pads[0] + pads[2] - 2, wide + pads[1] + pads[3] - 2
+    return case.model(node, (of_x, x.shape), (of_y, shape)), x
+
+
+def kernels_in(plan: Plan, kernels: NativeKernels) -> set[str]:
+    return {one.kernel for one in lower(plan, kernels).instructions}
+
+
+def check(
+    network: Network, x: np.ndarray, kernels: NativeKernels, heights: Sequence[object]
+) -> bool:
+    """The bytes are numpy's at these heights; whether fewer products were used."""
+    want = runtime.compile(csdfgen.plan(network, backend="numpy"))({"x": x})["y"]
+    used = False
+    for rows in heights:
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        used |= FEWER in kernels_in(plan, kernels)
+        for threads in (1, 2):
+            found = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
+            np.testing.assert_array_equal(found, want, err_msg=f"{rows}, {threads} threads")
+    return used
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "seeds", [range(12), pytest.param(range(12, 200), marks=pytest.mark.networks)]
+)
+def test_random_layers(seeds: range, machine: str) -> None:
+    kernels = kernels_of(machine)
+    used = 0
+    for seed in seeds:
+        model, x = random_layer(seed)
+        used += check(csdfgen.load(model), x, kernels, (1, 3, "whole"))
+    assert used > 0.9 * len(seeds)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_several_images_and_pieces(machine: str) -> None:
+    """Images one behind the other in the tables of a step, and channels of two tensors."""
+    kernels = kernels_of(machine)
+    model, x = random_layer(3, images=3)
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows=2, backend="native", requests=3)
+    assert FEWER in kernels_in(plan, kernels)
+    want = runtime.compile(csdfgen.plan(network, backend="numpy"))({"x": x})["y"]
+    found = Executable(plan, kernels=kernels)({"x": x})["y"]
+    np.testing.assert_array_equal(found, want)
+
+    model, x = random_layer(4)
+    (conv,) = model.graph.node
+    parts = [f"p{k}" for k in range(2)]
+    split = helper.make_node("Split", ["x"], parts, axis=1, num_outputs=2)
+    joined = helper.make_node("Concat", parts[::-1], ["joined"], axis=1)
+    conv.input[0] = "joined"
+    del model.graph.node[:]
+    model.graph.node.extend([split, joined, conv])
+    model.opset_import[0].version = 18
+    assert check(csdfgen.load(model), x, kernels, (1, 3, "whole"))
+
+
+def test_points_of_weights_are_those_of_the_reference() -> None:
+    rng = np.random.default_rng(0)
+    weights = rng.integers(-128, 128, (20, 5, 3, 3)).astype(np.int8)
+    packed = winograd_byte_weights(weights)
+    assert packed.dtype == np.int16 and packed.shape == (2, 16, 3, 16, 2)
+    points = taken(F2_WHOLE.weights, weights.astype(np.int16).transpose(2, 3, 0, 1)).reshape(
+        16, 20, 5
+    )
+    assert np.array_equal(packed[1, :, 1, 3, 1], points[:, 19, 3])
+    assert not packed[1, :, :, 4:].any() and not packed[:, :, 2, :, 1].any()
+
+
+def test_where_they_are_chosen() -> None:
+    """Where the processor has products of bytes as fast as of pairs, and the exact form is not asked for; plans are the same."""
+    model, _ = random_layer(1)
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows="whole", backend="native")
+    library = load()
+    for ways, chosen in (
+        (Ways(pairs=True), True),
+        (Ways(), False),
+        (Ways(exact=True, pairs=True), False),
+    ):
+        kernels = NativeKernels(library, ways=ways)
+        assert (FEWER in kernels_in(plan, kernels)) == chosen
+        assert (
+            csdfgen.plan(network, rows="whole", kernels=kernels).planned_bytes == plan.planned_bytes
+        )
+    suits = load(MACHINES["scalar"]).pairs_suit
+    assert suits
+
+
+def test_sums_that_may_be_too_large_are_left_to_all_products() -> None:
+    case = Case()
+    ins = 40
+    weights = case.constant(np.full((16, ins, 3, 3), -128, np.int8))
+    large = case.constant(np.full(16, 2**29, np.int32))
+    zero, one = case.constant(np.zeros((), np.int8)), case.scale(1.0)
+    inputs = ["x", one, zero, weights, one, zero, case.scale(1e7), zero, large]
+    node = helper.make_node("QLinearConv", inputs, ["y"], pads=[1] * 4)
+    x = case.bytes_of("int8", (1, ins, 8, 8))
+    network = csdfgen.load(case.model(node, ("int8", x.shape), ("int8", (1, 16, 8, 8))))
+    assert not check(network, x, kernels_of("host"), ("whole",))
+
+
+def test_parts_of_threads_have_whole_tiles() -> None:
+    """And none where a part would have no workspace for one."""
+    kernels = kernels_of("host")
+    model, _ = random_layer(7)
+    plan = csdfgen.plan(csdfgen.load(model), rows="whole", backend="native")
+    constants = Constants(plan.pools)
+    program = lower(plan, kernels, constants)
+    (made,) = [one for one in program.instructions if one.kernel == FEWER]
+    assert shared_out(made, 10**6, constants) == [replace(made)]
