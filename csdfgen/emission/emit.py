@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from csdfgen.backends.registry import backend_that, computed_by, kernels_for
+from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.emission import board, project
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name
@@ -88,6 +89,8 @@ def emit(
     check_folder(folder, force)
     report("binding")
     kernels = kernels or kernels_for(computed_by(plan.options, backend_that("emits")))
+    if isinstance(kernels, NativeKernels):
+        kernels = kernels.anywhere()
     (program,) = lowered([plan], kernels)
     unit = unit_of(program, title, maker, Blob(program.program.constants))
     report("writing")

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 import onnx
@@ -19,15 +18,14 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import winograd_byte_weights
-from csdfgen.backends.native.threads import shared_out
 from csdfgen.backends.native.ways import Ways
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.paper.formulas.winograd import F2_WHOLE, taken
 from csdfgen.planning.plan import Plan
-from csdfgen.program.instructions import Constants
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
+from tests.networks import planned_together
 from tests.unit.test_native_bytes import Case
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -49,15 +47,15 @@ def kernels_of(machine: str) -> NativeKernels:
     return NativeKernels(library, ways=Ways(pairs=True))
 
 
-def random_layer(seed: int, images: int = 1) -> tuple[onnx.ModelProto, np.ndarray]:
+def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     """A QLinearConv of 3x3 and its input."""
     case = Case(seed)
     rng = case.rng
     of_x, of_y = rng.choice(["int8", "uint8"], 2)
     ins, outs = int(rng.integers(16, 100)), int(rng.integers(16, 70))
-    high, wide = (int(n) for n in rng.integers(5, 15, 2))
+    high, wide = (int(n) for n in rng.integers(8, 18, 2))
     pads = [int(n) for n in rng.integers(0, 2, 4)]
-    x = case.bytes_of(of_x, (images, ins, high, wide))
+    x = case.bytes_of(of_x, (1, ins, high, wide))
     inputs = [
         "x", case.scale(0.02), case.constant(case.bytes_of(of_x, ())),
         case.constant(case.bytes_of("int8", (outs, ins, 3, 3))),
@@ -66,7 +64,7 @@ def random_layer(seed: int, images: int = 1) -> tuple[onnx.ModelProto, np.ndarra
         case.constant(rng.integers(-90_000, 90_000, outs).astype(np.int32)),
     ]  # fmt: skip
     node = helper.make_node("QLinearConv", inputs, ["y"], kernel_shape=[3, 3], pads=pads)
-    shape = images, outs, high + pads[0] + pads[2] - 2, wide + pads[1] + pads[3] - 2
+    shape = 1, outs, high + pads[0] + pads[2] - 2, wide + pads[1] + pads[3] - 2
     return case.model(node, (of_x, x.shape), (of_y, shape)), x
 
 
@@ -99,21 +97,27 @@ def test_random_layers(seeds: range, machine: str) -> None:
     for seed in seeds:
         model, x = random_layer(seed)
         used += check(csdfgen.load(model), x, kernels, (1, 3, "whole"))
-    assert used > 0.9 * len(seeds)
+    assert used > len(seeds) * 2 // 3
 
 
 @pytest.mark.parametrize("machine", MACHINES)
-def test_several_images_and_pieces(machine: str) -> None:
-    """Images one behind the other in the tables of a step, and channels of two tensors."""
+def test_several_images_in_a_step(machine: str) -> None:
+    """One behind the other in its tables."""
     kernels = kernels_of(machine)
-    model, x = random_layer(3, images=3)
+    model, x = random_layer(3)
     network = csdfgen.load(model)
-    plan = csdfgen.plan(network, rows=2, backend="native", requests=3)
-    assert FEWER in kernels_in(plan, kernels)
-    want = runtime.compile(csdfgen.plan(network, backend="numpy"))({"x": x})["y"]
-    found = Executable(plan, kernels=kernels)({"x": x})["y"]
-    np.testing.assert_array_equal(found, want)
+    (layer,) = network.layers
+    together = planned_together(network, 2, {layer.name: 3}, 3, backend="native")
+    assert FEWER in kernels_in(together, kernels)
+    alone = runtime.compile(csdfgen.plan(network, backend="numpy"))
+    images = [np.roll(x, k, -1) for k in range(3)]
+    found = Executable(together, kernels=kernels)({"x": np.concatenate(images)})["y"]
+    np.testing.assert_array_equal(found, np.concatenate([alone({"x": one})["y"] for one in images]))
 
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_channels_of_two_tensors(machine: str) -> None:
+    kernels = kernels_of(machine)
     model, x = random_layer(4)
     (conv,) = model.graph.node
     parts = [f"p{k}" for k in range(2)]
@@ -139,23 +143,18 @@ def test_points_of_weights_are_those_of_the_reference() -> None:
 
 
 def test_where_they_are_chosen() -> None:
-    """Where the processor has products of bytes as fast as of pairs, and the exact form is not asked for; plans are the same."""
+    """Where they suit the processor, never in C for others, and in plans that are the same."""
     model, _ = random_layer(1)
-    network = csdfgen.load(model)
-    plan = csdfgen.plan(network, rows="whole", backend="native")
-    library = load()
-    for ways, chosen in (
-        (Ways(pairs=True), True),
-        (Ways(), False),
-        (Ways(exact=True, pairs=True), False),
-    ):
-        kernels = NativeKernels(library, ways=ways)
-        assert (FEWER in kernels_in(plan, kernels)) == chosen
-        assert (
-            csdfgen.plan(network, rows="whole", kernels=kernels).planned_bytes == plan.planned_bytes
-        )
-    suits = load(MACHINES["scalar"]).pairs_suit
-    assert suits
+    network, library = csdfgen.load(model), load()
+    plans = []
+    for pairs in (False, True):
+        kernels = NativeKernels(library, ways=Ways(pairs=pairs))
+        plan = csdfgen.plan(network, rows="whole", kernels=kernels, backend="native")
+        plans.append(plan.planned_bytes)
+        assert (FEWER in kernels_in(plan, kernels)) == pairs
+        assert FEWER not in kernels_in(plan, kernels.anywhere())
+    assert plans[0] == plans[1]
+    assert load(MACHINES["scalar"]).pairs_suit
 
 
 def test_sums_that_may_be_too_large_are_left_to_all_products() -> None:
@@ -169,14 +168,3 @@ def test_sums_that_may_be_too_large_are_left_to_all_products() -> None:
     x = case.bytes_of("int8", (1, ins, 8, 8))
     network = csdfgen.load(case.model(node, ("int8", x.shape), ("int8", (1, 16, 8, 8))))
     assert not check(network, x, kernels_of("host"), ("whole",))
-
-
-def test_parts_of_threads_have_whole_tiles() -> None:
-    """And none where a part would have no workspace for one."""
-    kernels = kernels_of("host")
-    model, _ = random_layer(7)
-    plan = csdfgen.plan(csdfgen.load(model), rows="whole", backend="native")
-    constants = Constants(plan.pools)
-    program = lower(plan, kernels, constants)
-    (made,) = [one for one in program.instructions if one.kernel == FEWER]
-    assert shared_out(made, 10**6, constants) == [replace(made)]

@@ -70,6 +70,13 @@ class NativeKernels:
         team = Team(self._library, threads)
         return NativeKernels(self._library, fallback=self._fallback, ways=self._ways, team=team)
 
+    def anywhere(self) -> NativeKernels:
+        """The same for any processor: without what was chosen for this one."""
+        if not self._ways.pairs:
+            return self
+        ways = replace(self._ways, pairs=False)
+        return NativeKernels(self._library, fallback=self._fallback, ways=ways, team=self._team)
+
     @property
     def origin(self) -> tuple[str, str]:
         """See `Backend.origin`."""

@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
-from csdfgen.backends.native.families.byte_products import FEWER, SIDE, tile_of
+from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
 from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import (
@@ -139,8 +139,8 @@ def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> 
     panels = layer.out_channels // PANEL if layer.groups == 1 else 0
     by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
     room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
-    wide, least = (SIDE, tile_of(layer.in_channels)) if kernel == f"{FEWER}_of" else (1, 0)
-    if parts < 2 or not (by_columns or panels >= parts) or room < least:
+    wide = SIDE if kernel == f"{FEWER}_of" else 1
+    if parts < 2 or not (by_columns or panels >= parts):
         return []
     found = []
     units = -(-out.columns // wide) if by_columns else panels

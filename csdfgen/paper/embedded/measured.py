@@ -16,6 +16,10 @@ from typing import Any
 import onnx
 
 from csdfgen.backends.device.backend import DeviceKernels
+from csdfgen.backends.native import library
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE
+from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import plan
@@ -35,6 +39,8 @@ PART = "measured here"
 
 NETWORKS = {"ResNet-18": "resnet18", "MobileNet-v2": "mobilenet_v2"}
 REPEATS, SIZE = 31, 224
+
+_AVX2 = tuple(LEVELS[0] if flag == NATIVE else flag for flag in FLAGS)
 
 _UNMEASURED = Left(
     PART,
@@ -94,6 +100,12 @@ def _switches(name: str, kernels: Backend) -> Iterator[tuple[str, Programs]]:
         yield "Winograd", (partial(_program, network, exact), full)
         integers = load(quantize(model, random_inputs(network, 1), method="minmax").model)
         yield "int8", (full, partial(_program, integers, kernels))
+        for title, flags in (("int8 Winograd", FLAGS), ("int8 Winograd, kernels for AVX2", _AVX2)):
+            off, on = (
+                NativeKernels(library.load(flags), ways=Ways(pairs=pairs))
+                for pairs in (False, True)
+            )
+            yield title, (partial(_program, integers, off), partial(_program, integers, on))
 
 
 def _program(network: Network, kernels: Backend, **options: Any) -> Executable:

@@ -408,12 +408,9 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step);
 
 /* 3x3 windows, stride and dilation 1, one group, no zero points of weights, outputs that are bytes, with fewer products: the
  * same bytes. weights: 16 bits, [ceil(out / 16)][16][pairs of input channels][16][2], G w G' with G twice the usual one.
- * bias: times four, once: for signed inputs. workspace: csdf_byte_winograd_bytes(layer, 1) bytes, aligned to 16, or more;
- * with less, nothing is computed. */
+ * bias: times four, once: for signed inputs. workspace: [tiles][16][input channels, even] of 16 bits, aligned to 16, for tiles of
+ * 2x2 pixels; 8 KiB of stack are used where it has less. At most 256 input channels, or nothing is computed. */
 void csdf_byte_winograd(const csdf_byte_conv_step *step);
-
-/* Bytes in which csdf_byte_winograd computes so many tiles of 2x2 pixels at a time. */
-size_t csdf_byte_winograd_bytes(const csdf_byte_layer *layer, int32_t tiles);
 
 /* One input channel and one output channel per group. */
 void csdf_depthwise_bytes(const csdf_byte_conv_step *step);

@@ -5,7 +5,7 @@
  * the usual one, so that all numbers are integers: inputs of a byte grow by 4, weights by 9, both fit into 16 bits, and
  * sums are four times those of the convolution, whose bytes come out to the bit.
  *
- * The workspace holds [tile][point][channel] of some tiles.
+ * The workspace, or the stack where that has more, holds [tile][point][channel] of some tiles.
  */
 #include "bytes.h"
 #include "images.h"
@@ -15,7 +15,8 @@ enum {
     SIDE = 2,   /* pixels of a tile along an axis, */
     ACROSS = 4, /* and its points */
     POINTS = ACROSS * ACROSS,
-    MIDDLE = ACROSS + 1 /* the point that counts once in each of the four pixels */
+    MIDDLE = ACROSS + 1, /* the point that counts once in each of the four pixels */
+    ROOM = 4096          /* values of tiles on the stack */
 };
 
 /* Computes sixteen outputs of a few tiles at a point: to[tile][16] = from[16] + sums of `steps` times two products. x: points
@@ -35,13 +36,6 @@ typedef struct shape {
     uint8_t flip;
     int16_t *values;
 } shape;
-
-static int32_t pace_of(const csdf_byte_layer *layer) { return layer->in_channels + layer->in_channels % 2; }
-
-size_t csdf_byte_winograd_bytes(const csdf_byte_layer *layer, int32_t tiles)
-{
-    return (size_t)POINTS * (size_t)tiles * (size_t)pace_of(layer) * sizeof(int16_t);
-}
 
 /* Channels of four pixels of a row or column to four points. */
 #define TO_POINTS(STORE, d0, d1, d2, d3) \
@@ -178,18 +172,23 @@ static void multiply(const shape *f, int32_t channel, int32_t n, int32_t begin, 
 void csdf_byte_winograd(const csdf_byte_conv_step *step)
 {
     const csdf_byte_target *out = &step->out;
-    const int32_t end = out->channel + out->channels;
-    const size_t tile = csdf_byte_winograd_bytes(step->layer, 1);
+    const int32_t end = out->channel + out->channels, ins = step->layer->in_channels;
+    int16_t room[ROOM];
+    size_t size = sizeof room;
     shape f;
     f.step = step;
     f.across = (out->columns + SIDE - 1) / SIDE;
     f.each = step->each ? step->each : out->count;
     f.image = (f.each + SIDE - 1) / SIDE * f.across;
-    f.pace = pace_of(step->layer);
+    f.pace = ins + ins % 2;
     f.flip = (uint8_t)step->layer->flip;
-    f.values = step->workspace;
+    f.values = room;
+    if (step->workspace_bytes > size) {
+        f.values = step->workspace;
+        size = step->workspace_bytes;
+    }
     const int32_t all = f.each ? out->count / f.each * f.image : 0;
-    const int32_t limit = step->workspace_bytes / tile < (size_t)all ? (int32_t)(step->workspace_bytes / tile) : all;
+    const int32_t limit = least(all, (int32_t)(size / ((size_t)POINTS * (size_t)f.pace * sizeof *room)));
     if (limit < 1)
         return;
     const int32_t rounds = (all + limit - 1) / limit, each = (all + rounds - 1) / rounds;

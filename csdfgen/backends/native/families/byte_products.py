@@ -41,7 +41,7 @@ from csdfgen.ops.quantized_products import centred
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution", "tile_of"]
+__all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution"]
 
 TO_BYTES, TO_INTEGERS, TO_VALUES = constants("BYTES", "INTEGERS", "VALUES")
 ByteConvStep = structure("csdf_byte_conv_step").record
@@ -61,8 +61,8 @@ CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
 FEWER = "byte_winograd"
 """That of fewer products: of 4 x 4 points for 2 x 2 pixels."""
 
-SIDE, _SUMS = 2, 16
-"""Pixels of a tile along an axis, and its points."""
+SIDE, _POINTS, _STACK = 2, 16, 8192
+"""Pixels of a tile along an axis, its points, and bytes of stack for tiles that there is no workspace for."""
 
 _TAKEN = 8
 """Products that take as long as taking a value to points or back."""
@@ -131,7 +131,7 @@ class ByteConvolution(Family):
     rows: Window
     packed: Callable[[], _Packed]
     terms: int
-    points: Callable[[], _Packed | None]
+    points: Callable[[], _Packed] | None
     pairs: bool = False
 
     def takes(self, step: Step) -> bool:
@@ -139,20 +139,20 @@ class ByteConvolution(Family):
 
     def computed(self, ways: Ways) -> ByteConvolution:
         """The same, computed so."""
-        return replace(self, pairs=ways.pairs and not ways.exact)
+        return replace(self, pairs=ways.pairs)
 
     def _fewer(self, step: Step, part: Part) -> _Packed | None:
         """The layer for fewer products, where these are estimated to be faster in the workspace of the step."""
-        packed = self.points() if self.pairs else None
-        if packed is None:
+        if not self.pairs or self.points is None:
             return None
-        ins, outs = packed.layer.in_channels, packed.layer.out_channels
+        ins, outs = self.terms // 9, step.outputs[0].shape[-1]
         images, rows = step.phase.images, part.rows
         tiles = images * -(-rows // SIDE) * -(-part.columns // SIDE)
-        fit = step.workspace.size // tile_of(ins)
+        tile = 2 * _POINTS * (ins + ins % 2)
         direct = images * rows * part.columns * self.terms * outs
-        cost = tiles * _SUMS * (ins * outs + _TAKEN * (ins + outs))
-        return packed if fit >= min(_TILES, tiles) > 0 and direct > _GAIN * cost else None
+        cost = tiles * _POINTS * (ins * outs + _TAKEN * (ins + outs))
+        fits = tile <= _STACK and max(_STACK, step.workspace.size) >= _TILES * tile
+        return self.points() if fits and direct > _GAIN * cost else None
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
@@ -262,12 +262,14 @@ def _packed(
     zero, unsigned = zero_of(layer, "x"), layer.attributes["x"].dtype == "uint8"
     # a channel a group has no panels of its own
     panels = 1 if kernel == DEPTHWISE else groups
-    weights = (
-        packing.depthwise_byte_weights(operands.weights)
-        if kernel == DEPTHWISE
-        else packing.byte_weights(operands.weights, groups)
-    )
-    bias = packing.byte_panels(operands.bias, panels)
+    bias = operands.bias
+    if kernel == DEPTHWISE:
+        weights = packing.depthwise_byte_weights(operands.weights)
+    elif kernel == FEWER:
+        weights, bias = packing.winograd_byte_weights(operands.weights), 4 * bias[:1]
+    else:
+        weights = packing.byte_weights(operands.weights, groups)
+    bias = packing.byte_panels(bias, panels)
     zeros = None if operands.zeros is None else packing.byte_panels(operands.zeros, panels)
     into, factors = _rescaling(layer, outs, panels, alpha)
     made = ByteLayer(
@@ -287,11 +289,6 @@ def _packed(
         into,
     )
     return _Packed(made, weights, bias, zeros, factors)
-
-
-def tile_of(ins: int) -> int:
-    """csdf_byte_winograd_bytes of a tile."""
-    return 2 * _SUMS * (ins + ins % 2)
 
 
 def convolution(layer: Layer) -> Family | None:
@@ -315,29 +312,28 @@ def convolution(layer: Layer) -> Family | None:
     alone = groups > 1 and groups == len(weights) and weights.shape[1] == 1
     alone = alone and operands.zeros is None and "y" in layer.attributes
     kernel = DEPTHWISE if alone else CONV
-    packed = once(lambda: _packed(layer, kernel, operands, groups, rows, across))
     once_each = all(one.stride == one.dilation == 1 and one.kernel == 3 for one in (rows, across))
-    square = once_each and groups == 1 and operands.zeros is None and "y" in layer.attributes
+    square = once_each and groups == 1 and "y" in layer.attributes and _fits_points(operands)
+
+    def packed(kernel: str) -> Callable[[], _Packed]:
+        return once(lambda: _packed(layer, kernel, operands, groups, rows, across))
+
     return ByteConvolution(
         kernel,
         layout,
         part,
         rows,
-        packed,
+        packed(kernel),
         weights[0].size,
-        once(lambda: _in_points(operands, packed()) if square else None),
+        packed(FEWER) if square else None,
     )
 
 
-def _in_points(operands: Operands, direct: _Packed) -> _Packed | None:
-    """A layer for fewer products; None where four times a sum may be larger than integers of 32 bits."""
-    weights = packing.winograd_byte_weights(operands.weights)
-    # from 128 a value, to 4 times as much in a point; nine points are a pixel
-    most = np.abs(weights.astype(np.int64)).max(1).sum((1, 3)).max() * 4 * _MOVED * 9
-    bias = 4 * operands.bias[:1].astype(np.int64)
-    if most + np.abs(bias).max() > _MOST:
-        return None
-    return replace(direct, weights=weights, bias=packing.byte_panels(bias.astype(np.int32)))
+def _fits_points(operands: Operands) -> bool:
+    """Whether sums of points, and four times those of pixels, are integers of 32 bits. A pixel is the sum of nine points."""
+    largest = np.abs(operands.weights.astype(np.int64)).max((2, 3)).sum(1)
+    sums = 9 * 4 * _MOVED * 9 * largest + 4 * np.abs(operands.bias[0].astype(np.int64))
+    return operands.zeros is None and int(sums.max(initial=0)) <= _MOST
 
 
 # Matrix products ---------------------------------------------------------------------------------
