@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from csdfgen.backends.registry import backend_that, computed_by, kernels_for
 from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.registry import backend_that, computed_by, kernels_for
 from csdfgen.emission import board, project
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name

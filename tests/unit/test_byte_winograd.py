@@ -97,7 +97,7 @@ def test_random_layers(seeds: range, machine: str) -> None:
     for seed in seeds:
         model, x = random_layer(seed)
         used += check(csdfgen.load(model), x, kernels, (1, 3, "whole"))
-    assert used > len(seeds) * 2 // 3
+    assert used > 0.9 * len(seeds)
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -105,11 +105,11 @@ def test_several_images_in_a_step(machine: str) -> None:
     """One behind the other in its tables."""
     kernels = kernels_of(machine)
     model, x = random_layer(3)
-    network = csdfgen.load(model)
+    network = csdfgen.load(model, batch=3)
     (layer,) = network.layers
     together = planned_together(network, 2, {layer.name: 3}, 3, backend="native")
     assert FEWER in kernels_in(together, kernels)
-    alone = runtime.compile(csdfgen.plan(network, backend="numpy"))
+    alone = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="numpy"))
     images = [np.roll(x, k, -1) for k in range(3)]
     found = Executable(together, kernels=kernels)({"x": np.concatenate(images)})["y"]
     np.testing.assert_array_equal(found, np.concatenate([alone({"x": one})["y"] for one in images]))

@@ -409,7 +409,7 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step);
 /* 3x3 windows, stride and dilation 1, one group, no zero points of weights, outputs that are bytes, with fewer products: the
  * same bytes. weights: 16 bits, [ceil(out / 16)][16][pairs of input channels][16][2], G w G' with G twice the usual one.
  * bias: times four, once: for signed inputs. workspace: [tiles][16][input channels, even] of 16 bits, aligned to 16, for tiles of
- * 2x2 pixels; 8 KiB of stack are used where it has less. At most 256 input channels, or nothing is computed. */
+ * 2x2 pixels; 16 KiB of stack are used where it has less. At most 512 input channels, or nothing is computed. */
 void csdf_byte_winograd(const csdf_byte_conv_step *step);
 
 /* One input channel and one output channel per group. */

@@ -16,7 +16,7 @@ enum {
     ACROSS = 4, /* and its points */
     POINTS = ACROSS * ACROSS,
     MIDDLE = ACROSS + 1, /* the point that counts once in each of the four pixels */
-    ROOM = 4096          /* values of tiles on the stack */
+    ROOM = 8192          /* values of tiles on the stack */
 };
 
 /* Computes sixteen outputs of a few tiles at a point: to[tile][16] = from[16] + sums of `steps` times two products. x: points

@@ -61,7 +61,7 @@ CONV, DEPTHWISE = "conv_bytes", "depthwise_bytes"
 FEWER = "byte_winograd"
 """That of fewer products: of 4 x 4 points for 2 x 2 pixels."""
 
-SIDE, _POINTS, _STACK = 2, 16, 8192
+SIDE, _POINTS, _STACK = 2, 16, 16384
 """Pixels of a tile along an axis, its points, and bytes of stack for tiles that there is no workspace for."""
 
 _TAKEN = 8
