@@ -50,8 +50,7 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
         return family
     known = _chosen(layer)
     if ways not in known:
-        bytes_ = isinstance(family, ByteConvolution)
-        known[ways] = family.computed(ways if bytes_ else ways.of(layer.name))
+        known[ways] = family.computed(ways, layer.name)
     return known[ways]
 
 

@@ -137,7 +137,7 @@ class ByteConvolution(Family):
     def takes(self, step: Step) -> bool:
         return self.layout.takes(step)
 
-    def computed(self, ways: Ways) -> ByteConvolution:
+    def computed(self, ways: Ways, layer: str) -> ByteConvolution:
         """The same, computed so."""
         return replace(self, pairs=ways.pairs)
 

@@ -45,7 +45,7 @@ from csdfgen.backends.native.structures import (
     instruction,
     structure,
 )
-from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant
+from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant, Ways
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
@@ -257,9 +257,9 @@ class Convolution(Family):
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
 
-    def computed(self, choice: Choice) -> Convolution:
-        """The same, computed so."""
-        return replace(self, choice=choice)
+    def computed(self, ways: Ways, layer: str) -> Convolution:
+        """The same, computed so. layer: its name."""
+        return replace(self, choice=ways.of(layer))
 
     def variants(self, rows: int) -> tuple[Variant, ...]:
         """Ways to compute slabs of so many rows, each once."""
