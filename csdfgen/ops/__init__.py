@@ -9,6 +9,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import (
     activation,
     arithmetic,
+    block_quantized,
     composed,
     computed_weights,
     convolution,
@@ -62,6 +63,7 @@ _FAMILIES = (
     quantized_pools,
     recurrent,
     composed,
+    block_quantized,
     einsum,
     heads,
     maxima,

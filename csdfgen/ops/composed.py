@@ -26,7 +26,7 @@ __all__ = ["OPERATORS", "TWINS"]
 
 Results = Iterable[Operand | None]
 
-TWINS = frozenset({"Attention", "RotaryEmbedding"})
+TWINS = frozenset({"Attention", "RotaryEmbedding", "SwiGLU"})
 """Operators of onnxruntime's domain of which ONNX has one of the same name and another meaning."""
 
 
@@ -84,6 +84,53 @@ def _quick_gelu(make: Composition, node: Node) -> Results:
 
 _QUICK = 1.702
 """The default of QuickGelu's `alpha`."""
+
+
+def _gated(make: Composition, node: Node) -> Results:
+    """SwiGLU: the activation of a gate times another tensor of its shape."""
+    x, other = required(node, 0), required(node, 1)
+    if tuple(x.shape) != tuple(other.shape):
+        raise ModelError(f"A of shape {list(x.shape)} and B of shape {list(other.shape)} differ")
+    alpha = float(node.attributes.get("alpha", 1.0))
+    return [make("Mul", make("Swish", x, alpha=alpha), other)]
+
+
+def _gated_of_microsoft(make: Composition, node: Node) -> Results:
+    """SwiGLU of halves of the last axis, or two tensors, kept within limits before."""
+    gate, up = required(node, 0), node.operand(1)
+    if up is None:
+        gate, up = _halves(make, gate)
+    limit, alpha, beta = (
+        float(node.attributes.get(name, default))
+        for name, default in (("limit", 0.0), ("activation_alpha", 1.0), ("activation_beta", 0.0))
+    )
+    if limit > 0:
+        low, high = (np.array(value, gate.dtype) for value in (-limit, limit))
+        gate, up = make("Clip", gate, None, high), make("Clip", up, low, high)
+    if beta:
+        up = make("Add", up, np.array(beta, gate.dtype))
+    return [make("Mul", make("Swish", gate, alpha=alpha), up)]
+
+
+def _biased_split_gelu(make: Composition, node: Node) -> Results:
+    """The first half of the channels of a sum times Gelu of the second."""
+    first, second = _halves(make, make("Add", required(node, 0), required(node, 1)))
+    return [make("Mul", first, make("Gelu", second))]
+
+
+def _halves(make: Composition, x: Operand) -> tuple[Operand, Operand]:
+    """Of the last axis."""
+    axis, size = len(x.shape) - 1, x.shape[-1]
+    if size % 2:
+        raise ModelError(f"input of shape {list(x.shape)}; the last axis must have two halves")
+    return make.part(x, axis, 0, size // 2), make.part(x, axis, size // 2, size)
+
+
+def _biased_sum(make: Composition, node: Node) -> Results:
+    """BiasAdd."""
+    x, bias, skip = (required(node, k) for k in range(3))
+    return [make("Add", make("Add", x, bias), skip)]
+
 
 _ACTIVATIONS: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
@@ -184,9 +231,41 @@ def _skipped(make: Composition, node: Node) -> Results:
 _SKIP_EPSILON = 1e-12
 
 
+def _embedded(make: Composition, node: Node) -> Results:
+    """EmbedLayerNormalization: the normalized sum of the embeddings of words, places and segments; how many words there
+    are; and the sum itself.
+    """
+    words, places, scale, shift = (required(node, k) for k in (2, 3, 5, 6))
+    ids, segments, mask, at = required(node, 0), node.operand(1), node.operand(7), node.operand(8)
+    own = make.part(places, 0, 0, ids.shape[1]) if at is None else make("Gather", places, at)
+    total = make("Add", make("Gather", words, ids), own)
+    if segments is not None:
+        total = make("Add", total, make("Gather", required(node, 4), segments))
+    epsilon = float(node.attributes.get("epsilon", _SKIP_EPSILON))
+    found = make("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    counted = mask is not None and any(node.outputs[1:2])
+    return [found, make.summed(mask, [1]) if counted and mask is not None else None, total]
+
+
 def _group_norm(make: Composition, node: Node) -> Results:
+    """GroupNorm."""
+    return [_grouped(make, node, required(node, 0))]
+
+
+def _skipped_group_norm(make: Composition, node: Node) -> Results:
+    """SkipGroupNorm: of the sum of an input, what skips to it, and a bias; and the sum itself."""
+    x, skip, bias = required(node, 0), required(node, 3), node.operand(4)
+    if len(skip.shape) == 2:
+        skip = make.reshaped(skip, (skip.shape[0], *(1,) * (len(x.shape) - 2), skip.shape[1]))
+    total = make("Add", x, skip)
+    if bias is not None:
+        total = make("Add", total, bias)
+    return [_grouped(make, node, total), total]
+
+
+def _grouped(make: Composition, node: Node, x: Operand) -> Operand:
     """GroupNormalization of channels that may be last, and SiLU behind it."""
-    x, scale, shift = require_tensor(node, 0), required(node, 1), required(node, 2)
+    scale, shift = required(node, 1), required(node, 2)
     rank, last = len(x.shape), bool(node.attributes.get("channels_last", 1))
     if rank < 3:
         raise ModelError(f"input of shape {list(x.shape)}; it takes 3 axes or more")
@@ -203,7 +282,7 @@ def _group_norm(make: Composition, node: Node) -> Results:
     activation = int(node.attributes["activation"])
     if activation not in (0, 1):
         raise ModelError(f"activation={activation} is not 0 (none) or 1 (SiLU)")
-    return [make("Swish", found) if activation else found]
+    return make("Swish", found) if activation else found
 
 
 # Rotary embeddings --------------------------------------------------------------------------------
@@ -307,6 +386,20 @@ OPERATORS: tuple[Operator, ...] = (
     composed("BiasGelu", _biased_gelu, domain=MICROSOFT),
     composed("FastGelu", _biased_gelu, domain=MICROSOFT),
     composed("QuickGelu", _quick_gelu, domain=MICROSOFT, attributes={"alpha": _QUICK}),
+    composed("BiasAdd", _biased_sum, domain=MICROSOFT),
+    composed("BiasSplitGelu", _biased_split_gelu, domain=MICROSOFT),
+    composed("SwiGLU", _gated, since=28, attributes={"alpha": 1.0}),
+    composed(
+        f"{MICROSOFT}.SwiGLU",
+        _gated_of_microsoft,
+        domain=MICROSOFT,
+        attributes={
+            "activation_alpha": 1.0,
+            "activation_beta": 0.0,
+            "limit": 0.0,
+            "round_activation": 0,
+        },
+    ),
     composed(
         "FusedConv",
         _fused_conv,
@@ -375,17 +468,26 @@ OPERATORS: tuple[Operator, ...] = (
         for op_type in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization")
     ),
     composed(
-        "GroupNorm",
-        _group_norm,
+        "EmbedLayerNormalization",
+        _embedded,
         domain=MICROSOFT,
-        attributes={
-            "activation": REQUIRED,
-            "channels_last": 1,
-            "epsilon": 1e-5,
-            "groups": REQUIRED,
-        },
-        structure="whole",
-        notes="GroupNormalization, and SiLU.",
+        attributes={"epsilon": _SKIP_EPSILON, "mask_index_type": None},
+    ),
+    *(
+        composed(
+            op_type,
+            write,
+            domain=MICROSOFT,
+            attributes={
+                "activation": REQUIRED,
+                "channels_last": 1,
+                "epsilon": 1e-5,
+                "groups": REQUIRED,
+            },
+            structure="whole",
+            notes="GroupNormalization, and SiLU.",
+        )
+        for op_type, write in (("GroupNorm", _group_norm), ("SkipGroupNorm", _skipped_group_norm))
     ),
     composed(
         "RotaryEmbedding",

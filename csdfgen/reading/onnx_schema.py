@@ -183,7 +183,9 @@ def check_operands(
 WITH_16_BITS = 21
 """The first opset in which ONNX quantizes to 16 bits."""
 
-SAME_AS_ONNX = frozenset({"DequantizeLinear", "Gelu", "GridSample", "QuantizeLinear", "Trilu"})
+SAME_AS_ONNX = frozenset(
+    {"DequantizeLinear", "GatherND", "Gelu", "GridSample", "Pad", "QuantizeLinear", "Trilu"}
+)
 """Operators that have a twin of the same name and meaning in ONNX's own domain. They are written for opsets that
 have them later or not for all types: quantizing to 16 bits is ONNX's from opset 21 on.
 """
@@ -223,6 +225,9 @@ _TYPES: Mapping[str, frozenset[str]] = {
     "G": frozenset({"float16", "float32", "float64"}),
     "M": frozenset({"int32"}),
     "long": frozenset({"int64"}),
+    "byte": frozenset({"uint8"}),
+    "index": frozenset({"int32", "int64"}),
+    "points": frozenset({"uint8", "float16", "float32"}),
 }
 """Type variable -> element types."""
 
@@ -237,8 +242,12 @@ _ATTENTION = {
 }
 _PRODUCT = {"alpha": "FLOAT", "transA": "INT", "transB": "INT"}
 
+_GROUP_NORM = {"activation": "INT", "channels_last": "INT", "epsilon": "FLOAT", "groups": "INT"}
+
 _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
+    "BiasAdd": ("F F F", {}),
     "BiasGelu": ("F F", {}),
+    "BiasSplitGelu": ("F F", {}),
     "DynamicQuantizeLSTM": (
         "float B B float? int? float? float? float? float B float B",
         {
@@ -252,6 +261,10 @@ _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "DynamicQuantizeMatMul": ("float B float B? float?", {}),
+    "EmbedLayerNormalization": (
+        "M M? F F F? F F M? M?",
+        {"epsilon": "FLOAT", "mask_index_type": "INT"},
+    ),
     "FastGelu": ("F F?", {}),
     "FusedConv": (
         "F F F? F?",
@@ -278,9 +291,21 @@ _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         },
     ),
     "FusedMatMul": ("F F", {**_PRODUCT, "transBatchA": "INT", "transBatchB": "INT"}),
-    "GroupNorm": (
-        "F G G",
-        {"activation": "INT", "channels_last": "INT", "epsilon": "FLOAT", "groups": "INT"},
+    "GatherBlockQuantized": (
+        "byte index F byte?",
+        {"bits": "INT", "block_size": "INT", "gather_axis": "INT", "quantize_axis": "INT"},
+    ),
+    "GroupNorm": ("F G G", _GROUP_NORM),
+    "MatMulNBits": (
+        "F byte F points? M? F?",
+        {
+            "K": "INT",
+            "N": "INT",
+            "accuracy_level": "INT",
+            "bits": "INT",
+            "block_size": "INT",
+            "weight_prepacked": "INT",
+        },
     ),
     "QGemm": (
         "A float A B float B int? float? A?",
@@ -322,9 +347,19 @@ _OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
         "F G",
         {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"},
     ),
+    "SkipGroupNorm": ("F G G F F?", _GROUP_NORM),
     "SkipLayerNormalization": ("F F F F? F?", {"epsilon": "FLOAT"}),
     "SkipSimplifiedLayerNormalization": ("F F F F?", {"epsilon": "FLOAT"}),
     "TransposeMatMul": ("F F", _PRODUCT),
+    f"{MICROSOFT}.SwiGLU": (
+        "F F?",
+        {
+            "activation_alpha": "FLOAT",
+            "activation_beta": "FLOAT",
+            "limit": "FLOAT",
+            "round_activation": "INT",
+        },
+    ),
     f"{MICROSOFT}.RotaryEmbedding": (
         "F long F F",
         {
@@ -345,6 +380,8 @@ _OUTPUTS = {
     "MultiHeadAttention": 4,
     f"{MICROSOFT}.Attention": 2,
     "SimplifiedLayerNormalization": 2,
+    "EmbedLayerNormalization": 3,
+    "SkipGroupNorm": 2,
     "SkipLayerNormalization": 4,
     "SkipSimplifiedLayerNormalization": 4,
 }
@@ -353,7 +390,9 @@ _OUTPUTS = {
 _REQUIRED = frozenset(
     {
         *(("QLinearAveragePool", "kernel_shape"), ("QLinearSoftmax", "opset")),
-        *(("QLinearConcat", "axis"), ("GroupNorm", "activation"), ("GroupNorm", "groups")),
+        *(("QLinearConcat", "axis")),
+        *((op, name) for op in ("GroupNorm", "SkipGroupNorm") for name in ("activation", "groups")),
+        *(("MatMulNBits", name) for name in ("K", "N", "block_size")),
         *((f"{MICROSOFT}.Attention", "num_heads"), ("MultiHeadAttention", "num_heads")),
     }
 )

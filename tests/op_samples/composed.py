@@ -59,6 +59,7 @@ def _fused() -> list[Sample]:
         _sample("FastGelu", IMAGES),
         _sample("QuickGelu", TOKENS),
         _sample("QuickGelu", IMAGES, alpha=0.5),
+        _sample("SwiGLU", IMAGES, IMAGES, opset=28, alpha=1.5),
     ]
     weights, bias = numbers(4, 3, 3, 3), numbers(4)
     for activation, parameters in (
@@ -98,9 +99,64 @@ def _fused() -> list[Sample]:
     return samples
 
 
+def _packed() -> list[Sample]:
+    """Weights of a few bits in blocks of 16; 40 inputs are two blocks and a half."""
+    rng = np.random.default_rng(2)
+    x = Arg((1, 6, 40), 1)
+
+    def bytes_(*shape: int) -> np.ndarray:
+        return rng.integers(0, 256, shape).astype(np.uint8)
+
+    def scales(*shape: int) -> np.ndarray:
+        return rng.uniform(0.01, 0.02, shape).astype(np.float32)
+
+    products = [
+        _sample(
+            "MatMulNBits", x, bytes_(5, 3, 2 * bits), *more, K=40, N=5, bits=bits, block_size=16
+        )
+        for bits, more in (
+            (4, [scales(5, 3)]),
+            (4, [scales(15), bytes_(10)]),
+            (4, [scales(5, 3), scales(5, 3) * 500, None, numbers(5)]),
+            (8, [scales(5, 3), bytes_(5, 3)]),
+            (2, [scales(5, 3), bytes_(5, 1)]),
+        )
+    ]
+    order = rng.integers(0, 3, 40).astype(np.int32)
+    more = {"K": 40, "N": 5, "block_size": 16, "accuracy_level": 1}
+    places = Arg((2, 6), None, "int64", 0, 8)
+    return [
+        *products,
+        _sample("MatMulNBits", x, bytes_(5, 3, 8), scales(5, 3), None, order, **more),
+        _sample("GatherBlockQuantized", bytes_(9, 16), places, scales(9, 2), block_size=16),
+        _sample(
+            "GatherBlockQuantized",
+            *(bytes_(9, 20), places, scales(9, 3), bytes_(9, 2)),
+            block_size=16,
+            quantize_axis=-1,
+        ),
+        _sample(
+            "GatherBlockQuantized",
+            *(bytes_(9, 20), Arg((6,), None, "int32", 0, 8), scales(9, 2), bytes_(9, 2)),
+            block_size=16,
+            bits=8,
+        ),
+    ]
+
+
 def _normalized() -> list[Sample]:
     gain, shift = numbers(8), numbers(8)
+    words, places, segments = numbers(9, 8), numbers(6, 8), numbers(2, 8)
+    ids = Arg((2, 5), None, "int32", 0, 8)
+    embedding = "EmbedLayerNormalization"
+    which, at = Arg((2, 5), None, "int32", 0, 1), Arg((2, 5), None, "int32", 0, 5)
     return [
+        _sample(embedding, ids, which, words, places, segments, gain, shift, mask_index_type=0),
+        _sample(
+            embedding,
+            *(ids, None, words, places, None, gain, shift, Arg((2, 5), None, "int32", 0, 1), at),
+            outputs=2,
+        ),
         _sample("SimplifiedLayerNormalization", TOKENS, gain),
         _sample("SimplifiedLayerNormalization", IMAGES, gain, axis=-1, epsilon=1e-3),
         _sample("SkipLayerNormalization", TOKENS, TOKENS, gain),
@@ -523,6 +579,11 @@ def _dynamic() -> list[Sample]:
     ]
 
 
+WITHOUT_A_REFERENCE = frozenset(
+    {"BiasAdd", "BiasSplitGelu", "GroupNorm", "SkipGroupNorm", "com.microsoft.SwiGLU"}
+)
+"""Operators that onnxruntime does not compute on a CPU; tests of their own compare them with formulas."""
+
 SAMPLES: list[Sample] = [
     *_dynamic(),
     *_signals(),
@@ -536,5 +597,6 @@ SAMPLES: list[Sample] = [
     *_matrices(),
     *_fused(),
     *_normalized(),
+    *_packed(),
     *_rotary(),
 ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 
 import csdfgen
 import runtime
@@ -17,7 +20,7 @@ from csdfgen.ops.evaluated import run_layer
 from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, heights
 from tests.op_samples import SAMPLES as KERNELS
-from tests.op_samples.composed import SAMPLES
+from tests.op_samples.composed import SAMPLES, WITHOUT_A_REFERENCE
 from tests.property.test_operator_laws import (
     BEHIND_EACH_OTHER,
     IN_PIECES,
@@ -188,43 +191,82 @@ def test_every_composed_operator_has_a_sample() -> None:
     assert not missing
 
 
-WITHOUT_A_REFERENCE = {"GroupNorm"}
-"""Operators that onnxruntime does not compute on a CPU; tests of their own compare them with formulas."""
+def _found(
+    op_type: str, x: np.ndarray, *others: np.ndarray, outputs: int = 1, **attributes: Any
+) -> list[np.ndarray]:
+    """The outputs of a node of com.microsoft, of an input and constants."""
+    names = [f"i{k}" for k in range(len(others))]
+    node = helper.make_node(
+        op_type, ["x", *names], OUTPUTS[:outputs], domain="com.microsoft", **attributes
+    )
+    graph = helper.make_graph(
+        [node],
+        "g",
+        [helper.make_tensor_value_info("x", 1, x.shape)],
+        [helper.make_tensor_value_info(name, 1, None) for name in OUTPUTS[:outputs]],
+        [numpy_helper.from_array(a, n) for a, n in zip(others, names, strict=True)],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    network = csdfgen.load(helper.make_model(graph, opset_imports=opsets))
+    return list(execute(network, {"x": x}, 1).values())
+
+
+OUTPUTS = ("y", "sum")
+
+
+def _normal(*shape: int) -> np.ndarray:
+    return np.random.default_rng(sum(shape)).normal(0, 1, shape).astype(np.float32)
+
+
+def _swish(x: np.ndarray, alpha: float = 1) -> np.ndarray:
+    return np.asarray(x / (1 + np.exp(-alpha * x)))
+
+
+def _group_norm(x: np.ndarray, gain: np.ndarray, shift: np.ndarray) -> np.ndarray:
+    """Of two groups; channels are the second axis."""
+    groups = x.reshape(x.shape[0], 2, -1).astype(np.float64)
+    centred = groups - groups.mean(-1, keepdims=True)
+    normal = (centred / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)).reshape(x.shape)
+    return np.asarray(normal * gain[:, None, None] + shift[:, None, None])
 
 
 @pytest.mark.parametrize("last", [0, 1])
 @pytest.mark.parametrize("activation", [0, 1])
 def test_group_norm_of_channels_first_and_last(last: int, activation: int) -> None:
-    import onnx
-
-    rng = np.random.default_rng(1)
-    shape = (1, 5, 3, 8) if last else (1, 8, 5, 3)
-    x = rng.normal(0, 1, shape).astype(np.float32)
-    gain, shift = (rng.normal(0, 1, 8).astype(np.float32) for _ in range(2))
-    node = onnx.helper.make_node(
-        "GroupNorm",
-        ["x", "g", "b"],
-        ["y"],
-        domain="com.microsoft",
-        groups=2,
-        activation=activation,
-        channels_last=last,
+    x, gain, shift = _normal(1, 5, 3, 8) if last else _normal(1, 8, 5, 3), _normal(8), _normal(8)
+    (found,) = _found(
+        "GroupNorm", x, gain, shift, groups=2, activation=activation, channels_last=last
     )
-    info = onnx.helper.make_tensor_value_info
-    graph = onnx.helper.make_graph(
-        [node],
-        "g",
-        [info("x", 1, shape)],
-        [info("y", 1, shape)],
-        [onnx.numpy_helper.from_array(a, n) for a, n in ((gain, "g"), (shift, "b"))],
-    )
-    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("com.microsoft", 1)]
-    network = csdfgen.load(onnx.helper.make_model(graph, opset_imports=opsets))
-    first = np.moveaxis(x, -1, 1) if last else x
-    groups = first.reshape(1, 2, -1).astype(np.float64)
-    centred = groups - groups.mean(-1, keepdims=True)
-    normal = (centred / np.sqrt(groups.var(-1, keepdims=True) + 1e-5)).reshape(first.shape)
-    want = normal * gain[:, None, None] + shift[:, None, None]
-    want = want / (1 + np.exp(-want)) if activation else want
+    want = _group_norm(np.moveaxis(x, -1, 1) if last else x, gain, shift)
+    want = _swish(want) if activation else want
     want = np.moveaxis(want, 1, -1) if last else want
-    np.testing.assert_allclose(execute(network, {"x": x}, 1)["y"], want, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 3, 8), (2, 1, 1, 8), (2, 8)])
+def test_group_norm_of_a_sum(shape: tuple[int, ...]) -> None:
+    x, skip, bias, gain, shift = _normal(2, 5, 3, 8), _normal(*shape), *(_normal(8),) * 3
+    found, total = _found(
+        "SkipGroupNorm", x, gain, shift, skip, bias, outputs=2, groups=2, activation=1
+    )
+    want = x + skip.reshape(2, *(shape[1:3] if len(shape) == 4 else (1, 1)), 8) + bias
+    np.testing.assert_allclose(total, want, rtol=1e-5, atol=1e-6)
+    normal = np.moveaxis(_group_norm(np.moveaxis(want, -1, 1), gain, shift), 1, -1)
+    np.testing.assert_allclose(found, _swish(normal), rtol=1e-4, atol=1e-5)
+
+
+def test_sums_and_gates_of_com_microsoft() -> None:
+    x, bias, skip = _normal(2, 6, 8), _normal(8), _normal(1, 6, 8)
+    first, second = np.split(x + bias, 2, -1)
+    gelu = second / 2 * (1 + np.vectorize(math.erf)(second / math.sqrt(2)))
+    gate, up = np.split(x, 2, -1)
+    clipped = _swish(np.minimum(gate, 0.5), 1.7) * (np.clip(up, -0.5, 0.5) + 1)
+    swiglu: dict[str, float] = {"limit": 0.5, "activation_alpha": 1.7, "activation_beta": 1.0}
+    for (found,), want in (
+        (_found("BiasAdd", x, bias, skip), x + bias + skip),
+        (_found("BiasSplitGelu", x, bias), first * gelu),
+        (_found("SwiGLU", x), _swish(gate) * up),
+        (_found("SwiGLU", x, skip.repeat(2, 0)), _swish(x) * skip),
+        (_found("SwiGLU", x, **swiglu), clipped),
+    ):
+        np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)

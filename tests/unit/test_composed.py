@@ -30,6 +30,9 @@ def layers(
     return OPERATORS[op_type].layers(Node("n", op_type, opset, more, inputs, outputs))
 
 
+BYTES, PRODUCT = np.zeros((2, 1, 8), np.uint8), {"K": 5, "N": 2, "block_size": 16}
+
+
 @pytest.mark.parametrize(
     ("op_type", "inputs", "attributes", "what"),
     [
@@ -92,6 +95,20 @@ def layers(
             "output_shape .* does not hold",
         ),
         ("GroupNorm", (MAP, ones(5), ones(5)), {"groups": 5, "activation": 2}, "activation=2"),
+        ("SwiGLU", (MAP, ones(5)), {}, "differ"),
+        ("BiasSplitGelu", (MAP, ones(5)), {}, "must have two halves"),
+        ("TensorScatter", (MAP, MAP), {"axis": 0}, "which is not the first"),
+        ("TensorScatter", (MAP, MAP, np.array([0, 0])), {}, "2] write indices for 1 images"),
+        ("MatMulNBits", (MAP, BYTES, ones(2, 1)), {**PRODUCT, "bits": 3}, "2, 4 or 8 are"),
+        ("MatMulNBits", (MAP, BYTES, ones(2, 2)), PRODUCT, "2 x 8 bytes and 2 x 1 scales"),
+        (
+            "MatMulNBits",
+            (MAP, BYTES, ones(2, 1)),
+            {**PRODUCT, "weight_prepacked": 1},
+            "one machine",
+        ),
+        ("GatherBlockQuantized", (BYTES[0], Tensor("x", (2,)), ones(2, 1)), {}, "and 1 of them"),
+        ("BitCast", (Tensor("x", (2,)),), {"to": 7}, "has 8 bytes, the input's float32 has 4"),
     ],
 )
 def test_what_does_not_fit_is_refused(
