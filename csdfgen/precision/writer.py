@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
@@ -277,17 +278,53 @@ def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onn
 
 
 def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A float model whose weights and activations are float16, inputs and outputs as they were. Raises
-    ModelError.
+    """A float model whose weights and activations are float16, inputs and outputs as they were; operators that
+    onnxruntime has for float32 alone stay so, between casts. Raises ModelError.
     """
-    import warnings
+    path = list(sys.path)
+    from onnxruntime.transformers import float16
 
-    from onnxconverter_common import float16
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # that values were cut to what float16 holds
-        try:
-            found: onnx.ModelProto = float16.convert_float_to_float16(model, keep_io_types=True)
-        except (ValueError, TypeError, KeyError, RuntimeError) as error:
-            raise ModelError(f"cannot be converted to float16: {first_line(error)}") from error
+    sys.path[:] = path  # which the package adds its own folder to
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    try:
+        found: onnx.ModelProto = float16.convert_float_to_float16(
+            copy, keep_io_types=True, op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *_FLOAT32]
+        )
+    except (ValueError, TypeError, KeyError, RuntimeError) as error:
+        raise ModelError(f"cannot be converted to float16: {first_line(error)}") from error
+    _sort(found.graph)
     return found
+
+
+_FLOAT32 = ("BitCast", "DynamicQuantizeLinear")
+"""Operators that are about float32, which the tool does not know of."""
+
+
+def _sort(graph: onnx.GraphProto) -> None:
+    """Each node behind those that make what it reads: the tool appends its casts. Otherwise the order stays."""
+    makers = {name: k for k, node in enumerate(graph.node) for name in node.output}
+    order: dict[int, None] = {}
+
+    def visit(k: int) -> None:
+        if k not in order:
+            for name in _read(graph.node[k]):
+                if name in makers:
+                    visit(makers[name])
+            order[k] = None
+
+    for k in range(len(graph.node)):
+        visit(k)
+    nodes = [graph.node[k] for k in order]
+    copies = onnx.GraphProto(node=nodes)
+    del graph.node[:]
+    graph.node.extend(copies.node)
+
+
+def _read(node: onnx.NodeProto) -> Iterator[str]:
+    """Names that a node reads, those in its own graphs too."""
+    yield from node.input
+    for attribute in node.attribute:
+        for graph in (attribute.g, *attribute.graphs):
+            for inner in graph.node:
+                yield from _read(inner)

@@ -485,6 +485,45 @@ def test_the_model_declares_the_shapes_that_were_asked_for(kind: str, tmp_path: 
     assert declared == [1, 3, 17, 12]  # the caller's model stays as it is
 
 
+def detector(named: bool) -> onnx.ModelProto:
+    """Boxes that NonMaxSuppression picks, each with its class, which is cast to a float."""
+    g = Graph()
+    x = g.input("x", (1, 3, 16, 16))
+    boxes = g.node("Reshape", g.conv(x, 4, strides=[2, 2]), g.constant(np.array([1, 4, 64])))
+    boxes = g.node("Transpose", boxes, perm=[0, 2, 1])
+    scores = g.node("Sigmoid", g.conv(x, 2, strides=[2, 2]))
+    scores = g.node("Reshape", scores, g.constant(np.array([1, 2, 64])))
+    limits = (np.array([5]), np.array([0.5], np.float32), np.array([0.1], np.float32))
+    picked = g.node("NonMaxSuppression", boxes, scores, *map(g.constant, limits))
+    place, kind = (g.node("Gather", picked, g.constant(np.array(k)), axis=1) for k in (2, 1))
+    flat = g.node("Reshape", boxes, g.constant(np.array([64, 4])))
+    column = g.node("Reshape", kind, g.constant(np.array([-1, 1])))
+    joined = g.node("Concat", g.node("Gather", flat, place), g.node("Cast", column, to=1), axis=1)
+    model = g.model(joined)
+    for node in model.graph.node:
+        node.name = node.name if named else ""
+    return model
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_detector_in_float16_joins_boxes_and_numbers_of_classes(
+    named: bool, tmp_path: Path
+) -> None:
+    model = detector(named)
+    feeds = feeds_of(model, 3)
+    made = csdfgen.quantize(model, feeds, format="float16")
+    made.save(tmp_path / "made.onnx")
+    onnx.checker.check_model(onnx.load(tmp_path / "made.onnx"), full_check=True)
+    assert made.formats["float16"] > 2 * made.formats["float32"]
+    (ours,) = runtime.run(made.plan, feeds).values()
+    (theirs,) = onnxruntime_outputs(made.model, feeds).values()
+    (clean,) = onnxruntime_outputs(model, feeds).values()
+    assert len(theirs) == len(clean) > 3
+    for found in (theirs, ours[: len(clean)]):
+        np.testing.assert_allclose(found, clean, atol=2e-2)
+    assert (ours[len(clean) :] == -1).all()
+
+
 def test_values_beyond_float16_are_refused() -> None:
     given = np.full((1, 3, 8, 8), 6e4, np.float32)
     with pytest.raises(InputError, match="float16 ends at 65,504"):
