@@ -14,7 +14,7 @@ not an initializer.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
@@ -81,13 +81,14 @@ class Value:
     expected to be like.
 
     by_channel: expected mean square of every channel, behind a convolution whose weights have
-        values.
+        values. dtype: of its elements, a TensorProto.DataType.
     """
 
     name: str
     shape: Shape
     moments: Moments = NORMAL
     by_channel: np.ndarray | None = None
+    dtype: int = TensorProto.FLOAT
 
     @property
     def channels(self) -> int:
@@ -120,6 +121,7 @@ class Builder:
             empty, opset_imports=opsets, ir_version=IR_VERSION, producer_name="csdfgen zoo"
         )
         self._graph = self._model.graph
+        self._nodes = self._graph.node  # those of a branch while one is built
         self._weight_bytes = 0
         self._values: dict[str, Value] = {}
         self._scopes: list[str] = []
@@ -161,6 +163,7 @@ class Builder:
         shape: Shape | None = None,
         moments: Moments | None = None,
         name: str | None = None,
+        dtype: int = TensorProto.FLOAT,
         **attributes: Any,
     ) -> Value:
         """Add one node with one output, which has the node's name: `name` as `unique` made it, or
@@ -171,11 +174,23 @@ class Builder:
             shape, moments = shape or first.shape, moments or first.moments
         assert shape is not None and moments is not None
         output = name or self.unique(op_type.lower())
-        inputs = [operand.name if isinstance(operand, Value) else operand for operand in operands]
-        self._graph.node.append(helper.make_node(op_type, inputs, [output], output, **attributes))
-        value = Value(output, shape, moments)
-        self._values[output] = value
+        value = Value(output, shape, moments, dtype=dtype)
+        self._add(op_type, operands, [value], output, attributes)
         return value
+
+    def _add(
+        self,
+        op_type: str,
+        operands: Sequence[Value | str],
+        outputs: Sequence[Value],
+        name: str,
+        attributes: Mapping[str, Any],
+    ) -> None:
+        """Add one node, and remember its outputs."""
+        inputs = [operand.name if isinstance(operand, Value) else operand for operand in operands]
+        made = [value.name for value in outputs]
+        self._nodes.append(helper.make_node(op_type, inputs, made, name, **attributes))
+        self._values.update((value.name, value) for value in outputs)
 
     def input(self, *shape: int, name: str = "image") -> Value:
         """The network's input: channels, frames of a video, rows and columns."""
@@ -190,8 +205,12 @@ class Builder:
         """A constant that is not learned: the name of a Constant node."""
         name = self.unique("constant")
         tensor = numpy_helper.from_array(np.asarray(values), name)
-        self._graph.node.append(helper.make_node("Constant", [], [name], name, value=tensor))
+        self._nodes.append(helper.make_node("Constant", [], [name], name, value=tensor))
         return name
+
+    def zeros(self, shape: Shape) -> Value:
+        """A constant of zeros, as something that others are added to."""
+        return Value(self.constant(np.zeros(shape, np.float32)), shape, Moments(0.0, 0.0))
 
     def parameter(
         self, name: str, shape: Shape, draw: Callable[[np.random.Generator], np.ndarray]
@@ -299,7 +318,7 @@ class Builder:
         self.weight(f"{name}.weight", (x.channels, channels, kernel, kernel), x.channels * reached)
         operands: list[Value | str] = [x, f"{name}.weight"]
         operands.append(self.offset(f"{name}.bias", (channels,)))
-        how = {"kernel_shape": [kernel, kernel], "strides": [stride, stride]}
+        how: dict[str, Any] = {"kernel_shape": [kernel, kernel], "strides": [stride, stride]}
         return self.node("ConvTranspose", operands, shape, weighted(x.moments), name, **how)
 
     def gemm(self, x: Value, features: int, *, bias: bool = True, name: str | None = None) -> Value:
@@ -455,6 +474,70 @@ class Builder:
     def global_average_pool(self, x: Value) -> Value:
         return self.node("GlobalAveragePool", [x], (1, x.channels, 1, 1), averaged(x.moments))
 
+    # --- what depends on the image --------------------------------------------------------------
+
+    def only_largest(self, shares: Value, count: int) -> Value:
+        """Shares (1, n), of which the `count` largest are made to sum to 1 and the others are 0; of
+        equal ones the first are kept.
+        """
+        name, shape = self.unique("topk"), (1, count)
+        kept = Value(f"{name}_values", shape, shares.moments)
+        indices = Value(f"{name}_indices", shape, dtype=TensorProto.INT64)
+        number = self.constant(np.array([count], np.int64))
+        self._add("TopK", [shares, number], [kept, indices], name, {"axis": 1})
+        total = self.node("ReduceSum", [kept, self.constant(np.array([1]))], (1, 1), keepdims=1)
+        kept = self.node("Div", [kept, total], moments=Moments(1 / count, 1 / count**2))
+        part = count / shares.channels
+        moments = Moments(part * kept.moments.mean, part * kept.moments.square)
+        operands = [self.zeros(shares.shape), indices, kept]
+        return self.node("ScatterElements", operands, shares.shape, moments, axis=1)
+
+    def entropy(self, scores: Value) -> tuple[Value, Value]:
+        """Probabilities of classes by Softmax, and their entropy in nats, (1,)."""
+        shares = self.softmax(scores)
+        products = self.node("Mul", [shares, self.node("LogSoftmax", [scores], axis=1)])
+        axes = self.constant(np.array([1]))
+        return shares, self.node(
+            "Neg", [self.node("ReduceSum", [products, axes], (1,), keepdims=0)]
+        )
+
+    def compared(self, op_type: str, x: Value, constant: float) -> Value:
+        """Whether x is Greater or Less than a constant, element by element."""
+        limit = self.constant(np.float32(constant))
+        return self.node(op_type, [x, limit], dtype=TensorProto.BOOL)
+
+    def either(
+        self,
+        condition: Value,
+        then: Callable[[], Value],
+        otherwise: Callable[[], Value],
+        name: str | None = None,
+    ) -> Value:
+        """What `then` builds where the condition, of one element, holds, else what `otherwise`
+        builds, of the same shape. Both may read all values from outside of them; weights stay outside,
+        as exporters leave them there.
+        """
+        name = self.unique("if", name)
+        branches = [self._branch(f"{name}_then", then), self._branch(f"{name}_else", otherwise)]
+        (graph, result), (other, alternative) = branches
+        assert result.shape == alternative.shape, f"{result.name} or {alternative.name}"
+        attributes = {"then_branch": graph, "else_branch": other}
+        return self.node("If", [condition], result.shape, result.moments, name, **attributes)
+
+    def _branch(self, name: str, build: Callable[[], Value]) -> tuple[onnx.GraphProto, Value]:
+        """A graph of its own with what is built, and its output."""
+        outside = self._nodes, self._values
+        graph = onnx.GraphProto(name=name)
+        self._nodes, self._values = graph.node, {}
+        result = build()
+        if result.name not in self._values:  # a branch cannot hand out what it has not made
+            result = self.node("Identity", [result])
+        del self._values[result.name]
+        graph.output.append(_info(result))
+        graph.value_info.extend(map(_info, self._values.values()))
+        self._nodes, self._values = outside
+        return graph, result
+
     # --- joining and reshaping ------------------------------------------------------------------
 
     def add(self, a: Value, b: Value, *, op_type: str = "Add", name: str | None = None) -> Value:
@@ -534,9 +617,7 @@ class Builder:
         shape = (1, size, *x.shape[2:])
         values = tuple(Value(f"{name}_{part}", shape, x.moments) for part in range(parts))
         sizes = self.constant(np.full(parts, size, np.int64))
-        outputs = [value.name for value in values]
-        self._graph.node.append(helper.make_node("Split", [x.name, sizes], outputs, name, axis=1))
-        self._values.update((value.name, value) for value in values)
+        self._add("Split", [x, sizes], values, name, {"axis": 1})
         return values
 
     def dropout(self, x: Value, ratio: float = 0.5) -> Value:
@@ -575,7 +656,7 @@ class Builder:
 
 
 def _info(value: Value) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(value.name, TensorProto.FLOAT, value.shape)
+    return helper.make_tensor_value_info(value.name, value.dtype, value.shape)
 
 
 def _along(x: Value, sizes: Sizes) -> tuple[int, ...]:

@@ -241,27 +241,56 @@ class Counts:
 
 
 def count(model: onnx.ModelProto) -> Counts:
-    """The counts of a network that this zoo has built, with or without the values of its weights."""
-    graph = model.graph
-    weights = _weights(graph)
-    maps = {v.name: _dims(v) for v in (*graph.input, *graph.value_info, *graph.output)}
+    """The counts of a network that this zoo has built, with or without the values of its weights. Of
+    the two branches of an If the larger one counts, for multiply-accumulates and for activations.
+    """
+    weights = _weights(model.graph)
+    operations = list(_operations(model.graph))
     measured = {
         name
-        for node in graph.node
+        for node in operations
         if node.op_type == "BatchNormalization"
         for name in node.input[3:5]
     }
-    shapes = {**weights, **maps}
-    operations = [
-        node for node in graph.node if node.op_type not in ("Constant", "ConstantOfShape")
-    ]
+    macs, activations = _computed(model.graph, weights)
     return Counts(
         parameters=sum(prod(shape) for name, shape in weights.items() if name not in measured),
         statistics=sum(prod(shape) for name, shape in weights.items() if name in measured),
-        macs=sum(MACS[node.op_type](node, shapes) for node in operations if node.op_type in MACS),
-        activations=sum(prod(maps[name]) for node in operations for name in node.output),
+        macs=macs,
+        activations=activations,
         nodes=len(operations),
     )
+
+
+def _operations(graph: onnx.GraphProto) -> Iterator[onnx.NodeProto]:
+    """What computes, in branches too."""
+    for node in graph.node:
+        if node.op_type not in ("Constant", "ConstantOfShape"):
+            yield node
+            for branch in _branches(node):
+                yield from _operations(branch)
+
+
+def _branches(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
+    return (one.g for one in node.attribute if one.type == onnx.AttributeProto.GRAPH)
+
+
+def _computed(graph: onnx.GraphProto, around: Shapes) -> tuple[int, int]:
+    """Multiply-accumulates, and elements of activations. around: shapes of the values outside."""
+    shapes = {
+        **around,
+        **{v.name: _dims(v) for v in (*graph.input, *graph.value_info, *graph.output)},
+    }
+    macs = activations = 0
+    for node in graph.node:
+        if node.op_type in ("Constant", "ConstantOfShape"):
+            continue
+        inside = [_computed(branch, shapes) for branch in _branches(node)]
+        macs += max((one for one, _ in inside), default=0)
+        activations += max((one for _, one in inside), default=0)
+        macs += MACS[node.op_type](node, shapes) if node.op_type in MACS else 0
+        activations += sum(prod(shapes[name]) for name in node.output)
+    return macs, activations
 
 
 def _weights(graph: onnx.GraphProto) -> Shapes:

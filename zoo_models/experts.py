@@ -1,63 +1,108 @@
-"""Which mixture of experts does the OpenCL Caffe paper of 2018 train? A trunk, a gate, and sixteen experts
-of which four see a sample.
+"""A mixture of experts in place of AlexNet's middle: a trunk, a gate, and sixteen experts of which four
+see a picture.
 
-Source: the layer lists of its appendix. It is no part of the zoo: the paper picks four experts by sorting
-the gate's numbers, sample by sample; here all sixteen run and every one has its share, which is how the
-paper's own large GPUs are timed, and what its parameters and its memory are counted with.
+Source: Tschopp 2018 (arXiv:2209.15427), the layer lists of its appendix. The gate's shares of the best
+four are made to sum to 1; ties go to the lower index. `alexnet_moe` runs an expert in a branch of an If,
+so that those that are not chosen cost nothing, and their sum is handed on from one to the next;
+`alexnet_moe_dense` runs all, and multiplies most with zero. Both have the same weights, and the same
+results.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+
 import onnx
 
 from zoo_models._builder import Builder, Value
+from zoo_models._entry import derived, network
 
-__all__ = ["CHOSEN", "EXPERTS", "expert", "gate", "mixture"]
+__all__ = ["CHOSEN", "EXPERTS", "alexnet_moe", "alexnet_moe_dense", "expert", "gate"]
 
 EXPERTS = 16
 CHOSEN = 4
-"""Experts, and how many of them see a sample."""
+"""Experts, and how many of them see a picture."""
 
-_SIZE = 227
 _MAP = (48, 27, 27)
-"""What the trunk gives gate and experts."""
+"""What the trunk gives gate and experts at 227x227."""
+
+_FEATURES = 2048
+"""What an expert gives."""
+
+_PUBLISHED = derived(
+    77_454_072,
+    939_757_328,
+    "Tschopp 2018 (arXiv:2209.15427)",
+    "309.9 MB of float32 in its Table 4.2; counted from the layers in its appendix, with all 16 experts: "
+    "with 4 of them a picture takes 298,041,104 multiply-accumulates",
+    (227, 227),
+    compared="text",
+)
 
 
-def mixture(*, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
-    """The whole network at 227x227, with all experts."""
-    b = Builder("imagenet_moe", seed=seed, weights=weights)
-    x = b.input(3, _SIZE, _SIZE)
-    x = b.lrn(b.max_pool(b.relu(b.conv(x, _MAP[0], 11, stride=4)), 3, 2))
-    with b.scope("gate"):
-        shares = b.split(b.softmax(_gate(b, x)), EXPERTS)
+@network("AlexNet", _PUBLISHED)
+def alexnet_moe(b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN) -> Value:
+    """AlexNet with a mixture of experts; those that the gate does not choose are not run (If)."""
+
+    def added(share: Value, total: Value) -> Value:
+        has_share = b.compared("Greater", share, 0.0)
+        return b.either(has_share, lambda: b.add(total, _part(b, x, share)), lambda: total)
+
+    x, shares = _trunk(b, x, experts, chosen)
+    total = b.zeros((1, _FEATURES))
+    for number, share in enumerate(shares):
+        with b.scope(f"expert{number}"):
+            total = added(share, total)
+    return _head(b, total)
+
+
+@network("AlexNet", _PUBLISHED)
+def alexnet_moe_dense(
+    b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN
+) -> Value:
+    """The same with all experts run, and the shares of those that are not chosen zero."""
+    x, shares = _trunk(b, x, experts, chosen)
     parts = []
     for number, share in enumerate(shares):
         with b.scope(f"expert{number}"):
-            parts.append(b.gate(_expert(b, x), share))
-    total = parts[0]
-    for part in parts[1:]:
-        total = b.add(total, part)
-    return b.model(b.softmax(b.gemm(b.dropout(b.relu(total)), 1000)))
+            parts.append(_part(b, x, share))
+    return _head(b, reduce(b.add, parts))
 
 
 def gate(*, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """The gate alone, on the trunk's map: one number an expert."""
-    b = Builder("imagenet_moe_gate", seed=seed, weights=weights)
-    return b.model(_gate(b, b.input(*_MAP, name="map")))
+    b = Builder("alexnet_moe_gate", seed=seed, weights=weights)
+    return b.model(_gate(b, b.input(*_MAP, name="map"), EXPERTS))
 
 
 def expert(*, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
     """One expert alone, on the trunk's map."""
-    b = Builder("imagenet_moe_expert", seed=seed, weights=weights)
+    b = Builder("alexnet_moe_expert", seed=seed, weights=weights)
     return b.model(_expert(b, b.input(*_MAP, name="map")))
+
+
+def _trunk(b: Builder, x: Value, experts: int, chosen: int) -> tuple[Value, tuple[Value, ...]]:
+    """The map that gate and experts see, and the share of every expert, (1, 1)."""
+    x = b.lrn(b.max_pool(b.relu(b.conv(x, _MAP[0], 11, stride=4)), 3, 2))
+    with b.scope("gate"):
+        shares = b.only_largest(b.softmax(_gate(b, x, experts)), chosen)
+        return x, b.split(shares, experts)
+
+
+def _part(b: Builder, x: Value, share: Value) -> Value:
+    return b.gate(_expert(b, x), share)
+
+
+def _head(b: Builder, x: Value) -> Value:
+    return b.softmax(b.gemm(b.dropout(b.relu(x)), 1000), "probabilities")
 
 
 def _first(b: Builder, x: Value) -> Value:
     return b.lrn(b.max_pool(b.relu(b.conv(x, 64, 5, padding=2, group=2)), 3, 2))
 
 
-def _gate(b: Builder, x: Value) -> Value:
-    return b.gemm(b.relu(b.gemm(b.rows_of(_first(b, x)), 128)), EXPERTS)
+def _gate(b: Builder, x: Value, experts: int) -> Value:
+    return b.gemm(b.relu(b.gemm(b.rows_of(_first(b, x)), 128)), experts)
 
 
 def _expert(b: Builder, x: Value) -> Value:
@@ -65,4 +110,4 @@ def _expert(b: Builder, x: Value) -> Value:
     for channels, group in ((96, 1), (96, 2), (64, 2)):
         x = b.relu(b.conv(x, channels, 3, padding=1, group=group))
     x = b.rows_of(b.max_pool(x, 3, 2))
-    return b.gemm(b.dropout(b.relu(b.gemm(x, 1024))), 2048)
+    return b.gemm(b.dropout(b.relu(b.gemm(x, 1024))), _FEATURES)

@@ -51,7 +51,7 @@ def networks() -> Mapping[str, Blobs]:
     """The two networks of section 4 by the paper's names."""
     return {
         "ImageNet": blobs_of(ZOO["caffenet"].build(IMAGE, weights=False)),
-        "MOE": blobs_of(experts.mixture(weights=False)),
+        "MOE": blobs_of(experts.alexnet_moe_dense(weights=False)),
     }
 
 
@@ -64,21 +64,18 @@ def blobs_of(model: onnx.ModelProto) -> Blobs:
         for value in (*graph.input, *graph.value_info, *graph.output)
     }
     given = [value.name for value in graph.input if value.name not in weights]
-    steps = [
-        Reuse(
-            tuple(name for name in node.input if name in sizes and name not in weights),
-            tuple(node.output[:1]),
-            node.op_type in _IN_PLACE,
-        )
-        for node in graph.node
-        if node.op_type not in ("Constant", "ConstantOfShape")
-    ]
     home: dict[str, str] = {}  # parts of a split are stored in what is split
     for node in graph.node:
         if node.op_type == "Split":
             home.update(dict.fromkeys(node.output, node.output[0]))
     steps = [
-        Reuse(tuple(home.get(n, n) for n in s.reads), s.makes, s.in_place) for s in steps if s.reads
+        Reuse(
+            tuple(home.get(n, n) for n in node.input if n in sizes and n not in weights),
+            tuple(dict.fromkeys(home.get(n, n) for n in node.output)),
+            node.op_type in _IN_PLACE,
+        )
+        for node in graph.node
+        if node.op_type not in ("Constant", "ConstantOfShape")
     ]
     stored = set(given) | {name for step in steps if not step.in_place for name in step.makes}
     counted = count(model)
