@@ -45,6 +45,7 @@ TAKEN_BY: Mapping[str, str] = MappingProxyType(
         "csdfgen-plan": "csdfgen run MODEL --plan",
         "csdfgen-plans": "csdfgen run MODEL --plan",
         "csdfgen-schedule": "csdfgen run MODEL --plan",
+        "csdfgen-stages": "csdfgen simulate",
         "csdfgen-times": "csdfgen profile --import",
         "csdfgen-tuning": "--tuning",
     }

@@ -62,6 +62,7 @@ ARROWS: dict[str, set[str]] = {
     | {"devices", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}
     | {"reading", "backends", "planning", "runtime", "devices", "goals"},
+    "serving": {"base", "model"},
     "sweeps": {"base", "model", "reading", "backends", "planning", "charts", "devices"}
     | {"goals", "precision", "runtime"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
