@@ -10,14 +10,24 @@ results.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import onnx
 
-from zoo_models._builder import Builder, Value
+from zoo_models._builder import Builder, Shape, Value
 from zoo_models._entry import derived, network
 
-__all__ = ["CHOSEN", "EXPERTS", "alexnet_moe", "alexnet_moe_dense", "expert", "gate"]
+__all__ = [
+    "CHOSEN",
+    "EXPERTS",
+    "alexnet_moe",
+    "alexnet_moe_dense",
+    "expert",
+    "gate",
+    "of_all",
+    "of_chosen",
+]
 
 EXPERTS = 16
 CHOSEN = 4
@@ -43,17 +53,8 @@ _PUBLISHED = derived(
 @network("AlexNet", _PUBLISHED)
 def alexnet_moe(b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN) -> Value:
     """AlexNet with a mixture of experts; those that the gate does not choose are not run (If)."""
-
-    def added(share: Value, total: Value) -> Value:
-        has_share = b.compared("Greater", share, 0.0)
-        return b.either(has_share, lambda: b.add(total, _part(b, x, share)), lambda: total)
-
     x, shares = _trunk(b, x, experts, chosen)
-    total = b.zeros((1, _FEATURES))
-    for number, share in enumerate(shares):
-        with b.scope(f"expert{number}"):
-            total = added(share, total)
-    return _head(b, total)
+    return _head(b, of_chosen(b, shares, lambda: _expert(b, x), (1, _FEATURES)))
 
 
 @network("AlexNet", _PUBLISHED)
@@ -62,11 +63,34 @@ def alexnet_moe_dense(
 ) -> Value:
     """The same with all experts run, and the shares of those that are not chosen zero."""
     x, shares = _trunk(b, x, experts, chosen)
+    return _head(b, of_all(b, shares, lambda: _expert(b, x)))
+
+
+def of_chosen(
+    b: Builder, shares: Sequence[Value], expert: Callable[[], Value], shape: Shape
+) -> Value:
+    """The sum of what experts of non-zero share give, of a shape, each times its share (1, 1): one If
+    an expert, which adds to the sum of those before it or hands that on. expert: adds the next one.
+    """
+    total = b.zeros(shape)
+    for number, share in enumerate(shares):
+        with b.scope(f"expert{number}"):
+            total = _with_one_more(b, share, expert, total)
+    return total
+
+
+def _with_one_more(b: Builder, share: Value, expert: Callable[[], Value], total: Value) -> Value:
+    has_share = b.compared("Greater", share, 0.0)
+    return b.either(has_share, lambda: b.add(total, b.gate(expert(), share)), lambda: total)
+
+
+def of_all(b: Builder, shares: Sequence[Value], expert: Callable[[], Value]) -> Value:
+    """The same sum of all experts, as frameworks export it."""
     parts = []
     for number, share in enumerate(shares):
         with b.scope(f"expert{number}"):
-            parts.append(_part(b, x, share))
-    return _head(b, reduce(b.add, parts))
+            parts.append(b.gate(expert(), share))
+    return reduce(b.add, parts)
 
 
 def gate(*, seed: int = 0, weights: bool = True) -> onnx.ModelProto:
@@ -87,10 +111,6 @@ def _trunk(b: Builder, x: Value, experts: int, chosen: int) -> tuple[Value, tupl
     with b.scope("gate"):
         shares = b.only_largest(b.softmax(_gate(b, x, experts)), chosen)
         return x, b.split(shares, experts)
-
-
-def _part(b: Builder, x: Value, share: Value) -> Value:
-    return b.gate(_expert(b, x), share)
 
 
 def _head(b: Builder, x: Value) -> Value:

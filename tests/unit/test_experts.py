@@ -9,6 +9,9 @@ import onnx
 import onnxruntime
 import pytest
 
+from benchmarks.train_gate import loads, model_of, percent, trained
+from csdfgen.errors import InputError
+from csdfgen.paper.formats.digits import pictures as digits
 from csdfgen.paper.formulas.experts import chosen
 from zoo_models import ZooEntry, count
 from zoo_models._builder import Builder
@@ -44,8 +47,10 @@ def pictures(count: int, *shape: int) -> list[np.ndarray]:
     return found
 
 
-def run(one: onnxruntime.InferenceSession, image: np.ndarray) -> Sequence[np.ndarray]:
-    outputs: Sequence[np.ndarray] = one.run(None, {"image": image})
+def run(
+    one: onnxruntime.InferenceSession, image: np.ndarray, name: str = "image"
+) -> Sequence[np.ndarray]:
+    outputs: Sequence[np.ndarray] = one.run(None, {name: image})
     return outputs
 
 
@@ -153,3 +158,24 @@ def test_parts_behind_an_exit_are_what_a_later_one_costs_more() -> None:
     trunk.graph.value_info.extend(rest.value_info)
     assert f"{count(trunk).macs:,}" in b_alexnet.published.notes
     assert count(trunk).macs < whole
+
+
+# --- trained on digits ---------------------------------------------------------------------------
+
+
+def test_a_load_loss_keeps_experts_alive() -> None:
+    """With fewer epochs than the page's."""
+    try:
+        alive, dead = (trained(load=load, epochs=5) for load in (10.0, 0.0))
+    except InputError as error:
+        pytest.skip(str(error))
+    (parts, loss), (others, larger) = loads(alive), loads(dead)
+    assert parts.min() > 0.05 and others.min() < 0.01
+    assert loss < larger / 10
+    assert percent(alive, CHOSEN) > 90
+    assert percent(alive, CHOSEN) > percent(alive, 1)
+    classes = alive.classes(digits().test[:40], CHOSEN)
+    for dense in (False, True):
+        network = session(model_of(alive, dense=dense))
+        for image, expected in zip(digits().test, classes, strict=False):
+            assert run(network, image[None].astype(np.float32), "x")[0].argmax() == expected
