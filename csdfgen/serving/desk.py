@@ -46,6 +46,7 @@ class Desk:
         self.stacks: list[list[Batch]] = [[] for _ in range(workers)]
         self.free = list(range(slots))[::-1]
         self._until: list[float] = [math.nan] * workers
+        self._since: list[float] = [math.nan] * workers
         self._on_end = on_end
         self.draining = False
         policy.settle(self.times, most)
@@ -91,12 +92,15 @@ class Desk:
             return decision.until
         batch = stack[-1]
         batch.closed |= decision.close
+        self._since[worker] = now
         self._until[worker] = now + self.times.stage[batch.stage][batch.images]
         return batch
 
     def passed(self, worker: int, now: float) -> list[Request]:
         """The stage that `turn` gave is done; returns requests that are answered by it."""
         stack = self.stacks[worker]
+        since = self._since[worker]
+        self.policy.measured(self._until[worker] - since, now - since)
         self._until[worker] = math.nan
         batch = stack[-1]
         batch.stage += 1

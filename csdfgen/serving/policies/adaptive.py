@@ -30,6 +30,11 @@ _STEP = 1.1
 _MEMORY = 512
 """Arrivals over which the distance between them is averaged."""
 
+_STAGES = 32
+"""Stages over which their measured times are averaged, relative to those of the table."""
+
+_SHORT = 1e-6
+
 _PRIOR = 16
 """Arrivals for which the first guess counts, half of what one worker can do one by one."""
 
@@ -53,7 +58,8 @@ class Adaptive(Policy):
     def settle(self, times: Times, most: int) -> None:
         """Forget what was measured of arrivals."""
         super().settle(times, most)
-        self._factor = 1.0 + (float(times.spread.max()) if self.margin is None else self.margin)
+        self._margin = 1.0 + (float(times.spread.max()) if self.margin is None else self.margin)
+        self._factor, self._pace = self._margin, 1.0
         self._worths: dict[int, Worth] = {}
         self._joins: dict[tuple[int, int, int, int, int], int] = {}
         self._distance, self._images = 2 / times.capacity, 1.0
@@ -66,6 +72,12 @@ class Adaptive(Policy):
         due = min(request.deadline, request.arrival + _PATIENCE)
         return -request.priority, due, request.number
 
+    def measured(self, predicted: float, taken: float) -> None:
+        """Learn how much slower than in the table stages are, on a machine that others use too."""
+        share = min(max(taken / max(predicted, _SHORT), 0.5), 10.0)
+        self._pace += (share - self._pace) / _STAGES
+        self._factor = self._margin * max(self._pace, 1.0)
+
     # Arrivals ------------------------------------------------------------------------------------
 
     def arrived(self, request: Request, now: float) -> None:
@@ -75,7 +87,7 @@ class Adaptive(Policy):
         self._distance += weight * (max(now - self._last, 0.0) - self._distance)
         self._images += weight * (request.images - self._images)
         self._last = now
-        rate = self._images / max(self._distance, 1e-9)
+        rate = self._pace * self._images / max(self._distance, 1e-9)
         self._key = round(math.log(rate) / math.log(_STEP))
 
     def _worth(self) -> Worth:

@@ -40,6 +40,10 @@ class Policy(ABC):
         """Whether a request that comes enters the queue. In the view all workers are `others`."""
         return True
 
+    def measured(self, predicted: float, taken: float) -> None:
+        """A stage took so many seconds, where the table predicts others."""
+        return
+
     @abstractmethod
     def decide(self, view: View) -> Decision:
         """What a free worker does: at most `view.room` images, and `most`, may start."""
