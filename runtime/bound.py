@@ -7,7 +7,7 @@ sessions open arrays of the caller on its ports, run it, and borrow outputs that
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from csdfgen.errors import InputError, option
-from csdfgen.lowering.program import Delivery, lower
+from csdfgen.lowering.program import Condition, Delivery, lower
 from csdfgen.model.formats import Format
 from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
@@ -124,6 +124,11 @@ class BoundProgram:
             self._looks.sink = None
 
     @property
+    def branches(self) -> dict[str, tuple[int, int]]:
+        """Name of an If -> how often its condition was true, and false, in all runs; one that was not reached is not there."""
+        return {name: (yes, no) for name, (no, yes) in self._looks.taken.items()}
+
+    @property
     def driven(self) -> Driven | None:
         """See `Bound.driven`."""
         return self._bound.driven
@@ -166,20 +171,35 @@ class BoundProgram:
     def _some(self, start: int, stop: int, handing_on: bool) -> Runs:
         """Firings [start, stop) of a run, each followed by the calls that read memory."""
         program, found, waiting = self.program, list[Callable[[], None]](), list[int]()
+        inside, under = found, tuple[Condition, ...]()  # what runs under these conditions
+
+        def wait_no_more() -> None:
+            if waiting:
+                inside.append(self._bound.prepared(list(waiting)))
+                waiting.clear()
+
         for number in range(start, stop):
-            waiting += program.code[number]
-            looks: Runs = []
+            code, looks = program.code[number], list[Callable[[], None]]()
             if handing_on:
                 for delivery in program.deliveries[number]:
                     looks += self._looks.delivered(delivery)
             else:
-                waiting += program.stores[number]
+                code += program.stores[number]
             looks += self._tapped(*self._plan.order[number])
-            if looks and waiting:
-                found.append(self._bound.prepared(waiting))
-                waiting = []
-            found += looks
-        return [*found, self._bound.prepared(waiting)] if waiting else found
+            if number in program.joins:
+                looks.append(partial(self._looks.chosen, program.joins[number]))
+            if (code or looks) and program.guards[number] != under:
+                wait_no_more()
+                inside, under = found, program.guards[number]
+                if under:
+                    inside = []
+                    found.append(partial(self._looks.guarded, under, inside))
+            waiting += code
+            if looks:
+                wait_no_more()
+                inside += looks
+        wait_no_more()
+        return found
 
     def _tapped(self, actor: str, phase: int) -> Iterator[Callable[[], None]]:
         """Calls that pass rows of a phase to watchers, and copy those of taps."""
@@ -262,6 +282,20 @@ class _Looks:
     def __init__(self, memory: Storage) -> None:
         self._memory = memory
         self.sink: Sink | None = None
+        self.taken: dict[str, list[int]] = {}
+
+    def _is(self, condition: Condition) -> bool:
+        return bool(self._memory.read(condition.view).any())
+
+    def guarded(self, conditions: Sequence[Condition], runs: Runs) -> None:
+        """Make calls if all conditions hold."""
+        if all(self._is(one) is one.taken for one in conditions):
+            for run in runs:
+                run()
+
+    def chosen(self, condition: Condition) -> None:
+        """Count which branch of an If was taken."""
+        self.taken.setdefault(condition.branch, [0, 0])[self._is(condition)] += 1
 
     def delivered(self, one: Delivery) -> Iterator[Callable[[], None]]:
         """Calls that hand on rows of an output, evenly spaced rows in one call."""

@@ -4,7 +4,7 @@ A program consists of numbers: which rows of an input go to which bytes, which k
 with which scratch, and which rows of outputs each firing completes. These are handed on before the next firing, which may
 reuse their bytes, unless the plan keeps them in the arena until the frame has ended. A backend binds the instructions to
 memory of its own (`csdfgen.program.steps.Backend`), or they are written as source; no live array is part of them, and
-nothing depends on the images.
+no address depends on the images; which firings are executed does where a network has branches (`Condition`).
 
 Steps that are alike share their instructions. The rows of a step are in blocks of memory: rows whose bytes overlap, as
 those of layers that work in place, are in one block. Two steps of a layer that are alike (`structures`), and whose rows
@@ -31,7 +31,7 @@ from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
 
-__all__ = ["Blocks", "Delivery", "Feed", "Program", "blocks_of", "lower"]
+__all__ = ["Blocks", "Condition", "Delivery", "Feed", "Program", "blocks_of", "lower"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +61,16 @@ class Delivery:
     source: View
 
 
+class Condition(NamedTuple):
+    """A firing in a branch of an If is executed if the condition of its image is `taken`. branch: name of the If; view: of
+    one bool.
+    """
+
+    branch: str
+    view: View
+    taken: bool
+
+
 @dataclass(frozen=True, eq=False)
 class Program:
     """What a plan does, in instructions of a backend, each stored once.
@@ -70,7 +80,8 @@ class Program:
     handed on when it has ended. images: those that one run takes. results: outputs that are in the
     arena when a run has ended, all rows of all its images. ports: inputs, then outputs, of each image.
     constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
-    instructions; stores: the numbers of those that store the rows of outputs that it completes.
+    instructions; stores: the numbers of those that store the rows of outputs that it completes. guards: for
+    every firing the conditions under which it is executed. joins: for firings that end an If for an image, its condition.
     """
 
     pools: Mapping[str, int]
@@ -83,6 +94,8 @@ class Program:
     constants: Constants
     code: tuple[tuple[int, ...], ...]
     stores: tuple[tuple[int, ...], ...]
+    guards: tuple[tuple[Condition, ...], ...]
+    joins: Mapping[int, Condition]
 
 
 _KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDictionary()
@@ -127,6 +140,13 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     deliveries: list[tuple[Delivery, ...]] = []
     code: list[tuple[int, ...]] = []
     stores: list[tuple[int, ...]] = []
+    guards: list[tuple[Condition, ...]] = []
+    joins: dict[tuple[str, int], tuple[int, Condition]] = {}
+
+    def condition(branch: str, image: int, taken: bool) -> Condition:
+        view = addresses.view(plan.network.conditions[branch], Rows(image, image + 1))
+        return Condition(branch, view, taken)
+
     for number, (name, phase) in enumerate(plan.order):
         work = conversion.actor[name]
         if work.kind == "input":
@@ -144,6 +164,11 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
             step = addresses.step(work, phase, number, pad)
             firings.append(step)
             code.append(numbered(templates.lower(step)))
+        image = work.phases[phase].image
+        inside = work.layer.guards if work.layer is not None else ()
+        guards.append(tuple(condition(one.branch, image, one.taken) for one in inside))
+        if work.layer is not None and (branch := work.layer.attributes.get("branch")):
+            joins[branch, image] = number, condition(branch, image, True)
         given = tuple(_deliveries(number, work, phase, outputs, addresses))
         deliveries.append(given)
         stored: tuple[int, ...] = ()
@@ -168,6 +193,8 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         constants,
         tuple(code),
         tuple(stores),
+        tuple(guards),
+        dict(joins.values()),
     )
 
 

@@ -8,12 +8,12 @@ row axis is one row in ONNX order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from math import prod
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from csdfgen.model.frozen import Pickled
 
 _Value = TypeVar("_Value")
 
-__all__ = ["Layer", "Network", "Node", "Output", "Shape", "Tensor", "remembered"]
+__all__ = ["Guard", "Layer", "Network", "Node", "Output", "Shape", "Tensor", "exclusive", "remembered"]
 
 Shape = tuple[int, ...]
 
@@ -130,6 +130,25 @@ class Node(Pickled):
         return self.inputs[position] if position < len(self.inputs) else None
 
 
+class Guard(NamedTuple):
+    """A layer of a branch of an If is computed only for images whose condition is `taken`. branch: name of the If
+    (`Network.conditions`).
+    """
+
+    branch: str
+    taken: bool
+
+
+def exclusive(one: Iterable[Guard], other: Iterable[Guard]) -> bool:
+    """Whether layers with these guards are never computed for the same image.
+
+    >>> exclusive([Guard("a", True)], [Guard("a", False), Guard("b", True)])
+    True
+    """
+    taken = dict(one)
+    return any(taken.get(branch, chosen) is not chosen for branch, chosen in other)
+
+
 @dataclass(frozen=True, eq=False)
 class Layer(Pickled):
     """An operation of the network, with known shapes and with attributes normalised by its operator.
@@ -142,6 +161,7 @@ class Layer(Pickled):
     stored: for an operator on values, which of its operands and results are integers in memory. It computes on float32 slabs
         that exist for the current phase only (`ops.widened`).
     onnx_nodes: names of the ONNX nodes that were merged into this layer.
+    guards: the branches that the layer is in, the outermost first.
     """
 
     name: str
@@ -154,6 +174,7 @@ class Layer(Pickled):
     epilogue: tuple[Layer, ...] = ()
     onnx_nodes: tuple[str, ...] = ()
     stored: Stored | None = None
+    guards: tuple[Guard, ...] = ()
 
     def __repr__(self) -> str:
         return one_line(
@@ -337,6 +358,19 @@ class Network(Pickled):
                 if tensor is not None:
                     out[tensor.name].append((layer, position))
         return MappingProxyType({name: tuple(pairs) for name, pairs in out.items()})
+
+    @cached_property
+    def conditions(self) -> Mapping[str, Tensor]:
+        """Name of an If -> its condition, one element. The results of its branches are joined by layers that read it: a
+        Where with the attribute `branch`.
+        """
+        return MappingProxyType(
+            {
+                layer.attributes["branch"]: layer.inputs[0]
+                for layer in self.layers
+                if "branch" in layer.attributes and layer.inputs[0] is not None
+            }
+        )
 
     @cached_property
     def output_tensors(self) -> frozenset[str]:

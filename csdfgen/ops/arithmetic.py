@@ -15,7 +15,7 @@ from csdfgen.errors import ModelError
 from csdfgen.model.formats import accumulator_of
 from csdfgen.model.network import Layer, Node
 from csdfgen.ops._operands import one_of
-from csdfgen.ops.base import REQUIRED, Alias, Call, Operator
+from csdfgen.ops.base import REQUIRED, Alias, AliasKind, Call, Operator
 from csdfgen.ops.elementwise import (
     BOOL,
     EVERY,
@@ -149,8 +149,14 @@ def _where_types(node: Node, dtypes: Sequence[str]) -> str:
 
 
 def _over_y(layer: Layer) -> tuple[Alias, ...]:
-    """Where writes y first: the result may overwrite y alone."""
-    return tuple(alias for alias in in_place(layer) if alias.position == 2)
+    """Where writes y first: the result may overwrite y alone. The results of two branches, of which one is computed, may
+    both be where the result is.
+    """
+    found = [alias for alias in in_place(layer) if alias.position]
+    choices: tuple[Alias, ...] = ()
+    if "branch" in layer.attributes and len(found) == 2 and layer.inputs[1] != layer.inputs[2]:
+        choices = tuple(Alias(AliasKind.CHOICE, alias.position) for alias in found)
+    return *choices, *(alias for alias in found if alias.position == 2)
 
 
 # Casts -------------------------------------------------------------------------------------------

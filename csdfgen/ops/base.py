@@ -284,6 +284,8 @@ class AliasKind(enum.Enum):
     """The input is a part of the output's row; whoever writes the input writes it there."""
     INPLACE = "inplace"
     """Row i of the output may overwrite row i of the input, once nobody else reads it."""
+    CHOICE = "choice"
+    """Row i of the output is row i of this input, or of another one: the one of the branch that was taken."""
 
 
 @dataclass(frozen=True, slots=True)

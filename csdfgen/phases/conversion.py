@@ -42,6 +42,7 @@ from csdfgen.phases.heights import (
 )
 
 __all__ = [
+    "CONDITION",
     "ActorKey",
     "ActorWork",
     "Conversion",
@@ -63,11 +64,16 @@ MAX_PHASES = 1_000_000
 """Most phases of one network. A detector at 2176x3840 has 30,000."""
 
 
+CONDITION = -1
+
+
 @dataclass(frozen=True, slots=True)
 class Read:
     """Rows of a stored tensor that each phase of an actor reads.
 
-    need: rows that must have been written before each phase. release: rows that no later phase reads.
+    position: of the operand; `CONDITION` for the condition of a branch that the layer is in, which is read before its
+    phases, if they are computed at all. need: rows that must have been written before each phase. release: rows that no
+    later phase reads.
     """
 
     tensor: Tensor
@@ -265,7 +271,7 @@ def _layer_actor(layer: Layer, height: int | tuple[int, ...]) -> ActorWork:
 def _like(first: ActorWork, layer: Layer) -> ActorWork:
     """The actor of a layer that has the form and the phases of another one."""
     operands = [tensor for tensor in layer.inputs if tensor is not None]
-    reads = zip(first.reads, operands, strict=True)
+    reads = zip(first.reads, operands, strict=True)  # those of conditions are added later on
     writes = zip(first.writes, layer.outputs, strict=True)
     return replace(
         first,
@@ -276,6 +282,19 @@ def _like(first: ActorWork, layer: Layer) -> ActorWork:
         state=first.state and replace(first.state, output=layer.output),
         first=first,
     )
+
+
+def _guarded(work: ActorWork, network: Network) -> ActorWork:
+    """The actor of a layer in a branch: each phase waits for the conditions of its image, which stay until the last."""
+    assert work.layer is not None
+    conditions = dict.fromkeys(network.conditions[guard.branch] for guard in work.layer.guards)
+    images = [phase.image for phase in work.phases]
+    rows = tuple(Rows(image, image + 1) for image in images)
+    need = tuple(image + 1 for image in images)
+    last = [after != image for image, after in zip(images, [*images[1:], -1], strict=True)]
+    release = tuple(image + end for image, end in zip(images, last, strict=True))
+    reads = tuple(Read(one, CONDITION, rows, need, release) for one in conditions)
+    return replace(work, reads=(*work.reads, *reads), first=work.kin)
 
 
 def _held_write(tensor: Tensor, count: int, at_the_end: bool = False) -> Write:
@@ -463,8 +482,11 @@ def convert(
         if layer.name in fed:
             add((layer.name, height, alone), partial(_fed_actor, layer, height))
         else:
-            groups = alone if batches == 1 else asked_batches.groups(layer.name, frames)
+            together = batches != 1 and not layer.guards  # each image takes its own branch
+            groups = asked_batches.groups(layer.name, frames) if together else alone
             add((layer.name, height, groups), partial(_layer_actor, layer, height), layer)
+            if layer.guards:
+                actors[-1] = _guarded(actors[-1], network)
     for output in network.outputs:
         if output.tensor is not None:
             name = _unique(f"output:{output.name}", taken)

@@ -3,7 +3,9 @@
 The invariant: bytes of a pool belong to one buffer row at a time. For each firing, every row that it reads was completed
 by an earlier firing and is still stored; no bytes that it claims (rows, sums, scratch) hold data that this or a later
 firing reads; results overwrite operands in the same row only if the operator allows it; every actor fires each of its
-phases once, in order. The checker derives the use of rows from the row ranges that phases read, and not from the
+phases once, in order. A firing in a branch of an If runs after the condition of its image, which is still stored; what
+it makes is read in the same branch or by the layer that joins both, and only what is never computed for the same image
+may be written over what a later firing reads. The checker derives the use of rows from the row ranges that phases read, and not from the
 cumulative need and release counts that planning uses (docs/model.md).
 
 Every plan passes `check`: those made here, read from a file, or found by a search. `checked` skips a plan that has
@@ -22,14 +24,15 @@ from weakref import WeakSet
 import numpy as np
 
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
-from csdfgen.model.network import Tensor
+from csdfgen.model.network import Guard, Tensor, exclusive
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
-from csdfgen.phases.conversion import ActorWork, Read
+from csdfgen.phases.conversion import CONDITION, ActorWork, Read
 from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
+from csdfgen.rewriting.conditions import branch_faults
 
 __all__ = ["check", "checked"]
 
@@ -49,6 +52,7 @@ def check(plan: Plan) -> None:
     """
     _check_regions(plan)
     use = _Use(plan, _times(plan))
+    use.check_branches()
     use.check_reads()
     use.check_same_rows()
     held = [*use.rows(), *use.states(), *use.workspaces()]
@@ -151,17 +155,45 @@ class _Use:
                 self.claimed[name] = self._reached(write.claimed, rows, at, work)
         # a network output is handed on in the firing that completes it and not needed after that, unless it stays in
         # the arena to the end of the frame
-        self.last = {name: found.copy() for name, found in self.complete.items()}
+        self.least = {name: found.copy() for name, found in self.complete.items()}
         for name in self.network.output_tensors if plan.options.result == "arena" else ():
-            self.last[name][:] = len(plan.order) - 1
+            self.least[name][:] = len(plan.order) - 1
         self.reads = [
-            (work, read, *_expanded(read, times[work.name]))
+            (work, read.tensor.name, *_expanded(read, times[work.name]))
             for work in self.works
             for read in work.reads
+            if read.position != CONDITION
         ]
-        for work, read, firings, rows in self.reads:
+        self.reads += [
+            (work, self._condition(guard), times[work.name], np.array([p.image for p in work.phases]))
+            for work in self.works
+            for guard in (work.layer.guards if work.layer else ())
+        ]
+        self.last = {name: found.copy() for name, found in self.least.items()}
+        for work, name, firings, rows in self.reads:
             if work.kind != "output":
-                np.maximum.at(self.last[read.tensor.name], rows, firings)
+                np.maximum.at(self.last[name], rows, firings)
+
+    def _condition(self, guard: Guard) -> str:
+        """The name of a guard's condition."""
+        condition = self.network.conditions.get(guard.branch)
+        if condition is None:
+            raise PlanError(f"branch '{guard.branch}' has no condition: no layer joins its results")
+        return condition.name
+
+    def check_branches(self) -> None:
+        """Check that layers read what is made in a branch in the same one only, or join both, and that a phase of a layer
+        in a branch computes one image.
+        """
+        for fault in branch_faults(self.network):
+            raise PlanError(fault)
+        for work in self.works:
+            if work.layer is not None and work.layer.guards:
+                images = max((phase.images for phase in work.phases), default=1)
+                if images > 1:
+                    raise PlanError(
+                        f"'{work.name}' computes {images} images in one phase; in a branch each has its own"
+                    )
 
     def _reached(
         self, running: Sequence[int], rows: np.ndarray, at: np.ndarray, work: ActorWork
@@ -173,14 +205,14 @@ class _Use:
 
     def check_reads(self) -> None:
         """Check that every row that is read was completed by an earlier firing."""
-        for work, read, firings, rows in self.reads:
-            early = np.flatnonzero(self.complete[read.tensor.name][rows] >= firings)
+        for work, name, firings, rows in self.reads:
+            early = np.flatnonzero(self.complete[name][rows] >= firings)
             if len(early):
                 at, row = int(firings[early[0]]), int(rows[early[0]])
-                done = int(np.count_nonzero(self.complete[read.tensor.name] < at))
+                done = int(np.count_nonzero(self.complete[name] < at))
                 raise ScheduleError(
                     f"firing {at} ({work.name}[{self.plan.order[at][1]}]) reads row {row} of "
-                    f"'{read.tensor.name}', which is not written yet ({done} rows are)"
+                    f"'{name}', which is not written yet ({done} rows are)"
                 )
 
     # one row of one buffer ------------------------------------------------------------------
@@ -199,7 +231,24 @@ class _Use:
                 fresh = self._fresh(name, places)
                 for other in names:
                     if other != name and other in self.writer and np.any(fresh & places[other]):
-                        self._check_over(name, other)
+                        if not exclusive(self._guards(name), self._guards(other)):
+                            self._check_over(name, other)
+
+    def _guards(self, name: str) -> tuple[Guard, ...]:
+        """The branches in which a tensor is made."""
+        layer = self.writer[name].layer
+        return layer.guards if layer is not None else ()
+
+    def _last_beside(self, name: str, guards: tuple[Guard, ...]) -> np.ndarray:
+        """The last firing that reads each row of a tensor for an image for which a layer with these guards is computed."""
+        if not guards:
+            return self.last[name]
+        last = self.least[name].copy()
+        for work, read, firings, rows in self.reads:
+            own = work.layer.guards if work.layer is not None else ()
+            if read == name and work.kind != "output" and not exclusive(own, guards):
+                np.maximum.at(last, rows, firings)
+        return last
 
     def _silent(self, name: str) -> bool:
         return self.writer[name].name in self.plan.sharing.silent
@@ -227,7 +276,7 @@ class _Use:
         return fresh
 
     def _check_over(self, name: str, other: str) -> None:
-        claimed, last = self.claimed[name], self.last[other]
+        claimed, last = self.claimed[name], self._last_beside(other, self._guards(name))
         before = self.claimed[other] < claimed
         if self._in_place(name, other):
             late = np.flatnonzero(before & (last > claimed))

@@ -8,12 +8,13 @@ Sharing is a forest: each tensor has at most one parent from which its place is 
  - VIEW: an output is part of its input (Split, Slice, Reshape, Flatten, Transpose of unit axes).
  - MERGE: an input is part of the output (Concat): the layer that writes the input writes it there.
  - INPLACE: the operand has the place of the output, if no other layer reads the operand.
+ - CHOICE: the results of two branches of an If have the place of the output: only one of them is computed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import prod
 from types import MappingProxyType
@@ -21,7 +22,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.model.frozen import Pickled
-from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.network import Guard, Layer, Network, Tensor, exclusive
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
@@ -167,6 +168,10 @@ class _Forest:
         self.children.setdefault(link.parent, []).append(child)
         return True
 
+    def unlink(self, child: str) -> None:
+        """Take a link back."""
+        self.children[self.links.pop(child).parent].remove(child)
+
     def below(self, name: str) -> list[str]:
         """The tensor and all tensors whose places are derived from it."""
         found = [name]
@@ -176,8 +181,9 @@ class _Forest:
 
 
 def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
-    pairs = network.readers[name]
-    return len(pairs) == 1 and pairs[0][0] is layer and name not in network.output_tensors
+    """Whether a layer reads a tensor once, and no other layer does where it is computed."""
+    readers = [one for one, _ in network.readers[name] if not exclusive(one.guards, layer.guards)]
+    return len(readers) == 1 and readers[0] is layer and name not in network.output_tensors
 
 
 def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
@@ -223,9 +229,36 @@ def _link(forest: _Forest, layer: Layer, alias: Alias) -> None:
     outputs = forest.network.output_tensors
     if source is not None and (output.name in outputs) == (source.name in outputs):
         child, parent = output.name, source.name
-        if alias.kind is AliasKind.MERGE:
+        if alias.kind in (AliasKind.MERGE, AliasKind.CHOICE):
             child, parent = parent, child
         forest.try_link(child, _Link(parent, alias.dim, alias.start))
+
+
+def _link_choices(forest: _Forest, layer: Layer, choices: list[Alias]) -> None:
+    """The results of both branches have the place of the output, or none has."""
+    network, output = forest.network, layer.output
+    guard = layer.attributes["branch"]
+    for alias in choices:
+        source = layer.inputs[alias.position]
+        maker = network.producer.get(source.name) if source is not None else None
+        own = (*layer.guards, Guard(guard, alias.position == 1))
+        if source is None or maker is None or maker.guards != own:
+            return
+        if not _sole_reader(network, source.name, layer):
+            return
+    for alias in choices:
+        _link(forest, layer, alias)
+    made = [alias for alias in choices if _is_linked(forest, layer, alias)]
+    for alias in made if len(made) < len(choices) else ():
+        source = layer.inputs[alias.position]
+        assert source is not None
+        forest.unlink(source.name)
+
+
+def _is_linked(forest: _Forest, layer: Layer, alias: Alias) -> bool:
+    source = layer.inputs[alias.position]
+    link = forest.links.get(source.name) if source is not None else None
+    return link == _Link(layer.outputs[alias.output].name, alias.dim, alias.start)
 
 
 def _link_shared_prefix(forest: _Forest, layer: Layer, merges: list[Alias]) -> None:
@@ -256,13 +289,23 @@ def _link_inplace(forest: _Forest, layer: Layer, alias: Alias) -> bool:
     return forest.try_link(output.name, _Link(source.name, None, 0))
 
 
+def _link_result(forest: _Forest, layer: Layer, alias: Alias) -> None:
+    """What a branch only hands on has the place of the result of both branches, if it may be overwritten there."""
+    source, output = layer.inputs[alias.position], layer.outputs[alias.output]
+    handed_on = layer.guards and alias.dim is None and source is not None
+    if source is None or not handed_on or output.name not in forest.links:
+        return
+    if source.name not in forest.links and _may_overwrite(forest, source.name, layer):
+        _link(forest, layer, replace(alias, kind=AliasKind.MERGE))
+
+
 def _aliases(
-    network: Network, kind: AliasKind, fed: frozenset[str]
+    network: Network, *kinds: AliasKind, fed: frozenset[str]
 ) -> list[tuple[Layer, list[Alias]]]:
     found = []
     for layer in network.layers:
-        if (not layer.epilogue or kind is AliasKind.INPLACE) and layer.name not in fed:
-            of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind is kind]
+        if (not layer.epilogue or AliasKind.INPLACE in kinds) and layer.name not in fed:
+            of_kind = [a for a in operator_of(layer).aliases(layer) if a.kind in kinds]
             if of_kind:
                 found.append((layer, of_kind))
     return found
@@ -284,14 +327,21 @@ def share(
     """
     forest = _Forest(network)
     if together:
-        for layer, merges in reversed(_aliases(network, AliasKind.MERGE, fed)):
+        joins = _aliases(network, AliasKind.MERGE, AliasKind.CHOICE, fed=fed)
+        for layer, merges in reversed(joins):
+            if "branch" in layer.attributes:
+                _link_choices(forest, layer, merges)
+                continue
             for alias in merges:
                 _link(forest, layer, alias)
             _link_shared_prefix(forest, layer, merges)
-        for layer, views in _aliases(network, AliasKind.VIEW, fed):
+        for layer, views in _aliases(network, AliasKind.VIEW, fed=fed):
             for alias in views:
                 _link(forest, layer, alias)
-        for layer, inplace in _aliases(network, AliasKind.INPLACE, fed):
+        for layer, views in _aliases(network, AliasKind.VIEW, fed=fed):
+            for alias in views:
+                _link_result(forest, layer, alias)
+        for layer, inplace in _aliases(network, AliasKind.INPLACE, fed=fed):
             any(_link_inplace(forest, layer, alias) for alias in inplace)
     places: dict[str, Place] = {}
     for name in network.tensors:
@@ -427,6 +477,9 @@ def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> b
         mine = [a for a in aliases if a.output == index]
         views = [a for a in mine if a.kind is AliasKind.VIEW]
         merges = [a for a in mine if a.kind is AliasKind.MERGE]
+        choices = [a for a in mine if a.kind is AliasKind.CHOICE]
+        if choices and all(_is_within(output, layer.inputs[a.position], a, places) for a in choices):
+            continue
         if views and _is_within(layer.inputs[views[0].position], output, views[0], places):
             continue
         operands = [t for t in layer.inputs if t is not None]

@@ -14,7 +14,8 @@ box at index -1. So everything that reads a bounded tensor is looked at here, an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from math import prod
 from types import MappingProxyType
@@ -280,6 +281,17 @@ class Bounded:
     def axes(self) -> dict[str, int]:
         """Tensor -> its bounded axis."""
         return {name: bound.axis for name, bound in self._bounds.items()}
+
+    @contextmanager
+    def in_a_branch(self) -> Iterator[None]:
+        """What is made during this block is not there outside of it. Raises ModelError for tensors that are bounded there."""
+        made, before = dict(self._made), set(self._bounds)
+        yield
+        self._made = made
+        if found := sorted(set(self._bounds) - before):
+            raise ModelError(
+                f"'{label(found[0])}' in a branch has as many positions as are found at run time"
+            )
 
     # Layers
 

@@ -40,7 +40,7 @@ def with_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[
             (tensor,) = (one for one in maker.inputs if one is not None)
         between = [tensor, *(view.output for view in views)]
         alone = all(readers[one.name] == 1 and one.name not in outputs for one in between)
-        if maker is None or not alone or not _ends_with_its_state(maker, tensor):
+        if maker is None or not alone or maker.guards != layer.guards or not _ends_with_its_state(maker, tensor):
             continue
         attributes = MappingProxyType({**maker.attributes, "sequence": False})
         last = replace(maker, outputs=maker.outputs[1:], attributes=attributes)
@@ -52,6 +52,7 @@ def with_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[
             layer.outputs,
             input_axes=(None, None),
             onnx_nodes=layer.onnx_nodes,
+            guards=layer.guards,
         )
         found = [one for one in found if one not in views]
     return found

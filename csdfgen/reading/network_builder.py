@@ -16,7 +16,7 @@ import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
 from csdfgen.model.formats import FLOAT32, Format, Stored
-from csdfgen.model.network import Layer, Network, Node, Output, Tensor
+from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
@@ -241,6 +241,7 @@ class _Visit:
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
         self._first_error: CsdfgenError | None = None
+        self._guards: tuple[Guard, ...] = ()
         self._bounded = Bounded(self._add)
 
     @property
@@ -294,6 +295,9 @@ class _Visit:
                 self._values.update((name, result) for name in operation.outputs if name)
                 return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+            if _can_open(operation) and operands and isinstance(operands[0], Tensor):
+                self._branches(operation, operands[0])
+                return
             if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
                 result = _Unknown.CONSTANT
             if self._evaluated(operation, operands) or self._built(operation, operands):
@@ -334,6 +338,56 @@ class _Visit:
         )
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
+
+    def _branches(self, operation: Operation, condition: Tensor) -> None:
+        """Layers of both branches of an If whose condition is computed, each with its guard, and layers that join their
+        results.
+        """
+        if condition.dtype != "bool" or condition.elements != 1:
+            shape = "x".join(map(str, condition.shape)) or "scalar"
+            raise ModelError(f"its condition is {condition.dtype} {shape}; one bool is needed")
+        name, outer = self._layer_name(operation.name), self._guards
+        if condition.shape:  # which would be broadcast with the results
+            flat = np.zeros(0, np.int64)
+            outputs = (self._fresh_tensor(f"{condition.name}/scalar"),)
+            node = Node(self._layer_name(name), "Reshape", 13, {}, (condition, flat), outputs)
+            self._add(OPERATORS["Reshape"].build(node))
+            condition = self.layers[-1].output
+        outputs = [n for n in operation.outputs if n]
+        results: list[list[_Value]] = []
+        for taken in (True, False):
+            inside = self._graph.branch(operation, taken)
+            ends = {n: self._fresh_tensor(f"{n}/{'then' if taken else 'else'}") for n in outputs}
+            self._guards = (*outer, Guard(name, taken))
+            try:
+                with self._bounded.in_a_branch():
+                    for one in inside:
+                        self.operation(_renamed(one, ends))
+            finally:
+                self._guards = outer
+            results.append([self._value(ends[n]) for n in outputs])
+        for output, yes, no in zip(outputs, *results, strict=True):
+            if isinstance(yes, _Unknown) or isinstance(no, _Unknown):
+                self._values[output] = _Unknown.COMPUTED
+            else:
+                self._joined(name, output, condition, yes, no)
+
+    def _joined(self, name: str, output: str, condition: Tensor, yes: _Known, no: _Known) -> None:
+        """The layer that joins the results of two branches."""
+        forms = [
+            f"{one.dtype} {'x'.join(map(str, one.shape)) or 'scalar'}"
+            for one in (yes, no)
+            if one is not None
+        ]
+        if len(forms) < 2 or forms[0] != forms[1]:
+            raise ModelError(
+                f"output '{label(output)}' is {forms[0]} in its then_branch, {forms[-1]} in its else_branch; they must be the "
+                "same"
+            )
+        node = Node(self._layer_name(name), "Where", 16, {}, (condition, yes, no), (output,))
+        layer = OPERATORS["Where"].build(node)
+        attributes = MappingProxyType({**layer.attributes, "branch": name})
+        self._add(replace(layer, attributes=attributes))
 
     def _unrolled(self, operation: Operation) -> None:
         """The turns of a loop, if its operands are known; else its results are unknown."""
@@ -384,7 +438,8 @@ class _Visit:
     def _grouped(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """The layers; a normalization of groups that ends with them takes the place of its layers."""
         last = (*self.layers[-2:], *layers)
-        merged = group_normalization(*last) if len(last) == 3 else None
+        together = all(layer.guards == self._guards for layer in self.layers[-2:])
+        merged = group_normalization(*last) if len(last) == 3 and together else None
         inside = [layer.output.name for layer in last[:2]]
         if merged is None or any(self._reads(name) != 1 for name in inside):
             return layers
@@ -450,7 +505,8 @@ class _Visit:
         for tensor in layer.outputs:
             _check_tensor(tensor)
             self._values[tensor.name] = tensor
-        self.layers.append(replace(layer, onnx_nodes=layer.onnx_nodes or (layer.name,)))
+        nodes = layer.onnx_nodes or (layer.name,)
+        self.layers.append(replace(layer, onnx_nodes=nodes, guards=self._guards))
 
     def _layer_name(self, name: str) -> str:
         unique, count = name, 1
@@ -464,6 +520,15 @@ class _Visit:
         while name in self._values or name in self._graph.constants:
             name += "'"
         return name
+
+
+def _renamed(operation: Operation, names: Mapping[str, str]) -> Operation:
+    """The operation with other names of what it reads and makes."""
+    inputs, outputs, captured = (
+        tuple(names.get(n, n) for n in some)
+        for some in (operation.inputs, operation.outputs, operation.captured)
+    )
+    return replace(operation, inputs=inputs, outputs=outputs, captured=captured)
 
 
 def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:

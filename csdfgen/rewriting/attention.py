@@ -94,6 +94,9 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
         return None
     (q, of_q), (k, of_k), (v, of_v) = (operand for operand in operands if operand is not None)
     gone = _gone(network, match, {q.name, k.name, v.name})
+    taken = [part for part in network.layers if id(part) in gone]
+    if any(part.guards != softmax.guards for part in taken):
+        return None
     inputs = (q, k, v, *(mask if isinstance(mask, Tensor) else None for mask in masks))
     layer = Layer(
         product.name,
@@ -112,7 +115,8 @@ def _attended(network: Network, softmax: Layer) -> Network | None:
             {MASKS + k: mask for k, mask in enumerate(masks) if isinstance(mask, np.ndarray)}
         ),
         tuple(None if t is None else t.row_axis for t in inputs),
-        onnx_nodes=onnx_nodes(*(part for part in network.layers if id(part) in gone)),
+        onnx_nodes=onnx_nodes(*taken),
+        guards=softmax.guards,
     )
     last = network.producer[out.name]
     layers = [

@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.model.network import Guard, Layer, Network, Tensor
 
-__all__ = ["BrokenRewritingError", "check_network", "check_pair", "onnx_nodes"]
+__all__ = [
+    "BrokenRewritingError",
+    "branch_faults",
+    "check_network",
+    "check_pair",
+    "onnx_nodes",
+]
 
 
 class BrokenRewritingError(AssertionError):
@@ -123,6 +129,7 @@ def _network_faults(
     absent = [o.name for o in after.outputs if o.tensor and made.get(o.tensor.name) != o.tensor]
     if absent:
         yield f"output '{absent[0]}' is made by no layer"
+    yield from branch_faults(after)
     gone = len(before.layers) - len(after.layers)
     reads, left = (sum(len(list(_reads(n))) for n in net.layers) for net in (before, after))
     if reads - left != gone and not may_repeat:
@@ -137,6 +144,30 @@ def _network_faults(
     wrong = more or (nodes - kept - free)
     if wrong:
         yield f"ONNX node '{min(wrong)}' is in {kept[min(wrong)]} layers, {nodes[min(wrong)]} before"
+
+
+def branch_faults(network: Network) -> Iterator[str]:
+    """What is read from a branch outside of it, but by the layer that joins its results with those of the other one."""
+    if not any(layer.guards for layer in network.layers):
+        return
+    for layer in network.layers:
+        lost = [guard.branch for guard in layer.guards if guard.branch not in network.conditions]
+        if lost:
+            yield f"'{layer.name}' is in a branch of '{lost[0]}', whose condition nothing reads"
+        for position, tensor in enumerate(layer.inputs):
+            maker = network.producer.get(tensor.name) if tensor else None
+            if tensor is None or maker is None:
+                continue
+            inside = set(layer.guards)
+            if position and "branch" in layer.attributes:
+                inside.add(Guard(layer.attributes["branch"], position == 1))
+            if not inside.issuperset(maker.guards):
+                yield f"'{layer.name}' reads '{tensor.name}' of a branch that it is not in"
+    kept = network.output_tensors
+    for layer in network.layers:
+        given = [tensor.name for tensor in layer.outputs if layer.guards and tensor.name in kept]
+        if given:
+            yield f"output '{given[0]}' is made in one branch only"
 
 
 def _output_faults(before: Network, after: Network) -> Iterator[str]:

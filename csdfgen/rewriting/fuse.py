@@ -226,6 +226,9 @@ def drop_identities(network: Network) -> Network:
         source = layer.inputs[0] if layer.inputs else None
         passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
         passes = passes and not any(layer.attributes.get("pads", ()))
+        maker = source and network.producer.get(source.name)
+        # in a branch, it makes a result of what is outside, which is there whatever branch is taken
+        passes = passes and (not layer.guards or (maker and maker.guards == layer.guards))
         if (
             passes
             and source is not None
@@ -262,6 +265,7 @@ def broadcast_instead_of_expanding(network: Network) -> Network:
             and layer.stored is None
             and layer.output.name not in network.output_tensors
             and readers
+            and not layer.guards
             and all(_broadcasts(reader, layer.output.name, source) for reader in readers)
         ):
             sources[layer.output.name] = sources.get(source.name, source)
@@ -320,7 +324,8 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
         if index is not None and readers[source] == 1 and source not in network.output_tensors:
             producer = done[index]
             assert producer is not None
-            merged = _merged(rules, producer, layer)
+            if producer.guards == layer.guards:
+                merged = _merged(rules, producer, layer)
         if merged is not None:
             assert index is not None
             done[index] = merged

@@ -222,6 +222,7 @@ def _in_parts(network: Network, attention: Layer) -> Network | None:
         len(attention.outputs) != 1
         or attention.output.rows < FEWEST_ROWS
         or not is_plain(attention)
+        or attention.guards
     ):
         return None
     tensors, views = (*attention.inputs[:MASKS], attention.output), views_of(attention)
@@ -292,6 +293,8 @@ def _product(network: Network, tensor: Tensor, attention: Layer) -> _Product | N
             return None
         if made.name in network.output_tensors or not is_plain(layer) or len(layer.outputs) > 1:
             return None
+        if layer.guards:
+            return None
         source = next((t for t in layer.inputs if t is not None), None)
         adds = layer.op_type == "Add" and len(layer.constants) == 1
         multiplies = layer.op_type == "MatMul" and layer.constants.keys() == {1}
@@ -333,7 +336,7 @@ def _lead(
 def _by_row(layer: Layer) -> bool:
     """Whether a layer makes each row of the same row of every input, without multiplying matrices."""
     operator, rows = operator_of(layer), layer.output.rows
-    if operator.multiplies or operator.mode(layer) is not Mode.ROWS or len(layer.outputs) > 1:
+    if layer.guards or operator.multiplies or operator.mode(layer) is not Mode.ROWS or len(layer.outputs) > 1:
         return False
     read = [t for t in layer.inputs if t is not None]
     axes = [axis for t, axis in zip(layer.inputs, layer.input_axes, strict=True) if t is not None]

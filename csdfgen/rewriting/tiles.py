@@ -161,10 +161,10 @@ def boundaries(network: Network) -> tuple[int, ...]:
 
 def most_tiles(layers: Sequence[Layer]) -> int:
     """Tiles that a region of these layers can have: a column each, or 1 where one of them mixes
-    columns (a global pool is the last one then, or there is none).
+    columns (a global pool is the last one then, or there is none), or is in a branch.
     """
     *body, last = layers
-    if not all(map(is_tileable, body)) or not (_pools_all(last) or is_tileable(last)):
+    if any(layer.guards for layer in layers) or not all(map(is_tileable, body)) or not (_pools_all(last) or is_tileable(last)):
         return 1
     return target_of(last).shape[COLUMNS]
 
@@ -186,6 +186,8 @@ def computed_twice(layers: Sequence[Layer]) -> list[tuple[Layer, tuple[Layer, ..
     map from rows of what the region reads, or of a gate.
     """
     found = []
+    if any(layer.guards for layer in layers):
+        return []
     for at, layer in enumerate(layers):
         source = layer.inputs[0] if layer.inputs else None
         if source is None or operator_of(layer).mode(layer) is not Mode.ACCUMULATE:
