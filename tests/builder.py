@@ -19,6 +19,7 @@ class Graph:
         self.rng = np.random.default_rng(seed)
         self.opset = opset
         self.nodes: list[onnx.NodeProto] = []
+        self.made = 0
         self.inputs: list[onnx.ValueInfoProto] = []
         self.outputs: list[onnx.ValueInfoProto] = []
         self.weights: list[onnx.TensorProto] = []
@@ -44,14 +45,12 @@ class Graph:
         channels: int | None = None,
         **attributes: Any,
     ) -> str:
+        number, self.made = self.made, self.made + 1
         names = [
-            f"{op_type.lower()}{len(self.nodes)}" + (f"_{k}" if outputs > 1 else "")
-            for k in range(outputs)
+            f"{op_type.lower()}{number}" + (f"_{k}" if outputs > 1 else "") for k in range(outputs)
         ]
         self.nodes.append(
-            helper.make_node(
-                op_type, list(inputs), names, name=f"{op_type}_{len(self.nodes)}", **attributes
-            )
+            helper.make_node(op_type, list(inputs), names, name=f"{op_type}_{number}", **attributes)
         )
         for name in names:
             self.channels[name] = (

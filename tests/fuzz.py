@@ -18,8 +18,10 @@ import time
 import traceback
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -39,7 +41,7 @@ from runtime.reference import FLOAT32, NOISE
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.patterns.quantizing import is_quantized
-from tests.random_networks import networks, patterns_of, row_choices
+from tests.random_networks import branched_networks, networks, patterns_of, row_choices
 
 __all__ = ["SETTINGS", "Coverage", "Failure", "Setting", "examine", "examined", "float64_outputs"]
 
@@ -181,16 +183,21 @@ def float64_outputs(
     single, double = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
     model = onnx.ModelProto.FromString(model.SerializeToString())
     graph = model.graph
-    del graph.value_info[:]
-    for value in (*graph.input, *graph.output):
-        if value.type.tensor_type.elem_type == single:
-            value.type.tensor_type.elem_type = double
-    resized = {name for node in graph.node if node.op_type == "Resize" for name in node.input[1:3]}
-    for tensor in graph.initializer:
+    graphs = [graph]
+    for one in graphs:
+        graphs += [a.g for node in one.node for a in node.attribute if a.HasField("g")]
+    nodes = [node for one in graphs for node in one.node]
+    for one in graphs:
+        del one.value_info[:]
+        for value in (*one.input, *one.output):
+            if value.type.tensor_type.elem_type == single:
+                value.type.tensor_type.elem_type = double
+    resized = {name for node in nodes if node.op_type == "Resize" for name in node.input[1:3]}
+    for tensor in (tensor for one in graphs for tensor in one.initializer):
         if tensor.data_type == single and tensor.name not in resized:
             wide = numpy_helper.to_array(tensor).astype(np.float64)
             tensor.CopyFrom(numpy_helper.from_array(wide, tensor.name))
-    for node in graph.node:
+    for node in nodes:
         for attribute in node.attribute:
             if node.op_type == "Cast" and attribute.name == "to" and attribute.i == single:
                 attribute.i = double
@@ -249,28 +256,49 @@ def compared(
 
 
 def examined(
-    model: onnx.ModelProto, setting: Setting, wanted: Mapping[str, np.ndarray], backend: str
+    model: onnx.ModelProto,
+    setting: Setting,
+    wanted: Sequence[Mapping[str, np.ndarray]],
+    backend: str,
 ) -> Plan:
-    """Plan and execute a network and compare everything that can be compared. Raises Failure."""
-    inputs = feeds(model)
+    """Plan and execute a network and compare everything that can be compared. wanted: outputs for each of `combinations`.
+    Raises Failure.
+    """
+    each = combinations(model)
+    found: list[tuple[Mapping[str, np.ndarray], ...]] = []
     try:
         plan = csdfgen.plan(csdfgen.load(model), backend=backend, **setting.given)
         check_plan(plan)
-        found, measured = runtime.compile(plan).measure(inputs)
-        by_native_code = found
-        check_touched(plan, measured.touched_bytes)
+        frame, touched = runtime.compile(plan), 0
+        by_native_code = None
         if backend == "numpy" and not compiler_missing():
-            by_native_code = runtime.compile(plan, backend="native")(inputs)
+            by_native_code = runtime.compile(plan, backend="native")
+        for inputs in each:
+            got, measured = frame.measure(inputs)
+            touched = max(touched, measured.touched_bytes)
+            found.append((got, by_native_code(inputs) if by_native_code else got))
+        check_touched(plan, touched)
     except CsdfgenError as error:
         raise Failure(f"refused: {error}") from error
     except Exception as error:
         raise Failure(f"{_raised(error)}{error}") from error
-    for got in (found, by_native_code):
-        compared(got, wanted, lambda: float64_outputs(model, inputs), is_quantized(model))
+    for inputs, both, want in zip(each, found, wanted, strict=True):
+        for got in both:
+            compared(got, want, partial(float64_outputs, model, inputs), is_quantized(model))
     figures = plan.figures
     if not figures["lower_bound"] <= figures["peak_live"] <= figures["arena"]:
         raise Failure(f"a bound above what is reached: {dict(figures)}")
     return plan
+
+
+def combinations(model: onnx.ModelProto) -> list[dict[str, np.ndarray]]:
+    """Inputs of a network: those of `feeds`, with every combination of its bools."""
+    given = feeds(model)
+    chosen = [name for name, array in given.items() if array.dtype == bool]
+    return [
+        {**given, **{k: np.full(given[k].shape, v) for k, v in zip(chosen, some, strict=True)}}
+        for some in product((True, False), repeat=len(chosen))
+    ]
 
 
 def _raised(error: BaseException) -> str:
@@ -285,8 +313,9 @@ def backends() -> tuple[str, ...]:
 
 def examine(model: onnx.ModelProto, chosen: Setting, coverage: Coverage) -> bool:
     """A network in both backends; whether onnxruntime takes it. Raises Failure."""
-    wanted = onnxruntime_outputs(model, feeds(model))
-    if wanted is None:
+    outputs = [onnxruntime_outputs(model, inputs) for inputs in combinations(model)]
+    wanted = [one for one in outputs if one is not None]
+    if len(wanted) < len(outputs):
         coverage.skipped += 1
         return False
     for backend in backends():
@@ -305,9 +334,11 @@ LITTLE = "1ms"
 
 
 @st.composite
-def cases(draw: st.DrawFn) -> tuple[onnx.ModelProto, Setting]:
+def cases(
+    draw: st.DrawFn, drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]]
+) -> tuple[onnx.ModelProto, Setting]:
     """A network, and how it is planned: mostly as people do."""
-    model, chosen = draw(networks()), draw(st.sampled_from(SETTINGS))
+    model, chosen = draw(drawn()), draw(st.sampled_from(SETTINGS))
     if draw(st.integers(0, 5)) == 5:
         chosen = replace(chosen, fuse=draw(st.sampled_from(("none", "fold"))))
     if chosen.rows != "auto" and draw(st.booleans()):
@@ -354,7 +385,13 @@ class _Smallest:
         return self.model is not None and time.monotonic() > self.ends
 
 
-def run_seed(number: int, count: int, coverage: Coverage, shrink_s: float) -> _Smallest:
+def run_seed(
+    number: int,
+    count: int,
+    coverage: Coverage,
+    shrink_s: float,
+    drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]] = networks,
+) -> _Smallest:
     """The networks of one seed, until one fails; the smallest network that failed."""
     smallest = _Smallest(shrink_s)
 
@@ -362,7 +399,7 @@ def run_seed(number: int, count: int, coverage: Coverage, shrink_s: float) -> _S
     @settings(
         max_examples=count, deadline=None, database=None, suppress_health_check=list(HealthCheck)
     )
-    @given(cases())
+    @given(cases(drawn))
     def run(case: tuple[onnx.ModelProto, Setting]) -> None:
         model, chosen = case
         if smallest.over():
@@ -393,6 +430,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--minutes", type=float, default=0, help="for how long")
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     parser.add_argument("--each", type=int, default=20, help="networks of a seed")
+    parser.add_argument("--branches", action="store_true", help="networks with Ifs")
     parser.add_argument(
         "--shrink", type=float, default=30, help="seconds to shrink a failing network"
     )
@@ -405,7 +443,8 @@ def main(arguments: list[str]) -> int:
     coverage, failures, number = Coverage(), 0, asked.seed
     try:
         while coverage.networks < networks_wanted and time.monotonic() < ends:
-            found = run_seed(number, asked.each, coverage, asked.shrink)
+            drawn = branched_networks if asked.branches else networks
+            found = run_seed(number, asked.each, coverage, asked.shrink, drawn)
             if found.message:
                 failures += 1
                 path = asked.out / f"{number}.onnx"

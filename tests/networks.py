@@ -104,13 +104,14 @@ def feeds(model: onnx.ModelProto, seed: int = 7) -> dict[str, np.ndarray]:
     """Seeded inputs in [-1, 1) for a model with static shapes."""
     rng = np.random.default_rng(seed)
     weights = {tensor.name for tensor in model.graph.initializer}
-    return {
-        value.name: rng.uniform(
-            -1, 1, [d.dim_value for d in value.type.tensor_type.shape.dim]
-        ).astype(np.float32)
-        for value in model.graph.input
-        if value.name not in weights
-    }
+    found = {}
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        drawn = rng.uniform(-1, 1, [d.dim_value for d in kind.shape.dim])
+        if value.name not in weights:
+            boolean = kind.elem_type == onnx.TensorProto.BOOL
+            found[value.name] = np.asarray(drawn > 0 if boolean else drawn.astype(np.float32))
+    return found
 
 
 def with_last_scores(model: onnx.ModelProto) -> onnx.ModelProto:

@@ -13,12 +13,13 @@ import onnx
 from hypothesis import strategies as st
 
 from tests.patterns import PATTERNS
+from tests.patterns.branching import branched
 from tests.patterns.convolutional import PATTERNS as BLOCKS
 from tests.patterns.convolutional import classifier, joined, pointwise
 from tests.patterns.growing import LARGEST_SIDE, Growing, Map, Pattern, Signal, Tokens, Value
 from tests.patterns.quantizing import quantized
 
-__all__ = ["models", "networks", "patterns_of", "row_choices"]
+__all__ = ["branched_networks", "models", "networks", "patterns_of", "row_choices"]
 
 MOST_ELEMENTS = 4000
 """Elements of a tensor behind which no pattern is put: the networks are to be many."""
@@ -84,6 +85,27 @@ def networks(draw: st.DrawFn) -> onnx.ModelProto:
         net.graph.input(x.name, x.shape)
     model = _grown(net, x, lambda x: PATTERNS[type(x)], 6)
     return quantized(net, model) if net.number(0, 4) == 4 else model
+
+
+@st.composite
+def branched_networks(draw: st.DrawFn) -> onnx.ModelProto:
+    """A random network of convolutional blocks or patterns of sequences with up to three Ifs, one at least."""
+    net = Growing(draw)
+    x: Value = Tokens("sequence", net.number(1, 12), net.number(1, 12))
+    if net.number(0, 3):
+        x = _image(net)
+    else:
+        net.graph.input(x.name, x.shape)
+
+    def patterns(x: Value) -> tuple[Pattern, ...]:
+        inside = BLOCKS if isinstance(x, Map) and net.chance() else PATTERNS[type(x)]
+
+        def choice(net: Growing, x: Value) -> Value:
+            return branched(net, x, inside)
+
+        return (choice,) if not net.conditions else (choice, *inside)
+
+    return _grown(net, x, patterns, 4)
 
 
 def patterns_of(model: onnx.ModelProto) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables
 from csdfgen.errors import PlanError
-from csdfgen.lowering.program import Delivery, Feed, Program, lower
+from csdfgen.lowering.program import Condition, Delivery, Feed, Program, lower
 from csdfgen.model.network import Network, Tensor
 from csdfgen.planning import buffers
 from csdfgen.planning.plan import Plan
@@ -119,7 +119,9 @@ class Side:
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Rows [first, first + count) of a side; with side -1 `count` records starting at `first`."""
+    """Rows [first, first + count) of a side; with side -1 `count` records starting at `first`; with side -2 a condition, the
+    byte of the arena at `first`: unless it is the lowest bit of `count`, as many tasks as the other bits say are left out.
+    """
 
     side: int
     first: int
@@ -158,8 +160,9 @@ class ProgramTables:
         tasks: dict[Task, int] = {}
         records = self.pools.pool("csdf_record", "{%s, %s}")
         known: dict[tuple[int, ...], Task] = {}
-        for actor, firing, code, found, gives in zip(
-            actors, program.firings, program.code, fed, delivered, strict=True
+        open_: tuple[int, tuple[Condition, ...]] = 0, ()
+        for actor, firing, code, found, gives, guards in zip(
+            actors, program.firings, program.code, fed, delivered, program.guards, strict=True
         ):
             if isinstance(firing, Step) and code:
                 if code not in known:
@@ -169,8 +172,14 @@ class ProgramTables:
                     self.pools.mark()
                 found.append(known[code])
             found += gives
+            if found and guards != open_[1]:
+                self._close(tasks, *open_)
+                open_ = len(self.order), guards
+                self.order += [0] * len(guards)
+                self.ends += [""] * len(guards)
             self.order += [tasks.setdefault(task, len(tasks)) for task in found]
             self.ends += [*[""] * (len(found) - 1), actor] if found else []
+        self._close(tasks, *open_)
         self.tasks = list(tasks)
         self._add_sides()
 
@@ -182,6 +191,19 @@ class ProgramTables:
     def called(self) -> set[str]:
         """All kernels that the tables and the moves of rows name."""
         return self.kernels | self.copies | ({"csdf_move"} if self.arguments else set())
+
+    def _close(self, tasks: dict[Task, int], start: int, guards: Sequence[Condition]) -> None:
+        """Put the conditions of the tasks from `start` on in front of them, in the place that was left."""
+        for at, one in enumerate(guards, start):
+            (offset,) = one.view.rows
+            left_out = len(self.order) - at - 1
+            task = Task(-2, offset, 2 * left_out + one.taken)
+            self.order[at] = tasks.setdefault(task, len(tasks))
+
+    @property
+    def branches(self) -> bool:
+        """Whether there are conditions among the tasks."""
+        return any(task.side == -2 for task in self.tasks)
 
     def _fed(self, feed: Feed, actor: str) -> Task:
         starts = tuple(part.start for part in feed.part) or (0,) * len(feed.target.shape)

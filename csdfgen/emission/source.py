@@ -224,7 +224,8 @@ typedef struct side {
     const part *parts;
 } side;
 
-/* Rows [first, first + count) of a side; with side -1 so many records from the first on. */
+/* Rows [first, first + count) of a side; with side -1 so many records from the first on; with side -2 the condition of
+ * the tasks that follow, as many as the bits of `count` above the lowest say: byte `first` of the arena is that bit. */
 typedef struct task {
     int32_t side, first, count;
 } task;
@@ -328,6 +329,8 @@ def source(unit: Unit) -> Iterator[str]:
         yield ""
         yield from _MOVE.splitlines()
         yield ""
+    if tables.branches:
+        yield from _LEFT_OUT.splitlines()
     yield from _run(unit)
     if not tables.streamed and not unit.timed:
         yield from _stream(unit)
@@ -387,6 +390,11 @@ def _run(unit: Unit) -> Iterator[str]:
         yield f"{pad}uint64_t last = ticks ? times_now() : 0;"
     yield f"{pad}for (int32_t k = 0; k < ORDER; k++) {{"
     yield f"{pad}    const task *now = tasks + order[k];"
+    if tables.branches:
+        yield f"{pad}    if (now->side == -2) {{"
+        yield f"{pad}        k += left_out(now);"
+        yield f"{pad}        continue;"
+        yield f"{pad}    }}"
     if tables.kernels:
         yield f"{pad}    if (now->side < 0)"
         yield f"{pad}        csdf_run(records + now->first, now->count);"
@@ -418,6 +426,14 @@ def _run(unit: Unit) -> Iterator[str]:
     yield "}"
 
 
+_LEFT_OUT = """\
+/* Tasks to leave out: those of the branch that was not taken. */
+static int32_t left_out(const task *now)
+{
+    return (arena.bytes[now->first] != 0) == (now->count & 1) ? 0 : now->count >> 1;
+}
+"""
+
 _STREAM = """\
 
 static struct {{
@@ -433,7 +449,7 @@ static int go_on(void)
         const task *now = tasks + order[stream.at];
         if (now->side >= 0 && sides[now->side].port < {inputs})
             return ended;
-{records}        if (now->side >= 0)
+{branches}{records}        if (now->side >= 0)
             for (int32_t row = now->first; row < now->first + now->count; row++)
                 hand_on(sides + now->side, row);
         if (++stream.at == ORDER) {{
@@ -482,8 +498,11 @@ def _stream(unit: Unit) -> Iterator[str]:
     text = _STREAM.format(
         name=name,
         inputs=len(unit.inputs),
-        records="        if (now->side < 0)\n            csdf_run(records + now->first, now->count);\n"
+        records="        if (now->side == -1)\n            csdf_run(records + now->first, now->count);\n"
         if tables.kernels
+        else "",
+        branches="        if (now->side == -2)\n            stream.at += left_out(now);\n"
+        if tables.branches
         else "",
     )
     yield from text.splitlines()

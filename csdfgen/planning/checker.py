@@ -165,7 +165,12 @@ class _Use:
             if read.position != CONDITION
         ]
         self.reads += [
-            (work, self._condition(guard), times[work.name], np.array([p.image for p in work.phases]))
+            (
+                work,
+                self._condition(guard),
+                times[work.name],
+                np.array([p.image for p in work.phases]),
+            )
             for work in self.works
             for guard in (work.layer.guards if work.layer else ())
         ]

@@ -478,7 +478,9 @@ def _is_silent(layer: Layer, places: Mapping[str, Place], network: Network) -> b
         views = [a for a in mine if a.kind is AliasKind.VIEW]
         merges = [a for a in mine if a.kind is AliasKind.MERGE]
         choices = [a for a in mine if a.kind is AliasKind.CHOICE]
-        if choices and all(_is_within(output, layer.inputs[a.position], a, places) for a in choices):
+        if choices and all(
+            _is_within(output, layer.inputs[a.position], a, places) for a in choices
+        ):
             continue
         if views and _is_within(layer.inputs[views[0].position], output, views[0], places):
             continue

@@ -40,7 +40,12 @@ def with_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[
             (tensor,) = (one for one in maker.inputs if one is not None)
         between = [tensor, *(view.output for view in views)]
         alone = all(readers[one.name] == 1 and one.name not in outputs for one in between)
-        if maker is None or not alone or maker.guards != layer.guards or not _ends_with_its_state(maker, tensor):
+        if (
+            maker is None
+            or not alone
+            or maker.guards != layer.guards
+            or not _ends_with_its_state(maker, tensor)
+        ):
             continue
         attributes = MappingProxyType({**maker.attributes, "sequence": False})
         last = replace(maker, outputs=maker.outputs[1:], attributes=attributes)

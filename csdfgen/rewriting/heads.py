@@ -336,7 +336,12 @@ def _lead(
 def _by_row(layer: Layer) -> bool:
     """Whether a layer makes each row of the same row of every input, without multiplying matrices."""
     operator, rows = operator_of(layer), layer.output.rows
-    if layer.guards or operator.multiplies or operator.mode(layer) is not Mode.ROWS or len(layer.outputs) > 1:
+    if (
+        layer.guards
+        or operator.multiplies
+        or operator.mode(layer) is not Mode.ROWS
+        or len(layer.outputs) > 1
+    ):
         return False
     read = [t for t in layer.inputs if t is not None]
     axes = [axis for t, axis in zip(layer.inputs, layer.input_axes, strict=True) if t is not None]

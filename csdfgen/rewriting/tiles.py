@@ -164,7 +164,11 @@ def most_tiles(layers: Sequence[Layer]) -> int:
     columns (a global pool is the last one then, or there is none), or is in a branch.
     """
     *body, last = layers
-    if any(layer.guards for layer in layers) or not all(map(is_tileable, body)) or not (_pools_all(last) or is_tileable(last)):
+    if (
+        any(layer.guards for layer in layers)
+        or not all(map(is_tileable, body))
+        or not (_pools_all(last) or is_tileable(last))
+    ):
         return 1
     return target_of(last).shape[COLUMNS]
 

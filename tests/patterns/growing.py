@@ -72,6 +72,7 @@ class Growing:
         self.draw = draw
         opset = draw(st.sampled_from((17, 17, 20, 23)))
         self.graph = Graph(seed=draw(st.integers(0, 2**16)), opset=opset)
+        self.conditions = 0
 
     # Choices
 
