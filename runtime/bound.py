@@ -113,6 +113,7 @@ class BoundProgram:
         """
         size = self.firings if progress is None else SEGMENT
         self._looks.sink = sink
+        self._looks.left_out.clear()
         try:
             for number, runs in enumerate(self.prepared(size, sink is not None), 1):
                 for run in runs:
@@ -129,6 +130,11 @@ class BoundProgram:
         return {name: (yes, no) for name, (no, yes) in self._looks.taken.items()}
 
     @property
+    def left_out(self) -> frozenset[int]:
+        """The firings of branches that were not taken in the last run."""
+        return frozenset(self._looks.left_out)
+
+    @property
     def driven(self) -> Driven | None:
         """See `Bound.driven`."""
         return self._bound.driven
@@ -138,6 +144,7 @@ class BoundProgram:
         whose launches then follow each other as in any frame.
         """
         per_firing = self.prepared(1)
+        self._looks.left_out.clear()
         mark = self._bound.mark()
         if mark is not None:
             marks = [mark]
@@ -172,6 +179,7 @@ class BoundProgram:
         """Firings [start, stop) of a run, each followed by the calls that read memory."""
         program, found, waiting = self.program, list[Callable[[], None]](), list[int]()
         inside, under = found, tuple[Condition, ...]()  # what runs under these conditions
+        firings: list[int] = []
 
         def wait_no_more() -> None:
             if waiting:
@@ -190,10 +198,12 @@ class BoundProgram:
                 looks.append(partial(self._looks.chosen, program.joins[number]))
             if (code or looks) and program.guards[number] != under:
                 wait_no_more()
-                inside, under = found, program.guards[number]
+                inside, firings, under = found, [], program.guards[number]
                 if under:
-                    inside = []
-                    found.append(partial(self._looks.guarded, under, inside))
+                    inside, firings = [], []
+                    found.append(partial(self._looks.guarded, under, inside, firings))
+            if code or looks:
+                firings.append(number)
             waiting += code
             if looks:
                 wait_no_more()
@@ -283,15 +293,18 @@ class _Looks:
         self._memory = memory
         self.sink: Sink | None = None
         self.taken: dict[str, list[int]] = {}
+        self.left_out: set[int] = set()
 
     def _is(self, condition: Condition) -> bool:
         return bool(self._memory.read(condition.view).any())
 
-    def guarded(self, conditions: Sequence[Condition], runs: Runs) -> None:
-        """Make calls if all conditions hold."""
+    def guarded(self, conditions: Sequence[Condition], runs: Runs, firings: list[int]) -> None:
+        """Make the calls of firings if all conditions hold."""
         if all(self._is(one) is one.taken for one in conditions):
             for run in runs:
                 run()
+        else:
+            self.left_out.update(firings)
 
     def chosen(self, condition: Condition) -> None:
         """Count which branch of an If was taken."""

@@ -10,7 +10,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -77,7 +77,8 @@ class Report:
     call_peak_bytes: allocated in addition to it, while firing and in the whole call (see `measurement.Measurement`).
     latency_ms: median of the timed frames. result: see `RESULTS`. parameters_packed: bytes of weights in the layout of the
     kernels, None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
-    processors of the host compute.
+    processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
+    and false.
     """
 
     model: str
@@ -95,6 +96,7 @@ class Report:
     result: str = RESULTS[0]
     parameters_packed: int | None = None
     driven: Driven | None = None
+    branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -162,7 +164,7 @@ def measure(
     progress("measuring")
     on_rows = _passed_over if result == "streamed" else None
     outputs, measured = program.measure(feeds, on_rows=on_rows)
-    times, driven = [], program.driven
+    times, driven, taken = [], program.driven, program.branches
     for number in range(repeat):
         progress(f"frame {number + 1} of {repeat}", number, repeat)
         outputs = {}  # a frame would use another arena if outputs in this one were still referenced
@@ -186,7 +188,19 @@ def measure(
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
         driven=driven,
+        branches=_since(program.branches, taken),
     ), outputs
+
+
+def _since(
+    found: Mapping[str, tuple[int, int]], before: Mapping[str, tuple[int, int]]
+) -> dict[str, tuple[int, int]]:
+    """Counts that came since."""
+    counts = {
+        name: (yes - before.get(name, (0, 0))[0], no - before.get(name, (0, 0))[1])
+        for name, (yes, no) in found.items()
+    }
+    return {name: both for name, both in counts.items() if any(both)}
 
 
 def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:
@@ -333,6 +347,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "result": report.result,
         "backend": plan.options.backend,
         **_driven(report.driven),
+        "branches": {n: {"then": y, "else": e} for n, (y, e) in report.branches.items()},
         "figures": dict(report.figures),
         "parameters_packed": report.parameters_packed,
         "rows": str(plan.conversion.rows),

@@ -107,6 +107,24 @@ class Executable:
         return self._bound.driven
 
     @property
+    def branches(self) -> dict[str, tuple[int, int]]:
+        """Name of an If -> for how many images its condition was true, and false, in all frames so far."""
+        found = [one.branches for one in (self._bound, self._other) if one is not None]
+        names = {name: None for one in found for name in one}
+        return {
+            name: (
+                sum(one.get(name, (0, 0))[0] for one in found),
+                sum(one.get(name, (0, 0))[1] for one in found),
+            )
+            for name in names
+        }
+
+    @property
+    def left_out(self) -> frozenset[int]:
+        """The firings of branches that were not taken in the last run."""
+        return self._bound.left_out
+
+    @property
     def taps(self) -> Mapping[str, np.ndarray]:
         """The tapped tensors of the last run, in ONNX axis order, with its images along axis 0."""
         return self._bound.taps()

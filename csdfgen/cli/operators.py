@@ -22,7 +22,10 @@ _NEAR = 3
 _SIMILAR = 0.6
 
 _FOLDED = "evaluated when the model is loaded; its operands must be constants by then, shapes of tensors are"
-_OPENED = "one of its branches takes its place when the model is loaded; its condition must be a constant by then"
+_OPENED = (
+    "layers of both branches are planned, and those of the one that the condition chooses computed; "
+    "a constant condition chooses when the model is loaded"
+)
 
 _WRITTEN_OUT = "its turns take its place when the model is loaded; their number must be a constant by then, or a size"
 

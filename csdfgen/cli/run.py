@@ -344,6 +344,12 @@ class Run(Command):
                 f"device     {driven.launches:,} launches a frame, {driven.copied:,} bytes copied between host and device, "
                 f"kernels built in {1e3 * driven.building:,.0f} ms"
             )
+        say(
+            *(
+                f"branch     '{plain(name)}': then {yes:,}, else {no:,} times in the timed frames"
+                for name, (yes, no) in report.branches.items()
+            )
+        )
         say(*(f"output     '{plain(n)}': {t}" for n, t in network.found_outputs.items()))
         _show_check(report)
         show_memories(plan)

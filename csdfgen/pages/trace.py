@@ -24,7 +24,8 @@ __all__ = ["FiringTime", "LayerTime", "by_layer", "chrome_trace", "timed"]
 @dataclass(frozen=True, slots=True)
 class FiringTime:
     """One firing: nanoseconds from the start of the frame; floating point operations, and bytes that
-    it reads again and writes; bytes of rows alive during it.
+    it reads again and writes; bytes of rows alive during it. taken: whether it was executed; firings of the other branch of
+    an If are not.
     """
 
     actor: str
@@ -35,6 +36,7 @@ class FiringTime:
     operations: float
     moved: int
     alive: int
+    taken: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,8 @@ def timed(
     }
     found = []
     for number, (name, phase) in enumerate(plan.order):
-        work = works[name][phase] if name in works else None
+        taken = number not in program.left_out
+        work = works[name][phase] if name in works and taken else None
         found.append(
             FiringTime(
                 name,
@@ -87,6 +90,7 @@ def timed(
                 0.0 if work is None else work.operations,
                 0 if work is None else work.moved,
                 int(plan.lifetimes.live[number]),
+                taken,
             )
         )
     return tuple(found)
@@ -101,7 +105,7 @@ def by_layer(firings: Sequence[FiringTime]) -> tuple[LayerTime, ...]:
         LayerTime(
             name,
             own[0].function,
-            len(own),
+            sum(one.taken for one in own),
             sum(one.end - one.start for one in own) / 1e9,
             sum(one.operations for one in own),
             sum(one.moved for one in own),
@@ -140,6 +144,8 @@ def _events(
     yield {"name": "process_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": name}}
     yield {"name": "thread_name", "ph": "M", "pid": 1, "tid": 1, "args": {"name": thread}}
     for one in firings:
+        if not one.taken:
+            continue
         start, long = one.start / 1e3, (one.end - one.start) / 1e3
         yield {
             "name": one.actor,

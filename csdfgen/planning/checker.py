@@ -1,12 +1,12 @@
 """Is a plan sound? The checker follows every row and every byte, and shares no code with planning.
 
-The invariant: bytes of a pool belong to one buffer row at a time. For each firing, every row that it reads was completed
-by an earlier firing and is still stored; no bytes that it claims (rows, sums, scratch) hold data that this or a later
-firing reads; results overwrite operands in the same row only if the operator allows it; every actor fires each of its
-phases once, in order. A firing in a branch of an If runs after the condition of its image, which is still stored; what
-it makes is read in the same branch or by the layer that joins both, and only what is never computed for the same image
-may be written over what a later firing reads. The checker derives the use of rows from the row ranges that phases read, and not from the
-cumulative need and release counts that planning uses (docs/model.md).
+The invariant: bytes of a pool belong to one buffer row at a time. For each firing, every row that it reads was
+completed by an earlier firing and is still stored; no bytes that it claims (rows, sums, scratch) hold data that this
+or a later firing reads; results overwrite operands in the same row only if the operator allows it; every actor fires
+each of its phases once, in order. A firing in a branch of an If runs after the condition of its image, which is still
+stored; what it makes is read in the same branch or by the layer that joins both, and only what is never computed for
+the same image may be written over what a later firing reads. The checker derives the use of rows from the row ranges
+that phases read, and not from the cumulative need and release counts that planning uses (docs/model.md).
 
 Every plan passes `check`: those made here, read from a file, or found by a search. `checked` skips a plan that has
 passed before.
@@ -235,9 +235,11 @@ class _Use:
             for name in written:
                 fresh = self._fresh(name, places)
                 for other in names:
-                    if other != name and other in self.writer and np.any(fresh & places[other]):
-                        if not exclusive(self._guards(name), self._guards(other)):
-                            self._check_over(name, other)
+                    beside = other != name and other in self.writer
+                    if not beside or exclusive(self._guards(name), self._guards(other)):
+                        continue
+                    if np.any(fresh & places[other]):
+                        self._check_over(name, other)
 
     def _guards(self, name: str) -> tuple[Guard, ...]:
         """The branches in which a tensor is made."""

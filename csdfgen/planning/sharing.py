@@ -181,17 +181,45 @@ class _Forest:
 
 
 def _sole_reader(network: Network, name: str, layer: Layer) -> bool:
-    """Whether a layer reads a tensor once, and no other layer does where it is computed."""
-    readers = [one for one, _ in network.readers[name] if not exclusive(one.guards, layer.guards)]
-    return len(readers) == 1 and readers[0] is layer and name not in network.output_tensors
+    pairs = network.readers[name]
+    return len(pairs) == 1 and pairs[0][0] is layer and name not in network.output_tensors
+
+
+def _reads_alone(forest: _Forest, name: str, layer: Layer) -> bool:
+    """Whether nobody else reads a tensor, or needs it for the images for which a layer of a branch is computed."""
+    return _sole_reader(forest.network, name, layer) or _is_alternative(forest, name, layer)
+
+
+def _is_alternative(forest: _Forest, name: str, layer: Layer) -> bool:
+    """Whether a layer of a branch is the only one of its branch that reads a tensor, and those of other branches write in
+    place of it what is joined with the layer's result.
+    """
+    network = forest.network
+    readers = [one for one, _ in network.readers[name]]
+    if len(readers) < 2 or readers.count(layer) > 1 or name in network.output_tensors:
+        return False
+    place = forest.place(layer.output.name)
+    return all(
+        one is layer
+        or (
+            exclusive(one.guards, layer.guards)
+            and forest.place(one.output.name) == place
+            and any(
+                source is not None and source.name == name and alias.dim is None
+                for alias in operator_of(one).aliases(one)
+                for source in (one.inputs[alias.position],)
+            )
+        )
+        for one in readers
+    )
 
 
 def _may_overwrite(forest: _Forest, name: str, layer: Layer) -> bool:
-    """Whether `layer` may overwrite a tensor: it is the only reader of the tensor, of its parts, and of the tensors that
-    it is a view of.
+    """Whether `layer` may overwrite a tensor: it is the only reader of the tensor (but for layers of other branches), of its
+    parts, and of the tensors that it is a view of.
     """
     network = forest.network
-    if not _sole_reader(network, name, layer):
+    if not _reads_alone(forest, name, layer):
         return False
     while _parts_are_free(forest, name):
         if name not in forest.links:
@@ -216,7 +244,7 @@ def _parts_are_free(forest: _Forest, name: str) -> bool:
     for part in forest.below(name)[1:]:
         joins = network.producer.get(forest.links[part].parent)
         merged = joins is not None and any(t is not None and t.name == part for t in joins.inputs)
-        if merged and joins is not None and not _sole_reader(network, part, joins):
+        if merged and joins is not None and not _reads_alone(forest, part, joins):
             return False
     return True
 
@@ -236,7 +264,7 @@ def _link(forest: _Forest, layer: Layer, alias: Alias) -> None:
 
 def _link_choices(forest: _Forest, layer: Layer, choices: list[Alias]) -> None:
     """The results of both branches have the place of the output, or none has."""
-    network, output = forest.network, layer.output
+    network = forest.network
     guard = layer.attributes["branch"]
     for alias in choices:
         source = layer.inputs[alias.position]
@@ -342,7 +370,9 @@ def share(
             for alias in views:
                 _link_result(forest, layer, alias)
         for layer, inplace in _aliases(network, AliasKind.INPLACE, fed=fed):
-            any(_link_inplace(forest, layer, alias) for alias in inplace)
+            there = [forest.place(t.name) for t in layer.inputs if t is not None]
+            if forest.place(layer.output.name) not in there:  # no branch has put one there
+                any(_link_inplace(forest, layer, alias) for alias in inplace)
     places: dict[str, Place] = {}
     for name in network.tensors:
         where = forest.place(name)

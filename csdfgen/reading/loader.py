@@ -204,12 +204,21 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
     try:
         single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
-        return whole
+        return _with_one_choice(whole, batch)
     return (
         split_batch(whole, single, batch)
         or (_lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None)
-        or whole
+        or _with_one_choice(whole, batch)
     )
+
+
+def _with_one_choice(whole: Network, batch: int) -> Network:
+    """A network of several images that are computed together, where all take the same branches. Raises ModelError."""
+    for branch, condition in whole.conditions.items():
+        if condition.elements > 1:
+            why = f"layer '{branch}' (If) has a condition for each image, and other layers mix them"
+            raise _one_image_only(batch, why)
+    return whole
 
 
 def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Network | None:

@@ -295,7 +295,7 @@ class _Visit:
                 self._values.update((name, result) for name in operation.outputs if name)
                 return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
-            if _can_open(operation) and operands and isinstance(operands[0], Tensor):
+            if _can_open(operation) and operands and isinstance(operands[0], Tensor | _Unknown):
                 self._branches(operation, operands[0])
                 return
             if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
@@ -339,22 +339,16 @@ class _Visit:
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
 
-    def _branches(self, operation: Operation, condition: Tensor) -> None:
+    def _branches(self, operation: Operation, condition: Tensor | _Unknown) -> None:
         """Layers of both branches of an If whose condition is computed, each with its guard, and layers that join their
         results.
         """
-        if condition.dtype != "bool" or condition.elements != 1:
-            shape = "x".join(map(str, condition.shape)) or "scalar"
-            raise ModelError(f"its condition is {condition.dtype} {shape}; one bool is needed")
+        if isinstance(condition, Tensor):
+            self._check_condition(condition)
         name, outer = self._layer_name(operation.name), self._guards
-        if condition.shape:  # which would be broadcast with the results
-            flat = np.zeros(0, np.int64)
-            outputs = (self._fresh_tensor(f"{condition.name}/scalar"),)
-            node = Node(self._layer_name(name), "Reshape", 13, {}, (condition, flat), outputs)
-            self._add(OPERATORS["Reshape"].build(node))
-            condition = self.layers[-1].output
         outputs = [n for n in operation.outputs if n]
         results: list[list[_Value]] = []
+        before = len(self.layers)
         for taken in (True, False):
             inside = self._graph.branch(operation, taken)
             ends = {n: self._fresh_tensor(f"{n}/{'then' if taken else 'else'}") for n in outputs}
@@ -367,13 +361,27 @@ class _Visit:
                 self._guards = outer
             results.append([self._value(ends[n]) for n in outputs])
         for output, yes, no in zip(outputs, *results, strict=True):
-            if isinstance(yes, _Unknown) or isinstance(no, _Unknown):
+            if (
+                isinstance(condition, _Unknown)
+                or isinstance(yes, _Unknown)
+                or isinstance(no, _Unknown)
+            ):
                 self._values[output] = _Unknown.COMPUTED
             else:
-                self._joined(name, output, condition, yes, no)
+                self._joined(name, output, condition, yes, no, before)
 
-    def _joined(self, name: str, output: str, condition: Tensor, yes: _Known, no: _Known) -> None:
-        """The layer that joins the results of two branches."""
+    def _check_condition(self, condition: Tensor) -> None:
+        """A condition is one bool, or one for each image where the network is built for several. Raises ModelError."""
+        images = {x.shape[:1] for x in self._inputs.values() if isinstance(x, Tensor)}
+        each = condition.shape[:1] == (condition.elements,) and images == {condition.shape[:1]}
+        if condition.dtype != "bool" or not (condition.elements == 1 or each):
+            shape = "x".join(map(str, condition.shape)) or "scalar"
+            raise ModelError(f"its condition is {condition.dtype} {shape}; one bool is needed")
+
+    def _joined(
+        self, name: str, output: str, condition: Tensor, yes: _Known, no: _Known, before: int
+    ) -> None:
+        """The layer that joins the results of two branches, whose layers are from `before` on."""
         forms = [
             f"{one.dtype} {'x'.join(map(str, one.shape)) or 'scalar'}"
             for one in (yes, no)
@@ -384,6 +392,18 @@ class _Visit:
                 f"output '{label(output)}' is {forms[0]} in its then_branch, {forms[-1]} in its else_branch; they must be the "
                 "same"
             )
+        rank = len(yes.shape) if yes is not None else 0
+        form = (condition.elements, *(1,) * (rank - 1)) if rank else ()
+        if condition.shape not in (
+            (),
+            form,
+        ):  # with its axes it would be broadcast with the results
+            names = (self._fresh_tensor(f"{output}/condition"),)
+            target = np.array([-1, *form[1:]] if form else [], np.int64)
+            node = Node(self._layer_name(name), "Reshape", 13, {}, (condition, target), names)
+            self._add(OPERATORS["Reshape"].build(node))
+            condition = self.layers[-1].output
+            self.layers.insert(before, self.layers.pop())  # the branches wait for it
         node = Node(self._layer_name(name), "Where", 16, {}, (condition, yes, no), (output,))
         layer = OPERATORS["Where"].build(node)
         attributes = MappingProxyType({**layer.attributes, "branch": name})
@@ -675,7 +695,7 @@ def _check_size(tensor: Tensor, what: str) -> None:
 _MOST_OPERATORS = 24
 _MOST_NODES = 3
 
-_CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+_CONTROL_FLOW = frozenset({"Loop", "Scan", "SequenceMap"})
 
 
 def _is_quantized(op_type: str) -> bool:
@@ -705,11 +725,7 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
         )
     if _CONTROL_FLOW & set(found):
         advice.append(
-            "control flow that depends on data is not supported; export the model with fixed sizes and loops unrolled"
-        )
-    if "If" in found:
-        advice.append(
-            f"if the condition of an If is computed from an input, make that a constant with {option('fix')}"
+            "loops whose turns depend on data are not supported; export the model with fixed sizes and loops unrolled"
         )
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
         advice.append("export the model without them; 'csdfgen operators' lists those that are")

@@ -226,9 +226,10 @@ def drop_identities(network: Network) -> Network:
         source = layer.inputs[0] if layer.inputs else None
         passes = layer.op_type in PASSED_ON and source is not None and layer.stored is None
         passes = passes and not any(layer.attributes.get("pads", ()))
-        maker = source and network.producer.get(source.name)
+        maker = None if source is None else network.producer.get(source.name)
         # in a branch, it makes a result of what is outside, which is there whatever branch is taken
-        passes = passes and (not layer.guards or (maker and maker.guards == layer.guards))
+        beside = maker is not None and maker.guards == layer.guards
+        passes = passes and (beside or not layer.guards)
         if (
             passes
             and source is not None

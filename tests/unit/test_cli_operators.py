@@ -38,7 +38,7 @@ def test_one_operator_shows_all_that_is_known_of_it(call: Call, name: str) -> No
 def test_names_in_any_case_and_what_is_only_folded(call: Call) -> None:
     assert call("operators", "conv").out == call("operators", "Conv").out
     assert call("operators", "Shape").out.startswith("Shape: evaluated when the model is loaded")
-    assert call("operators", "if").out.startswith("If: one of its branches takes its place")
+    assert call("operators", "if").out.startswith("If: layers of both branches are planned")
 
 
 def test_operators_as_json(call: Call) -> None:

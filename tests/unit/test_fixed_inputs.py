@@ -11,7 +11,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.errors import ModelError, PlanError, UnsupportedOperatorError, options_as_flags
+from csdfgen.errors import ModelError, PlanError, options_as_flags
 from csdfgen.reading.loader import load
 from tests.command import Call, refused
 from tests.models import model, onnxruntime_outputs
@@ -51,9 +51,12 @@ def test_a_branch_is_selected_by_a_fixed_input(rate: int, backend: str) -> None:
     np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
 
 
-def test_an_open_condition_names_the_option() -> None:
-    with pytest.raises(UnsupportedOperatorError, match="make that a constant with fix"):
-        load(by_rate())
+@pytest.mark.parametrize("rate", [16000, 8000])
+def test_an_input_that_is_not_fixed_chooses_at_run_time(rate: int) -> None:
+    feeds = {"x": IMAGE, "rate": np.array(rate)}
+    found = runtime.run(csdfgen.plan(load(by_rate())), feeds)
+    want = onnxruntime_outputs(by_rate(), feeds)
+    np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
 
 
 def summed(kind: str = "float[2,3]", with_type: str = "float[1,2,3]") -> onnx.ModelProto:
@@ -120,7 +123,7 @@ def test_a_value_that_does_not_fit_is_refused_in_a_line(kind: str, fix: Any, mat
 def test_the_command_runs_checks_and_plans_with_a_fixed_input(call: Call, tmp_path: Path) -> None:
     path, plan = tmp_path / "net.onnx", tmp_path / "plan.json"
     onnx.save(by_rate(), path)
-    assert "make that a constant with --fix" in refused(call("run", str(path)))
+    assert "equal" in call("run", str(path), "--check").out
     assert "equal" in call("run", str(path), "--fix", "rate=16000", "--check").out
     assert "rate" in call("run", str(path), "--fix", "rate").err
     done = call("schedule", str(path), "--fix", "rate=8000", "-o", str(plan))

@@ -1,0 +1,302 @@
+"""An If whose condition is computed: both branches are planned, the one that is chosen is computed, image by image."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.errors import CapacityExceededError, ModelError, PlanError, ScheduleError
+from csdfgen.model.network import Guard
+from csdfgen.planning.checker import check
+from csdfgen.planning.plan import Plan
+from tests.builder import reference
+from tests.command import Call, refused
+from tests.emitted import Program
+from tests.fuzz import Coverage, run_seed
+from tests.models import model
+from tests.native_steps import compiler_missing
+from tests.opencl_device import device_missing
+from tests.random_networks import branched_networks
+
+RNG = np.random.default_rng(5)
+WEIGHTS = {
+    "first": RNG.normal(size=(4, 3, 3, 3)).astype(np.float32),
+    "wide": RNG.normal(size=(4, 4, 3, 3)).astype(np.float32),
+    "single": RNG.normal(size=(4, 4, 1, 1)).astype(np.float32),
+    "none": np.zeros((), np.float32),
+}
+BACKENDS = [
+    "numpy",
+    pytest.param("native", marks=pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")),
+    pytest.param("opencl", marks=pytest.mark.skipif(bool(device_missing()), reason=device_missing() or "")),
+]  # fmt: skip
+
+
+def chosen(height: int = 12) -> onnx.ModelProto:
+    """Two convolutions or one, by the sign of the mean of a map; what follows works on rows."""
+    return model(
+        f"""g (float[1,3,{height},9] x) => (z) {{
+            a = Conv <pads = [1,1,1,1]> (x, first)
+            mean = ReduceMean <axes = [1, 2, 3], keepdims = 0> (a)
+            warm = Greater(mean, none)
+            [choose] y = If (warm) <
+                then_branch = t () => (t3) {{
+                    t1 = Conv <pads = [1,1,1,1]> (a, wide)
+                    t2 = Relu(t1)
+                    t3 = Conv <pads = [1,1,1,1]> (t2, wide)
+                }},
+                else_branch = e () => (e2) {{ e1 = Conv (a, single)  e2 = Tanh(e1) }}
+            >
+            z = Sigmoid(y)
+        }}""",
+        WEIGHTS,
+    )
+
+
+def images(count: int = 1, height: int = 12) -> np.ndarray:
+    """Images of either sign, one after the other."""
+    x = np.random.default_rng(count).normal(size=(count, 3, height, 9)).astype(np.float32)
+    sign = np.sign(np.einsum("ncij->n", x))[:, None, None, None]
+    return (x + sign * np.array([(-1) ** k for k in range(count)]).reshape(-1, 1, 1, 1)).astype(
+        np.float32
+    )
+
+
+@pytest.mark.parametrize("rows", ["1", "auto", "whole"])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_the_branch_that_is_chosen_is_computed(backend: str, rows: str) -> None:
+    plan = csdfgen.plan(csdfgen.load(chosen()), rows=rows, backend=backend)
+    frame, taken = runtime.compile(plan), []
+    for x in (images(), -images()):
+        before = frame.branches.get("choose", (0, 0))
+        want = reference(chosen(), {"x": x})["z"]
+        np.testing.assert_allclose(frame({"x": x})["z"], want, atol=1e-4)
+        taken.append(np.subtract(frame.branches["choose"], before).tolist())
+        inside = {
+            layer.name: guard.taken for layer in plan.network.layers for guard in layer.guards
+        }
+        left = {plan.order[number][0] for number in frame.left_out}
+        assert left == {name for name, when in inside.items() if [when, not when] != taken[-1]}
+    assert sorted(taken) == [[0, 1], [1, 0]]
+
+
+def test_firings_that_are_left_out_touch_nothing() -> None:
+    plan = csdfgen.plan(csdfgen.load(chosen()), rows="1")
+    frame, watched = None, []
+    name = next(
+        layer.output.name for layer in plan.network.layers if Guard("choose", True) in layer.guards
+    )
+    frame = runtime.compile(plan, watchers={name: lambda rows: watched.append(len(rows))})
+    for x in (images(), -images()):
+        watched.clear()
+        before = frame.branches.get("choose", (0, 0))[0]
+        frame({"x": x})
+        assert sum(watched) == 12 * (frame.branches["choose"][0] - before)
+
+
+@pytest.mark.parametrize("frames", [1, 4])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_each_image_takes_its_own_branch(backend: str, frames: int) -> None:
+    network = csdfgen.load(chosen(), batch=4)
+    plan = csdfgen.plan(network, frames=frames, backend=backend)
+    frame, x = runtime.compile(plan), images(4)
+    want = [reference(chosen(), {"x": x[k : k + 1]})["z"] for k in range(4)]
+    np.testing.assert_allclose(frame({"x": x})["z"], np.concatenate(want), atol=1e-4)
+    assert sorted(frame.branches["choose"]) == [2, 2]
+
+
+def test_images_of_a_request_are_not_computed_together_in_a_branch() -> None:
+    plan = csdfgen.plan(csdfgen.load(chosen(), batch=4), frames=4, batches=4, backend="numpy")
+    for work in plan.conversion.actors:
+        if work.layer is not None:
+            assert {p.images for p in work.phases} == ({1} if work.layer.guards else {4})
+    x = images(4)
+    want = [reference(chosen(), {"x": x[k : k + 1]})["z"] for k in range(4)]
+    np.testing.assert_allclose(runtime.run(plan, {"x": x})["z"], np.concatenate(want), atol=1e-4)
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")
+@pytest.mark.parametrize("rows", ["1", "whole"])
+def test_emitted_c_takes_branches(tmp_path: Path, rows: str) -> None:
+    plan = csdfgen.plan(csdfgen.load(chosen()), rows=rows, backend="native")
+    program = Program(plan, tmp_path)
+    for x in (images(), -images()):
+        want = reference(chosen(), {"x": x})["z"]
+        for run in (program, program.streamed):
+            np.testing.assert_allclose(run({"x": x})["z"], want, atol=1e-4)
+
+
+def test_experts_are_added_where_the_sum_is() -> None:
+    """A chain of Ifs that add to a sum or hand it on: the sum is never copied."""
+    body = "".join(
+        f"""wanted{k} = Gather <axis = 0> (gate, k{k})
+            run{k} = Greater(wanted{k}, none)
+            s{k + 1} = If (run{k}) <
+                then_branch = t () => (t) {{ h = MatMul(x, w{k})  g = Mul(h, wanted{k})  t = Add(s{k}, g) }},
+                else_branch = e () => (e) {{ e = Identity(s{k}) }}
+            >"""
+        for k in range(3)
+    )
+    weights = {f"w{k}": RNG.normal(size=(32, 32)).astype(np.float32) for k in range(3)}
+    index = {f"k{k}": np.array(k, np.int64) for k in range(3)}
+    proto = model(
+        f"g (float[1,32] x, float[3] gate) => (y) {{ s0 = Relu(x) {body} y = Neg(s3) }}",
+        {**weights, **index, "none": np.zeros((), np.float32)},
+    )
+    plan = csdfgen.plan(csdfgen.load(proto))
+    joins = {layer.name for layer in plan.network.layers if "branch" in layer.attributes}
+    handed_on = {layer.name for layer in plan.network.layers if layer.op_type == "Identity"}
+    assert len(joins) == len(handed_on) == 3
+    assert plan.sharing.silent >= joins | handed_on
+    frame = runtime.compile(plan)
+    x = RNG.normal(size=(1, 32)).astype(np.float32)
+    for gate in product((0.0, 0.5), repeat=3):
+        feeds = {"x": x, "gate": np.array(gate, np.float32)}
+        np.testing.assert_allclose(frame(feeds)["y"], reference(proto, feeds)["y"], atol=1e-5)
+
+
+# What is refused ------------------------------------------------------------------------------------
+
+
+def simple(then: str, other: str, condition: str = "c = Greater(m, none)") -> onnx.ModelProto:
+    return model(
+        f"""g (float[1,3,4,5] x, float[1] m) => (y) {{
+            {condition}
+            [choose] y = If (c) <then_branch = t () => (t) {{ {then} }}, else_branch = e () => (e) {{ {other} }}>
+        }}""",
+        WEIGHTS,
+    )
+
+
+REFUSED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "shapes": (("t = Relu(x)", "e = Flatten(x)"), "float32 1x3x4x5 in its then_branch, float32 1x60 in its"),
+    "types": (("t = Relu(x)", "e = Cast <to = 6> (x)"), "float32 1x3x4x5 in its then_branch, int32 1x3x4x5 in"),
+    "a condition that is no bool": (("t = Relu(x)", "e = Neg(x)", "c = Identity(m)"), "condition is float32 1;"),
+    "a condition of many": (("t = Relu(x)", "e = Neg(x)", "c = Greater(x, none)"), "bool 1x3x4x5; one bool"),
+    "an operator": (("t = Relu(x)", "e = Bernoulli(x)"), "Bernoulli"),
+    "a loop": (("t = Relu(x)", "k = Cast <to = 7> (m) d = ReduceMax <keepdims = 0> (k) e = Loop <body = "
+        "b (int64 i, bool g, float[1,3,4,5] s) => (bool h, float[1,3,4,5] u) { h = Identity(g) u = Neg(s) }> (d, , x)"),
+        "number of turns is computed at run time"),
+    "as many as are found": (("n = NonZero(x) f = Cast <to = 1> (n) r = ReduceSum <keepdims = 0> (f) t = Add(x, r)",
+        "e = Neg(x)"), "has as many positions as are found"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_a_sentence_for_what_cannot_be_joined(what: str) -> None:
+    parts, said = REFUSED[what]
+    with pytest.raises(ModelError) as caught:
+        csdfgen.load(simple(*parts))
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+def _swapped(plan: Plan) -> Plan:
+    """The predicate behind the first firing of a branch."""
+    order = list(plan.order)
+    late = next(k for k, (name, _) in enumerate(order) if plan.conversion.actor[name].kind == "layer"
+        and plan.conversion.actor[name].layer.guards)  # type: ignore[union-attr]  # fmt: skip
+    writer = plan.network.producer[plan.network.conditions["choose"].name].name
+    early = next(k for k, (name, _) in enumerate(order) if name == writer)
+    order.insert(late, order.pop(early))
+    return replace(plan, order=tuple(order))
+
+
+def _layers(plan: Plan, change: Callable[[object], object]) -> Plan:
+    """The plan of a network with other layers."""
+    network = replace(plan.network, layers=tuple(map(change, plan.network.layers)))  # type: ignore[arg-type]
+    by_name = {layer.name: layer for layer in network.layers}
+    actors = tuple(
+        replace(work, layer=by_name[work.layer.name]) if work.layer is not None else work
+        for work in plan.conversion.actors
+    )
+    return replace(plan, conversion=replace(plan.conversion, network=network, actors=actors))
+
+
+def _outside(plan: Plan) -> Plan:
+    """A layer of a branch that is computed for every image, and reads what may not be there."""
+    last = next(layer for layer in plan.network.layers if layer.op_type == "Tanh" or "Tanh" in
+        [e.op_type for e in layer.epilogue])  # fmt: skip
+    free = {t.name for t in last.inputs if t is not None}
+    reader = next(layer for layer in plan.network.layers if layer.guards and not free & {
+        t.name for t in layer.inputs if t is not None})  # fmt: skip
+    return _layers(plan, lambda one: replace(one, guards=()) if one.name == reader.name else one)  # type: ignore
+
+
+def _crossed(plan: Plan) -> Plan:
+    """A join that takes the result of the branch that did not run."""
+
+    def turned(one: object) -> object:
+        if "branch" not in one.attributes:  # type: ignore[attr-defined]
+            return one
+        condition, yes, no = one.inputs  # type: ignore[attr-defined]
+        return replace(one, inputs=(condition, no, yes))  # type: ignore[type-var]
+
+    return _layers(plan, turned)
+
+
+def _lost(plan: Plan) -> Plan:
+    """A join that has forgotten whose results it joins."""
+    return _layers(plan, lambda one: replace(one, attributes=MappingProxyType({})))  # type: ignore
+
+
+def _overwritten(plan: Plan) -> Plan:
+    """The bytes of the condition belong to a row of the map that the branches read."""
+    name = plan.sharing.places[plan.network.conditions["choose"].name].buffer
+    source = next(layer for layer in plan.network.layers if layer.guards).inputs[0]
+    assert source is not None
+    there = plan.regions[plan.sharing.places[source.name].buffer]
+    region = replace(plan.regions[name], table=there.table[:1])
+    return replace(plan, regions={**plan.regions, name: region})
+
+
+@pytest.mark.parametrize("fault", [_swapped, _outside, _crossed, _lost, _overwritten])
+def test_a_planted_fault_is_refused(fault: Callable[[Plan], Plan]) -> None:
+    plan = csdfgen.plan(csdfgen.load(chosen()), rows="whole", backend="numpy")
+    check(plan)
+    with pytest.raises((ScheduleError, PlanError, CapacityExceededError)):
+        check(fault(plan))
+
+
+# What users see -------------------------------------------------------------------------------------
+
+
+def test_a_run_says_which_branches_were_taken(call: Call, tmp_path: Path) -> None:
+    path, trace = tmp_path / "net.onnx", tmp_path / "trace.json"
+    onnx.save(chosen(), path)
+    np.save(tmp_path / "x.npy", images())
+    given = ("--input", str(tmp_path / "x.npy"), "--repeat", "3")
+    found = json.loads(
+        call("run", str(path), *given, "--json", "--check", "--trace", str(trace)).out
+    )
+    assert found["ok"] and sorted(found["branches"]["choose"].values()) == [0, 3]
+    said = call("run", str(path), *given).out
+    taken = "then" if found["branches"]["choose"]["then"] else "else"
+    assert f"{taken} 3" in said and "branch     'choose'" in said
+    ran = {event["name"] for event in json.loads(trace.read_text())["traceEvents"]}
+    layers = csdfgen.plan(csdfgen.load(str(path))).network.layers
+    for layer in layers:
+        if layer.guards:
+            assert (layer.name in ran) == (layer.guards[0].taken == (taken == "then"))
+    assert "float32 1x3x4x5 in its then_branch" in refused(call("run", _saved(tmp_path)))
+
+
+def _saved(folder: Path) -> str:
+    onnx.save(simple(*REFUSED["shapes"][0]), folder / "wrong.onnx")
+    return str(folder / "wrong.onnx")
+
+
+@pytest.mark.parametrize("number", range(2))
+def test_random_networks_with_branches(number: int) -> None:
+    """Up to three Ifs, also in each other, with every combination of their conditions (`make fuzz ARGS=--branches`)."""
+    found = run_seed(41 + number, 10, Coverage(), 20.0, branched_networks)
+    assert not found.message, found.message
