@@ -100,11 +100,11 @@ class Convert(Command):
         parse_capacities(self.capacities)
         check_suffix(output, "a graph", ".xml", ".json", ".dot")
         suffix = "" if output is None else output.suffix.lower()
-        of_graph, plan = is_graph_file(self.model), None
+        of_graph, plan, taken = is_graph_file(self.model), None, dict[str, bool]()
         if of_graph:
             source = self._read_graph(asked, suffix)
         else:
-            graph, plan = self._graph_of_model(asked)
+            graph, plan, taken = self._graph_of_model(asked, suffix)
             source = sdf3xml.Sdf3File(graph, {})
         written = in_file = self._form(source, suffix)
         if self.serial is None and (suffix == ".xml" or (suffix == ".json" and not of_graph)):
@@ -123,6 +123,8 @@ class Convert(Command):
         else:
             write_bytes(output, data or to_dot(graph, sizes).encode())
         say(f"{output}: {graph_sizes(graph)}")
+        for name, then in taken.items():
+            say(f"{output}: of '{plain(name)}' the larger branch, {'then' if then else 'else'}")
 
     def _read_graph(self, asked: Asked, suffix: str) -> Sdf3File:
         """The graph of a file with its buffer sizes, where these have a use; otherwise they are dropped
@@ -166,29 +168,36 @@ class Convert(Command):
             throughput=source.throughput,
         )
 
-    def _graph_of_model(self, asked: Asked) -> tuple[CsdfGraph, Plan | None]:
-        """The graph, and its plan where a summary reports one."""
+    def _graph_of_model(
+        self, asked: Asked, suffix: str
+    ) -> tuple[CsdfGraph, Plan | None, dict[str, bool]]:
+        """The graph, its plan where a summary reports one, and the branches of Ifs that it has where it has one of each: a
+        graph of SDF3 fires all of its actors.
+        """
         from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.models import built, load_network, network_graph, plan_network
         from csdfgen.model.options import CONVERSION
         from csdfgen.phases.graphs import graph_of
         from csdfgen.planning.planner import plan_of
+        from csdfgen.rewriting.branches import larger_branches
 
         tokens, rates = self.tokens or "elements", self.rates or "exact"
         chosen = asked.given.keys() - {*CONVERSION}
         with reporting() as progress:
             progress("loading")
-            network = load_network(self.model, asked)
+            network, taken = load_network(self.model, asked), dict[str, bool]()
+            if suffix == ".xml":
+                network, taken = larger_branches(network)
             if chosen:
                 plan = plan_network(network, asked, progress)
             elif self.output is not None:
                 progress("converting")
-                return network_graph(network, asked, tokens=tokens, rates=rates), None
+                return network_graph(network, asked, tokens=tokens, rates=rates), None, taken
             else:  # the plan of the graph that is exported, at the same heights
                 options = built(asked, progress)
                 plan = plan_of(network, options, kernels_for(options))
             graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
-            return graph, plan if self.output is None else None
+            return graph, plan if self.output is None else None, taken
 
 
 def _summary(graph: CsdfGraph, plan: Plan | None) -> None:

@@ -9,9 +9,10 @@ float32 with the bytes that are really moved, which the estimate reports.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
+from math import prod
 from operator import add
 from typing import Any
 
@@ -29,7 +30,7 @@ from csdfgen.devices.work import (
     tensor_key,
 )
 from csdfgen.errors import InputError
-from csdfgen.model.network import Layer, Network
+from csdfgen.model.network import Guard, Layer, Network
 from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
@@ -39,6 +40,7 @@ __all__ = [
     "Estimate",
     "LayerTime",
     "actor_key",
+    "branch_weights",
     "check_costs",
     "estimate",
     "input_key",
@@ -87,7 +89,8 @@ class Estimate:
     """A frame on a device, or all images of an order of several. frame: s besides the layers. stages: s of each core,
     which take consecutive layers. energy: J, None where the profile has no number of it.
 
-    pipelined: s between two frames that leave the pipeline. limit: what limits it.
+    pipelined: s between two frames that leave the pipeline. limit: what limits it. A layer in a branch of an If takes its
+    time as often as it is computed (`PlanOptions.probability`); worst: seconds of a frame whose branches are the longer ones.
     """
 
     layers: tuple[LayerTime, ...]
@@ -97,6 +100,7 @@ class Estimate:
     pipelined: float
     limit: str
     energy: float | None
+    worst: float
 
     @property
     def seconds(self) -> float:
@@ -130,7 +134,11 @@ class Estimate:
         """As JSON values."""
         rates = [1 / seconds if seconds else None for seconds in (self.seconds, self.pipelined)]
         return {
-            "sequential": {"latency_ms": 1e3 * self.seconds, "fps": rates[0]},
+            "sequential": {
+                "latency_ms": 1e3 * self.seconds,
+                "worst_ms": 1e3 * self.worst,
+                "fps": rates[0],
+            },
             "pipelined": {
                 "cores": len(self.stages),
                 "fps": rates[1],
@@ -148,13 +156,18 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     InputError if the profile has no cost for an operator of the network.
     """
     check_costs(plan.network, plan.sharing.silent, profile)
-    layers = tuple(
+    alone = tuple(
         layer_time(work, profile, work.name in plan.sharing.silent)
         for work in plan.conversion.actors
         if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
     )
+    spent = {one.name: one.seconds for one in alone}
+    weights = branch_weights(plan.network, spent, plan.options.probability)
+    layers = tuple(_weighted(one, weights.get(one.name, 1.0)) for one in alone)
+    longer = branch_weights(plan.network, spent)
     processor = profile.processor
     frame = _value(processor.frame) * plan.conversion.frames
+    worst = frame + sum(seconds * longer.get(name, 1.0) for name, seconds in spent.items())
     parts = stages([layer.seconds for layer in layers], int(processor.cores.value))
     slowest = max(parts, default=0.0) + frame
     busy = (
@@ -164,7 +177,48 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     total = sum(layer.seconds for layer in layers) + frame
     energy = _energy(plan, profile, total)
     origin = processor.frame.origin if processor.frame is not None else ""
-    return Estimate(layers, frame, origin, parts, pipelined, limit, energy)
+    return Estimate(layers, frame, origin, parts, pipelined, limit, energy, worst)
+
+
+def _weighted(one: LayerTime, weight: float) -> LayerTime:
+    """A layer that is computed in so many of its frames."""
+    if weight == 1:
+        return one
+    return replace(one, seconds=weight * one.seconds, launch=weight * one.launch)
+
+
+def branch_weights(
+    network: Network, spent: Mapping[str, float], probability: str = ""
+) -> dict[str, float]:
+    """In how many of the frames each layer of a branch is computed. spent: seconds of layers. probability: how often conditions
+    are true; of other Ifs the branch that takes longer is always taken.
+    """
+    parts = probability.split(",") if probability else ()
+    given = {name: float(p) for name, _, p in (part.rpartition("=") for part in parts)}
+    inside: dict[tuple[Guard, ...], float] = {}
+    for layer in network.layers:
+        for depth in range(1, len(layer.guards) + 1):
+            inside.setdefault(layer.guards[:depth], 0.0)
+        if layer.guards:
+            inside[layer.guards] += spent.get(layer.name, 0.0)
+    shares: dict[tuple[Guard, ...], float] = {}
+    for guards in sorted(inside, key=len, reverse=True):  # the innermost first
+        *outer, (branch, taken) = guards
+        other = (*outer, Guard(branch, not taken))
+        if guards in shares:
+            continue
+        mine, its = inside[guards], inside.get(other, 0.0)
+        share = given.get(branch, float(mine >= its))
+        if branch in given and not taken:
+            share = 1 - share
+        shares[guards], shares[other] = share, 1 - share
+        if outer:
+            inside[tuple(outer)] += share * mine + (1 - share) * its
+    return {
+        layer.name: prod(shares[layer.guards[: k + 1]] for k in range(len(layer.guards)))
+        for layer in network.layers
+        if layer.guards
+    }
 
 
 def _energy(plan: Plan, profile: DeviceProfile, seconds: float) -> float | None:

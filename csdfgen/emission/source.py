@@ -224,8 +224,7 @@ typedef struct side {
     const part *parts;
 } side;
 
-/* Rows [first, first + count) of a side; with side -1 so many records from the first on; with side -2 the condition of
- * the tasks that follow, as many as the bits of `count` above the lowest say: byte `first` of the arena is that bit. */
+/* Rows [first, first + count) of a side; with side -1 so many records from the first on. */
 typedef struct task {
     int32_t side, first, count;
 } task;
@@ -427,7 +426,8 @@ def _run(unit: Unit) -> Iterator[str]:
 
 
 _LEFT_OUT = """\
-/* Tasks to leave out: those of the branch that was not taken. */
+/* Tasks to leave out, those of a branch that was not taken. The task with side -2 in front of them is their condition: byte
+ * `first` of the arena is the lowest bit of `count`, the other bits say how many they are. */
 static int32_t left_out(const task *now)
 {
     return (arena.bytes[now->first] != 0) == (now->count & 1) ? 0 : now->count >> 1;

@@ -72,7 +72,7 @@ def heights_used(plan: Plan) -> dict[str, int]:
 def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
     """The JSON object of `schedule --json`; None for values that are not known."""
     figures: Mapping[str, int] = plan.figures
-    bound = figures.get("lower_bound")
+    bound, found = figures.get("lower_bound"), estimate(plan, profile)
     return {
         "goal": plan.options.goal,
         "policy": plan.policy,
@@ -86,7 +86,8 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
         "outputs": figures.get("outputs"),
         "planned_bytes": plan.planned_bytes,
         "whole_layer_live": figures["whole_layer_live"],
-        "predicted_ms": 1e3 * estimate(plan, profile).seconds,
+        "predicted_ms": 1e3 * found.seconds,
+        **({"predicted_worst_ms": 1e3 * found.worst} if plan.network.conditions else {}),
         "device": profile.name,
         "rows": heights_used(plan),
         **({"memories": memories_facts(plan)} if plan.border else {}),

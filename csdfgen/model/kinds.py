@@ -171,12 +171,33 @@ def factor_of(value: object, name: str = "recompute") -> float:
 
 _NUMBERS = {int: "int", float: "float", str: "float"}
 
+
+def probabilities_of(value: object, name: str = "probability") -> str:
+    """How often the conditions of Ifs are true, as text: NAME=P after commas, P from 0 to 1. Raises InputError.
+
+    >>> probabilities_of("exit=0.50, expert_3=1")
+    'exit=0.5,expert_3=1'
+    """
+    found = {}
+    for part in str(value).split(",") if isinstance(value, str) else [""]:
+        branch, _, text = part.strip().rpartition("=")
+        try:
+            found[branch] = share = float(text)
+        except ValueError:
+            share = math.nan
+        if not branch or not 0 <= share <= 1:
+            wanted = "NAME=P after commas, the names of Ifs and numbers from 0 to 1,"
+            raise _refused(value if isinstance(value, str) else quoted(value), name, wanted)
+    return ",".join(f"{branch}={share:g}" for branch, share in found.items())
+
+
 TEXT = Kind(str, _text)
 FLAG = Kind(bool, _flag)
 IMAGES = Kind(int, _images, "N")
 SIZE = Kind(int, size_of, "SIZE", column="_bytes")
 TIME = Kind(float, time_of, "TIME", column="_ms", factor=1e3, unit="s")
 ENERGY = Kind(float, energy_of, "ENERGY", column="_mj", factor=1e3, unit="J")
+PROBABILITIES = Kind(str, probabilities_of, "IF=P")
 EFFORT = Kind(str, effort_of, "low|normal|high|SECONDS")
 FACTOR = Kind(float, factor_of, "F")
 HEIGHTS = Kind(str, lambda value, name: ROWS.text(value), "ROWS")

@@ -162,6 +162,11 @@ class PlanOptions:
         "", "NAME|FILE.toml", kind=kinds.TEXT, panel=GOALS,
         shown="a core of a server, in round numbers",
     )  # fmt: skip
+    probability: str = declare(
+        "How often the conditions of Ifs are true, for predicted times: early_exit=0.7,expert_3=0.25. Without it the "
+        "branch that takes longer counts.",
+        "", kind=kinds.PROBABILITIES, panel=GOALS,
+    )  # fmt: skip
     effort: str = declare(
         "The duration of the search; Ctrl-C ends it with the best plan so far.",
         "low", kind=kinds.EFFORT, panel=GOALS, shown="low",

@@ -552,10 +552,14 @@ def csdf_graph(
 
 
 def function_of(work: ActorWork) -> str:
-    """A description of what an actor computes: its operator and the activations applied in its slab."""
+    """A description of what an actor computes: its operator, the activations applied in its slab, and the branches that it
+    is in.
+    """
     if work.layer is None:
         return work.kind
-    return "+".join([work.layer.op_type, *(e.op_type for e in work.layer.epilogue)])
+    computed = "+".join([work.layer.op_type, *(e.op_type for e in work.layer.epilogue)])
+    where = [f"{'then' if one.taken else 'else'} of {one.branch}" for one in work.layer.guards]
+    return f"{computed} ({', '.join(where)})" if where else computed
 
 
 def token_unit(tensor: Tensor, tokens: str) -> tuple[int, int]:

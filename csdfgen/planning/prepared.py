@@ -232,6 +232,13 @@ def prepare(
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
+    for part in options.probability.split(",") if options.probability else ():
+        branch = part.rpartition("=")[0]
+        if branch not in network.conditions:
+            known = ", ".join(network.conditions) or "none"
+            raise InputError(
+                f"{option('probability', part)}: no If of the network has that name; there are: {known}"
+            )
     joined = fuse(network, options.fuse)
     parts = complete_parts(joined)
     return _in_tiles(Prepared(joined, options, kernels, apart=apart, sinks=parts))
