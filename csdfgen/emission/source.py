@@ -495,10 +495,11 @@ def _stream(unit: Unit) -> Iterator[str]:
     yield from _ports("single", ((one, one.row_strides) for one in tables.arguments))
     yield ""
     yield "static void hand_on(const side *rows, int32_t row);"
+    records = "== -1" if tables.branches else "< 0"
     text = _STREAM.format(
         name=name,
         inputs=len(unit.inputs),
-        records="        if (now->side == -1)\n            csdf_run(records + now->first, now->count);\n"
+        records=f"        if (now->side {records})\n            csdf_run(records + now->first, now->count);\n"
         if tables.kernels
         else "",
         branches="        if (now->side == -2)\n            stream.at += left_out(now);\n"
