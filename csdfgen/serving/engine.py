@@ -35,14 +35,14 @@ from csdfgen.serving.service import Service
 from csdfgen.serving.service import plan as planned
 from csdfgen.serving.times import Times
 
-__all__ = ["Answer", "ClosedError", "Engine", "QueueFullError", "RefusedError"]
+__all__ = ["LATENCIES", "Answer", "ClosedError", "Engine", "QueueFullError", "RefusedError"]
 
 Outputs = dict[str, np.ndarray]
 
 QUEUE = 1024
 """Images that may wait by default."""
 
-_LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+LATENCIES = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper ends of the bars of the histogram of latencies, in seconds."""
 
 
@@ -128,7 +128,7 @@ class Engine:
         self._closing = False
         self.counts: Counter[str] = Counter()
         self.batches: Counter[int] = Counter()
-        self.latencies = [0] * (len(_LATENCIES) + 1)
+        self.latencies = [0] * (len(LATENCIES) + 1)
         self.latency_sum = 0.0
         self._threads = [
             threading.Thread(target=self._work, args=(k,), name=f"csdfgen-worker-{k}", daemon=True)
@@ -245,7 +245,7 @@ class Engine:
         if request.outcome == "answered":
             latency = request.ended - request.arrival
             self.latency_sum += latency
-            self.latencies[int(np.searchsorted(_LATENCIES, latency))] += 1
+            self.latencies[int(np.searchsorted(LATENCIES, latency))] += 1
             self.counts["late"] += request.ended > request.deadline
         if request.outcome != "cancelled":
             self._over.append(job)
@@ -335,6 +335,12 @@ class Engine:
     def running(self) -> int:
         """Images that have begun."""
         return self.service.in_flight - len(self._desk.free)
+
+    def drain(self) -> None:
+        """Let no request wait for others any more."""
+        with self._changed:
+            self._desk.draining = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Take no further requests, answer those that are open, and end the workers."""

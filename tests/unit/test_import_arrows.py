@@ -62,16 +62,8 @@ ARROWS: dict[str, set[str]] = {
     | {"devices", "tuning"},
     "precision": STAGES - {"dataflow", "phases"}
     | {"reading", "backends", "planning", "runtime", "devices", "goals"},
-    "serving": {
-        "base",
-        "model",
-        "rewriting",
-        "program",
-        "backends",
-        "planning",
-        "goals",
-        "runtime",
-    },
+    "serving": {"base", "model", "reading", "rewriting", "program", "backends", "planning", "goals"}
+    | {"runtime"},
     "sweeps": {"base", "model", "reading", "backends", "planning", "charts", "devices"}
     | {"goals", "precision", "runtime"},
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},

@@ -1,0 +1,125 @@
+"""`csdfgen serve`: models over HTTP, whose requests join running batches."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from csdfgen import __version__
+from csdfgen.cli.command import Argument, Command
+from csdfgen.cli.terminal import mebibytes, plain, reporting, say
+from csdfgen.errors import InputError
+from csdfgen.model.options import declare
+
+if TYPE_CHECKING:
+    from csdfgen.serving.repository import Repository
+
+__all__ = ["Serve"]
+
+_LIMITS = "Limits"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve(Command):
+    """Serve models over HTTP by KServe's protocol, version 2: /v2/models/NAME/infer, and /metrics.
+
+    Requests join batches that run. SIGTERM ends the server after the requests that it has accepted; SIGHUP reads a folder of
+    models again.
+    """
+
+    examples = (
+        "csdfgen serve model.onnx --deadline 500ms --max-batch 16 --memory 64MiB",
+        "csdfgen serve a.onnx b.onnx --name cats --name dogs --port 9000",
+        "csdfgen serve models/ --workers 2",
+    )
+
+    models: Annotated[
+        list[str], Argument("MODEL...", "Models (.onnx, .pt2, .prototxt, zoo:NAME), or a folder.")
+    ]
+    name: list[str] | None = declare(
+        "Names of the models, in their order; by default those of the files. Repeatable.",
+        None,
+        "NAME",
+    )
+    policy: str = declare(
+        "serial, window, greedy, lbci-paper, lbci or adaptive, with settings behind a colon: window:m=10,delay=50ms.",
+        "adaptive", "NAME[:SETTING=VALUE,...]",
+    )  # fmt: skip
+    deadline: str | None = declare(
+        "In which requests want an answer that do not say so themselves: 500ms.", None, "TIME"
+    )
+    max_batch: int = declare("Most images of a batch.", 8, "N", low=1, high=4096)
+    in_flight: int | None = declare(
+        "Most images that have begun.", None, "N", low=1, high=65_536, shown="two batches a worker"
+    )
+    memory: str | None = declare(
+        "Of arenas and slots of all models together: 64MiB. A memory that is too small is refused with the least that "
+        "suffices.",
+        None, "SIZE",
+    )  # fmt: skip
+    workers: int = declare(
+        "Workers of each model, each with an arena and cores of its own.", 1, "N", low=1, high=256
+    )
+    threads: int = declare("Threads of a worker.", 1, "N", low=1, high=1024)
+    stages: int = declare("Most stages that a network is cut into.", 4, "N", low=1, high=16)
+    backend: str = declare("The backend that computes.", "auto", "NAME")
+    host: str = declare("The address to listen on.", "127.0.0.1", "HOST")
+    port: int = declare("The port to listen on; 0 is a free one.", 8000, "N", low=0, high=65_535)
+    queue: int = declare(
+        "Images that may wait; a request beyond is answered 429.", 1024, "N", _LIMITS,
+        low=1, high=1_000_000,
+    )  # fmt: skip
+    max_body: str = declare("Bytes of a request's body.", "64MiB", "SIZE", _LIMITS)
+    connections: int = declare("Connections at one time.", 1024, "N", _LIMITS, low=1, high=65_536)
+
+    def run(self) -> None:
+        """Serve until a signal comes. Raises CsdfgenError."""
+        from csdfgen.model.units import size_of, time_of
+        from csdfgen.serving.policies import policy_of
+        from csdfgen.serving.repository import Repository, named
+
+        try:
+            from csdfgen.serving.http import Limits, Server
+        except ImportError as error:
+            raise InputError(
+                f"{error.name} is not installed; pip install 'csdfgen[serve]' has what the server needs"
+            ) from None
+        wanted = None if self.deadline is None else time_of(self.deadline, "deadline")
+        limits = Limits(
+            size_of(self.max_body, "max_body"), deadline=wanted, connections=self.connections
+        )
+        policy_of(self.policy)
+        sources, folder = named(self.models, self.name or [])
+        repository = Repository(sources, folder, self.memory, self._given(), self._of_engine())
+        server = Server(
+            repository,
+            limits,
+            self.host,
+            self.port,
+            lambda port: self._show(repository, port),
+            __version__,
+        )
+        opened = server.listen()
+        logging.getLogger("csdfgen.serving").addHandler(logging.StreamHandler())
+        with reporting() as progress:
+            repository.start(lambda name: progress(f"planning and measuring {name}"))
+        server.run([opened])
+
+    def _given(self) -> dict[str, Any]:
+        return {
+            "max_batch": self.max_batch, "in_flight": self.in_flight, "workers": self.workers, "stages": self.stages,
+            "backend": self.backend,
+        }  # fmt: skip
+
+    def _of_engine(self) -> dict[str, Any]:
+        return {"policy": self.policy, "threads": self.threads, "queue": self.queue}
+
+    def _show(self, repository: Repository, port: int) -> None:
+        for name, engine in repository.engines.items():
+            made = engine.service
+            say(
+                f"{plain(name)}: {len(made.stages)} stages, batches of up to {made.most}, {made.in_flight} images in flight, "
+                f"{mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.1f} ms"
+            )
+        say(f"http://{self.host}:{port}/v2 by policy {self.policy}; Ctrl-C or SIGTERM ends it")

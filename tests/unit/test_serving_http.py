@@ -1,0 +1,448 @@
+"""The server over loopback: KServe's protocol, limits, bad input, hang-ups, drain and metrics."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import random
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+pytest.importorskip("uvicorn")
+pytest.importorskip("starlette")
+pytest.importorskip("httptools")
+
+from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.serving.http import Limits, Server
+from csdfgen.serving.kserve import inference_of
+from csdfgen.serving.repository import Repository, named
+from tests.command import ROOT, Call, refused
+from tests.models import onnxruntime_outputs
+from tests.small_models import residual_classifier, two_inputs
+
+IMAGES = np.random.default_rng(3).standard_normal((24, 3, 16, 12)).astype(np.float32)
+SHAPE = (3, 16, 12)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("models")
+    onnx.save(residual_classifier(), place / "small.onnx")
+    onnx.save(two_inputs(), place / "two.onnx")
+    return place
+
+
+@pytest.fixture(scope="module")
+def scores() -> np.ndarray:
+    model = residual_classifier()
+    return np.concatenate(
+        [onnxruntime_outputs(model, {"x": image[None]})["scores"] for image in IMAGES]
+    )
+
+
+class Running:
+    """A server in a thread."""
+
+    def __init__(self, repository: Repository, limits: Limits) -> None:
+        self.repository = repository
+        repository.start()
+        opened = threading.Event()
+        self.server = Server(repository, limits, port=0, on_ready=lambda port: opened.set())
+        sockets = [self.server.listen()]
+        self.port = sockets[0].getsockname()[1]
+        self.thread = threading.Thread(target=self.server.run, args=(sockets,))
+        self.thread.start()
+        assert opened.wait(20)
+
+    def ask(
+        self, method: str, path: str, body: bytes = b"", **headers: str
+    ) -> tuple[int, dict[str, str], bytes]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        given = {name.replace("_", "-"): value for name, value in headers.items()}
+        connection.request(method, path, body, given)
+        answer = connection.getresponse()
+        found = answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        connection.close()
+        return found
+
+    def infer(self, name: str, request: Any, binary: bytes = b"") -> tuple[int, Any, bytes]:
+        """Status, JSON and binary part of an answer."""
+        head = json.dumps(request).encode()
+        headers = {"Inference-Header-Content-Length": str(len(head))} if binary else {}
+        status, answered, body = self.ask(
+            "POST", f"/v2/models/{name}/infer", head + binary, **headers
+        )
+        end = int(answered.get("inference-header-content-length", len(body)))
+        return status, json.loads(body[:end]), body[end:]
+
+    def stop(self) -> None:
+        self.server.should_exit = True
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+def binary_request(images: np.ndarray, **parameters: object) -> tuple[dict[str, object], bytes]:
+    data = images.tobytes()
+    tensor = {
+        "name": "x", "datatype": "FP32", "shape": list(images.shape), "parameters": {"binary_data_size": len(data)}
+    }  # fmt: skip
+    return {"inputs": [tensor], "parameters": {"binary_data_output": True, **parameters}}, data
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Running]:
+    repository = Repository({}, folder, given={"max_batch": 4, "stages": 2}, engine={"queue": 64})
+    found = Running(repository, Limits(body=200_000, body_seconds=0.5))
+    yield found
+    found.stop()
+
+
+# The protocol -----------------------------------------------------------------------------------
+
+
+def test_health_and_metadata(server: Running) -> None:
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/small/ready"):
+        assert server.ask("GET", path)[0] == 200
+    assert json.loads(server.ask("GET", "/v2")[2])["extensions"] == ["binary_tensor_data"]
+    found = json.loads(server.ask("GET", "/v2/models/small/versions/1")[2])
+    assert found["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 16, 12]}]
+    assert found["outputs"] == [{"name": "scores", "datatype": "FP32", "shape": [-1, 7, 1, 1]}]
+
+
+def test_json_and_binary_give_the_same_answer(server: Running, scores: np.ndarray) -> None:
+    nested = {"name": "x", "datatype": "FP32", "shape": [2, *SHAPE], "data": IMAGES[:2].tolist()}
+    status, answer, _ = server.infer("small", {"id": "a", "inputs": [nested]})
+    assert status == 200 and answer["id"] == "a" and answer["model_name"] == "small"
+    (output,) = answer["outputs"]
+    found = np.array(output["data"], np.float32).reshape(output["shape"])
+    np.testing.assert_allclose(found, scores[:2], rtol=1e-4, atol=1e-5)
+    status, answer, data = server.infer("small", *binary_request(IMAGES[:2]))
+    assert status == 200
+    assert answer["outputs"][0]["parameters"]["binary_data_size"] == len(data) == found.nbytes
+    again = np.frombuffer(data, np.float32).reshape(answer["outputs"][0]["shape"])
+    np.testing.assert_array_equal(again, found)
+
+
+def test_many_clients_get_their_own_answers(server: Running, scores: np.ndarray) -> None:
+    """1 to 9 images, both models, priorities and deadlines, kept connections."""
+    wrong: list[object] = []
+    two = np.random.default_rng(1).standard_normal((9, 1, 2, 6, 5)).astype(np.float32)
+    model = two_inputs()
+    sums = [onnxruntime_outputs(model, {"left": a, "right": a}) for a in two]
+
+    def client(seed: int) -> None:
+        rng = random.Random(seed)
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=20)
+        for _ in range(12):
+            first, count = rng.randrange(15), rng.randint(1, 9)
+            if rng.random() < 0.7:
+                request, data = binary_request(
+                    IMAGES[first : first + count], timeout=20_000_000, priority=rng.randint(0, 3)
+                )
+                name, wanted = "small", scores[first : first + count]
+            else:
+                whole = np.concatenate(two[:count])
+                data = whole.tobytes() * 2
+                request = {"inputs": [
+                    {"name": side, "datatype": "FP32", "shape": list(whole.shape),
+                     "parameters": {"binary_data_size": whole.nbytes}} for side in ("left", "right")
+                ], "parameters": {"binary_data_output": True}}  # fmt: skip
+                wanted = np.concatenate(
+                    [one[output].reshape(-1) for output in sums[0] for one in sums[:count]]
+                )
+                name = "two"
+            head = json.dumps(request).encode()
+            connection.request(
+                "POST", f"/v2/models/{name}/infer", head + data,
+                {"Inference-Header-Content-Length": str(len(head))},
+            )  # fmt: skip
+            answer = connection.getresponse()
+            end = int(answer.getheader("inference-header-content-length") or 0)
+            values = np.frombuffer(answer.read()[end:], np.float32)
+            if answer.status != 200 or not np.allclose(values, wanted.reshape(-1), 1e-4, 1e-5):
+                wrong.append((answer.status, name, count))
+        connection.close()
+
+    with ThreadPoolExecutor(8) as clients:
+        list(clients.map(client, range(8)))
+    assert not wrong
+
+
+def test_metrics_count_what_was_answered(server: Running) -> None:
+    server.infer("small", *binary_request(IMAGES[:3]))
+    text = server.ask("GET", "/metrics")[2].decode()
+    answered = re.search(r'requests_total\{model="small",outcome="answered"\} (\d+)', text)
+    assert answered and int(answered[1]) >= 1
+    count = re.search(r'latency_seconds_count\{model="small"\} (\d+)', text)
+    assert count and count[1] == answered[1]
+    assert re.search(r'bucket\{model="small",le="\+Inf"\} ' + answered[1], text)
+    for line in text.splitlines():
+        assert line.startswith("# ") or re.fullmatch(
+            r'\w+\{model="\w+"(,\w+="[^"]+")?\} [-+.e\d]+', line
+        )
+
+
+# Bad input --------------------------------------------------------------------------------------
+
+
+def tensor(**changes: object) -> dict[str, object]:
+    whole = {"name": "x", "datatype": "FP32", "shape": [1, *SHAPE], "data": [0.0] * 576, **changes}
+    return {name: value for name, value in whole.items() if value is not None}
+
+
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ([], "an object is needed"),
+        ({}, "no 'inputs'"),
+        ({"inputs": [tensor(name="y")]}, "'y' is no input"),
+        ({"inputs": [tensor(), tensor()]}, "is there twice"),
+        ({"inputs": []}, "'x' is missing"),
+        ({"inputs": [tensor(datatype="BYTES")]}, "'datatype' is 'BYTES'"),
+        ({"inputs": [tensor(datatype="INT8", data=[300] * 576)]}, "no INT8"),
+        ({"inputs": [tensor(shape=[1, 3, 16])]}, "shape has 48"),
+        ({"inputs": [tensor(shape=[-1, *SHAPE])]}, "a list of sizes"),
+        ({"inputs": [tensor(shape=[0, *SHAPE], data=[])]}, "N images from 1 on"),
+        ({"inputs": [tensor(shape=[2**31 - 1] * 30)]}, "elements; the shape has"),
+        ({"inputs": [tensor(data=["a"] * 576)]}, "FP32 are needed"),
+        ({"inputs": [tensor(data=[[1], 2])]}, "nested unevenly"),
+        ({"inputs": [tensor(data=None, parameters={"binary_data_size": 2304})]}, "0 left"),
+        ({"inputs": [tensor(data=None, parameters={"binary_data_size": 7})]}, "has 2,304 bytes"),
+        ({"inputs": [tensor()], "parameters": {"timeout": -1}}, "'timeout' is -1"),
+        ({"inputs": [tensor()], "parameters": {"timeout": "x"}}, "'timeout' is 'x'"),
+        ({"inputs": [tensor()], "parameters": {"priority": 1.5}}, "'priority' is 1.5"),
+        ({"inputs": [tensor()], "parameters": []}, "'parameters' is []"),
+        ({"inputs": [tensor()], "outputs": [{"name": "z"}]}, "'z' is none of scores"),
+        ({"inputs": [tensor()], "id": "a" * 300}, "300 characters"),
+    ],
+)
+def test_a_bad_request_is_one_sentence(server: Running, request_: object, message: str) -> None:
+    status, answer, _ = server.infer("small", request_)
+    assert status == 400 and message in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("body", "length", "message"),
+    [
+        (b"{", None, "is not JSON"),
+        (b'{"parameters": {"timeout": NaN}, "inputs": []}', None, "NaN is not a JSON number"),
+        (b"[" * 100_000, None, "too deeply"),
+        (b"\xff\xfe", None, "is not JSON"),
+        (b"{}", "999", "the body has 2 bytes"),
+        (b"{}", "-1", "a number is needed"),
+        (b'{"inputs": []}xyz', "14", "3 bytes follow"),
+    ],
+)
+def test_a_damaged_body_is_refused(body: bytes, length: str | None, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        inference_of(body, length)
+
+
+def test_random_bytes_never_break_the_parser() -> None:
+    """Mutated requests are read, or refused in one sentence."""
+    request, data = binary_request(IMAGES[:1], timeout=5, priority=1)
+    head = json.dumps(request).encode()
+    rng = random.Random(0)
+    for _ in range(500):
+        body = bytearray(head + data[:64])
+        for _ in range(rng.randint(1, 4)):
+            body[rng.randrange(len(head))] = rng.randrange(256)
+        with contextlib.suppress(InputError):
+            inference_of(bytes(body), str(rng.choice([len(head), len(body), 10])))
+
+
+def test_paths_methods_and_limits(server: Running) -> None:
+    assert server.ask("GET", "/v2/models/none")[0] == 404
+    assert server.ask("GET", "/v2/models/small/versions/2")[0] == 404
+    assert server.ask("GET", "/v2/models/small/infer")[0] == 405
+    assert server.ask("POST", "/v2/models/small/infer", b"x" * 200_001)[0] == 413
+    assert server.ask("GET", "/v2", X="y" * 40_000)[0] == 431
+    large = np.zeros((65, *SHAPE), np.float32)
+    status, answer, _ = server.infer("small", *binary_request(large))
+    assert status == 429 and "would exceed 64" in answer["error"]
+    assert server.ask("GET", "/v2/health/live")[0] == 200
+
+
+def test_hopeless_requests_are_answered_503_at_once(server: Running) -> None:
+    start = time.perf_counter()
+    status, answer, _ = server.infer("small", *binary_request(IMAGES[:9], timeout=1))
+    assert status == 503 and "cannot be there" in answer["error"]
+    assert time.perf_counter() - start < 1
+
+
+def raw(port: int, data: bytes, wait: float = 3.0) -> bytes:
+    """What the server sends to a client that sends these bytes and waits."""
+    found = b""
+    with socket.create_connection(("127.0.0.1", port), timeout=wait) as client:
+        client.sendall(data)
+        try:
+            while part := client.recv(65536):
+                found += part
+        except (TimeoutError, ConnectionError):
+            pass
+    return found
+
+
+def test_slow_and_broken_clients(server: Running) -> None:
+    head = b"POST /v2/models/small/infer HTTP/1.1\r\nhost: a\r\ncontent-length: 100\r\n\r\n{"
+    assert b" 408 " in raw(server.port, head, 2.0).splitlines()[0]
+    assert b" 400 " in raw(server.port, b"\x00\x01\x02\r\n\r\n").splitlines()[0]
+    endless = b"GET /v2 HTTP/1.1\r\n" + (b"x-a: " + b"b" * 100 + b"\r\n") * 330
+    assert b" 431 " in raw(server.port, endless).splitlines()[0]
+    assert server.ask("GET", "/v2/health/live")[0] == 200
+
+
+def test_a_client_that_hangs_up_gives_its_place_back(folder: Path) -> None:
+    """A window that never fills: only a hang-up ends the request."""
+    repository = Repository(
+        {"small": str(folder / "small.onnx")},
+        given={"max_batch": 4},
+        engine={"policy": "window:m=4"},
+    )
+    running = Running(repository, Limits())
+    try:
+        request, data = binary_request(IMAGES[:1])
+        head = json.dumps(request).encode()
+        client = socket.create_connection(("127.0.0.1", running.port))
+        client.sendall(
+            b"POST /v2/models/small/infer HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n"
+            b"inference-header-content-length: %d\r\n\r\n" % (len(head + data), len(head))
+            + head + data
+        )  # fmt: skip
+        engine = repository.engines["small"]
+        wait_until(lambda: engine.waiting == 1)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        client.close()
+        wait_until(lambda: engine.waiting == 0)
+        assert engine.counts["cancelled"] == 1
+    finally:
+        running.stop()
+
+
+def wait_until(holds: Any) -> None:
+    end = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+# Models and memory ------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_again(tmp_path: Path) -> None:
+    onnx.save(residual_classifier(), tmp_path / "a.onnx")
+    repository = Repository({}, tmp_path, given={"max_batch": 2})
+    repository.start()
+    first = repository.engines["a"]
+    waiting = first.submit(IMAGES[:9])
+    onnx.save(residual_classifier(), tmp_path / "b.onnx")
+    onnx.save(residual_classifier(classes=5), tmp_path / "a.onnx")
+    os.utime(tmp_path / "a.onnx", (1, 1))
+    (tmp_path / "c.onnx").write_bytes(b"none")
+    said = repository.reload()
+    assert [line.split(":")[1] for line in said] == [" replaced", " started", " not loaded"]
+    assert waiting.result(20)["scores"].shape == (9, 7, 1, 1)
+    assert repository.engines["a"].submit(IMAGES[:1]).result(20)["scores"].shape == (1, 5, 1, 1)
+    (tmp_path / "b.onnx").unlink()
+    assert "b: stopped" in repository.reload() and set(repository.engines) == {"a"}
+    repository.close()
+
+
+def test_memory_is_shared_by_need(folder: Path) -> None:
+    whole = Repository({}, folder, given={"max_batch": 4})
+    whole.start()
+    wanted = {name: one.service.total_bytes for name, one in whole.engines.items()}
+    whole.close()
+    some = Repository({}, folder, sum(wanted.values()) * 3 // 4, given={"max_batch": 4})
+    some.start()
+    given = {name: one.service.total_bytes for name, one in some.engines.items()}
+    some.close()
+    assert sum(given.values()) <= sum(wanted.values()) * 3 // 4
+    assert given["small"] > given["two"]
+    with pytest.raises(CsdfgenError, match=r"2 models need [0-9,]+ bytes at least"):
+        Repository({}, folder, 100, given={"max_batch": 4}).start()
+
+
+def test_names_of_models(tmp_path: Path) -> None:
+    assert named(["a/x.onnx", "zoo:lenet5"], ["cats"]) == (
+        {"cats": "a/x.onnx", "lenet5": "zoo:lenet5"},
+        None,
+    )
+    for models, names, message in (
+        (["x.onnx", "b/x.onnx"], [], "two models"), (["x.onnx"], ["a", "b"], "for no model"),
+        (["x.onnx"], ["a b"], "are needed"), ([str(tmp_path), str(tmp_path)], [], "second folder"),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match=message):
+            named(models, names)
+
+
+# The command ------------------------------------------------------------------------------------
+
+
+def test_wrong_options_are_one_sentence(call: Call, tmp_path: Path, folder: Path) -> None:
+    model = str(folder / "small.onnx")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert "cannot be opened" in refused(call("serve", model, "--port", port))
+    for arguments, message in (
+        ((model, "--policy", "fastest"), "is none of serial"),
+        ((model, "--memory", "1KB"), "the least for"),
+        ((str(tmp_path),), "has no .onnx models"),
+        ((model, "--max-body", "x"), "--max-body x"),
+    ):
+        assert message in refused(call("serve", *arguments, "--port", "0"))
+
+
+def test_sigterm_loses_no_accepted_request(folder: Path) -> None:
+    """Requests of a window that never fills are answered when the server is told to stop."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "csdfgen", "serve", str(folder / "small.onnx"), "--port", "0", "--policy", "window:m=8"],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    lines = [process.stdout.readline(), process.stdout.readline()]
+    port = re.search(r":(\d+)/v2", "".join(lines))
+    assert port, lines
+    found: list[int] = []
+
+    def ask(k: int) -> None:
+        request, data = binary_request(IMAGES[k : k + 1])
+        head = json.dumps(request).encode()
+        connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=20)
+        connection.request(
+            "POST", "/v2/models/small/infer", head + data,
+            {"Inference-Header-Content-Length": str(len(head))},
+        )  # fmt: skip
+        found.append(connection.getresponse().status)
+
+    clients = [threading.Thread(target=ask, args=(k,)) for k in range(5)]
+    for one in clients:
+        one.start()
+    connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=20)
+
+    def waiting() -> bool:
+        connection.request("GET", "/metrics")
+        return 'csdfgen_waiting_images{model="small"} 5' in connection.getresponse().read().decode()
+
+    wait_until(waiting)
+    process.send_signal(signal.SIGTERM)
+    for one in clients:
+        one.join()
+    assert found == [200] * 5
+    assert process.wait(20) == 0
