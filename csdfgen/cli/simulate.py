@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import JSON
+from csdfgen.cli.options import JSON, OUTPUT, Asked, check_suffix, is_graph_file
 from csdfgen.cli.terminal import mebibytes, reporting, say, say_json, table
 from csdfgen.model.options import declare
 
@@ -21,18 +22,21 @@ __all__ = ["Simulate"]
 
 @dataclass(frozen=True, kw_only=True)
 class Simulate(Command):
-    """Serve requests in virtual time: latencies, refusals and memory of a policy, from a table of measured times.
+    """Serve requests in virtual time: latencies, refusals and memory of a policy, from measured times of a model's stages.
 
     Load 1 is what one worker computes image by image.
     """
 
     examples = (
-        "csdfgen simulate times.json --policy all --load 0.9",
+        "csdfgen simulate model.onnx --policy all --load 0.9 -o times.json",
         "csdfgen simulate times.json --arrivals bursts --images 1-10 --deadline 500ms --json",
         "csdfgen simulate times.json --policy window:m=10,delay=50ms --arrivals requests.csv",
     )
 
-    model: Annotated[str, Argument("TIMES", "A table of times of stages (.json).")]
+    model: Annotated[
+        str, Argument("MODEL|TIMES", "A model, which is measured now, or a table of times (.json).")
+    ]
+    output: Path | None = declare("The table of times.", None, "FILE.json", names=OUTPUT)
     policy: str = declare(
         "serial, window, greedy, lbci-paper, lbci or adaptive, with settings behind a colon: window:m=10,delay=50ms; "
         "or all.",
@@ -51,12 +55,13 @@ class Simulate(Command):
         "In which an answer is wanted, from the arrival: 500ms.", None, "TIME"
     )
     max_batch: int | None = declare(
-        "Most images of a batch.", None, "N", low=1, high=4096, shown="the table's largest"
+        "Most images of a batch.", None, "N", low=1, high=4096, shown="8, or the table's largest"
     )
     in_flight: int | None = declare(
         "Most images that have begun.", None, "N", low=1, high=65_536,
         shown="two batches a worker",
     )  # fmt: skip
+    stages: int = declare("Most stages that a model is cut into.", 4, "N", low=1, high=16)
     workers: int = declare(
         "Workers, each of which runs one stage at a time.", 1, "N", low=1, high=256
     )
@@ -67,9 +72,12 @@ class Simulate(Command):
         """Simulate one policy or all. Raises CsdfgenError."""
         from csdfgen.serving.policies import POLICIES, policy_of
         from csdfgen.serving.simulate import simulate
-        from csdfgen.serving.times import read_times
+        from csdfgen.serving.times import read_times, write_times
 
-        times = read_times(self.model)
+        check_suffix(self.output, "a table of times", ".json")
+        times = read_times(self.model) if is_graph_file(self.model) else self._measured()
+        if self.output is not None:
+            write_times(self.output, times)
         names = tuple(POLICIES) if self.policy == "all" else (self.policy,)
         policies = [(name, policy_of(name)) for name in names]
         found: dict[str, Simulated] = {}
@@ -84,6 +92,19 @@ class Simulate(Command):
             say_json(self._facts(times, found))
             return
         say(f"{times.model}: load 1 is {times.capacity:.1f} images a second\n", _table(found))
+
+    def _measured(self) -> Times:
+        """The times of a model's stages on this machine. Raises CsdfgenError."""
+        from csdfgen.cli.models import load_network
+        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.serving.service import MOST_BATCH, plan
+
+        with reporting() as progress:
+            progress("planning")
+            network = load_network(self.model, Asked())
+            service = plan(network, max_batch=self.max_batch or MOST_BATCH, stages=self.stages)
+            progress("measuring")
+            return measured_times(Programs(service))
 
     def _requests(self, times: Times) -> list[Request]:
         """New requests, the same ones for every policy. Raises InputError."""

@@ -247,3 +247,12 @@ def test_a_damaged_table_is_refused(
 def test_what_is_wrong_is_one_sentence(call: Callable[[], object], message: str) -> None:
     with pytest.raises(CsdfgenError, match=message):
         call()
+
+
+def test_a_model_is_measured_and_its_table_kept(call: Call, tmp_path: Path) -> None:
+    path = str(tmp_path / "times.json")
+    options = "--requests", "300", "--load", "0.5", "--json"
+    first = call("simulate", "zoo:lenet5", "--max-batch", "2", "-o", path, *options).json
+    assert read_times(path).most == 2
+    assert call("simulate", path, *options).json["policies"]["adaptive"]["answered"] == 300
+    assert first["policies"]["adaptive"]["memory_bytes"] > 0
