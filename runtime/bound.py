@@ -194,8 +194,7 @@ class BoundProgram:
             else:
                 code += program.stores[number]
             looks += self._tapped(*self._plan.order[number])
-            if number in program.joins:
-                looks.append(partial(self._looks.chosen, program.joins[number]))
+            looks += [partial(self._looks.chosen, one) for one in program.joins.get(number, ())]
             if (code or looks) and program.guards[number] != under:
                 wait_no_more()
                 inside, firings, under = found, [], program.guards[number]
@@ -248,6 +247,7 @@ class BoundProgram:
         """The same program bound to newly allocated memory, with the same taps and watchers."""
         found = copy(self)
         found._bind(self._kernels.allocate(guarded(self.program.pools)))
+        found._looks.taken = self._looks.taken  # those of all frames are counted
         return found
 
     def taps(self) -> dict[str, np.ndarray]:

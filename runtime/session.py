@@ -109,15 +109,7 @@ class Executable:
     @property
     def branches(self) -> dict[str, tuple[int, int]]:
         """Name of an If -> for how many images its condition was true, and false, in all frames so far."""
-        found = [one.branches for one in (self._bound, self._other) if one is not None]
-        names = {name: None for one in found for name in one}
-        return {
-            name: (
-                sum(one.get(name, (0, 0))[0] for one in found),
-                sum(one.get(name, (0, 0))[1] for one in found),
-            )
-            for name in names
-        }
+        return self._bound.branches
 
     @property
     def left_out(self) -> frozenset[int]:

@@ -81,7 +81,7 @@ class Program:
     arena when a run has ended, all rows of all its images. ports: inputs, then outputs, of each image.
     constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
     instructions; stores: the numbers of those that store the rows of outputs that it completes. guards: for
-    every firing the conditions under which it is executed. joins: for firings that end an If for an image, its condition.
+    every firing the conditions under which it is executed. joins: for firings that end an If for images, their conditions.
     """
 
     pools: Mapping[str, int]
@@ -95,7 +95,7 @@ class Program:
     code: tuple[tuple[int, ...], ...]
     stores: tuple[tuple[int, ...], ...]
     guards: tuple[tuple[Condition, ...], ...]
-    joins: Mapping[int, Condition]
+    joins: Mapping[int, tuple[Condition, ...]]
 
 
 _KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDictionary()
@@ -168,7 +168,8 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         inside = work.layer.guards if work.layer is not None else ()
         guards.append(tuple(condition(one.branch, image, one.taken) for one in inside))
         if work.layer is not None and (branch := work.layer.attributes.get("branch")):
-            joins[branch, image] = number, condition(branch, image, True)
+            for each in range(image, image + work.phases[phase].images):
+                joins[branch, each] = number, condition(branch, each, True)
         given = tuple(_deliveries(number, work, phase, outputs, addresses))
         deliveries.append(given)
         stored: tuple[int, ...] = ()
@@ -177,6 +178,9 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
             move = Move(number_of[one.output, one.image, True], begin, one.source, True)
             stored += numbered(kernels.lower(move, constants))
         stores.append(stored)
+    ended: dict[int, tuple[Condition, ...]] = {}
+    for number, end in joins.values():
+        ended[number] = (*ended.get(number, ()), end)
     results = {
         output.name: addresses.view(output.tensor, Rows(0, output.tensor.rows * conversion.frames))
         for output in plan.network.outputs
@@ -194,7 +198,7 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         tuple(code),
         tuple(stores),
         tuple(guards),
-        dict(joins.values()),
+        ended,
     )
 
 
