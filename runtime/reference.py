@@ -331,6 +331,7 @@ class Reference:
     ) -> None:
         self.source = network.source or network.name
         self._one_by_one, self._images = network.lifted, network.batch
+        self._fixed = network.fixed
         extra = list(extra_outputs)
         self._names, data, folder = _prepared(source, network, extra)
         self._sizes = (
@@ -359,9 +360,13 @@ class Reference:
                 "session.model_external_initializers_file_folder_path", str(folder)
             )
         try:
-            self._session = onnxruntime.InferenceSession(
-                data, options, providers=["CPUExecutionProvider"]
-            )
+            try:
+                self._session = _opened(data, options)
+            except REFUSALS:  # a branch that is never taken may fit no shapes: its optimiser minds, its execution does not
+                options.graph_optimization_level = (
+                    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+                )
+                self._session = _opened(data, options)
         except REFUSALS as error:
             raise self._refused("load", error) from None
 
@@ -369,7 +374,8 @@ class Reference:
         """The outputs and the extra outputs by name. Raises ModelError if onnxruntime cannot run the model."""
         takes = {entry.name for entry in self._session.get_inputs()}
         # asarray, because ascontiguousarray makes an array of shape (1,) of a scalar
-        given = {name: np.asarray(a, order="C") for name, a in feeds.items() if name in takes}
+        arrays = {**self._fixed, **feeds}
+        given = {name: np.asarray(a, order="C") for name, a in arrays.items() if name in takes}
         if not self._one_by_one:
             return self._run(given)
         images = [
@@ -393,6 +399,10 @@ class Reference:
             f"onnxruntime cannot {what} it, run without {option('check')}: {reason_of(error)}",
             where=self.source,
         )
+
+
+def _opened(data: bytes, options: Any) -> Any:
+    return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
 def filled(array: np.ndarray, shape: Shape) -> np.ndarray:
@@ -448,8 +458,9 @@ def _shape_of(network: Network) -> ShapeOf:
 
 def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> list[str]:
     """Set the input shapes, remove other shapes, add outputs; returns the names of all outputs."""
-    hold_constant(model, network.fixed)
     graph = model.graph
+    if all(node.op_type != "If" for node in graph.node):  # opening one may crash onnxruntime 1.32
+        hold_constant(model, network.fixed)
     weights = {tensor.name for tensor in graph.initializer} | {
         tensor.values.name for tensor in graph.sparse_initializer
     }

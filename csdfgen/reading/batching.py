@@ -6,9 +6,10 @@ reduces, moves or joins images (that would change a shape). The remaining candid
 result has the shape of a batch although they mix its images: those whose settings concern axis 0.
 
 Exporters write the batch that they saw, 1, into operands: the target of a Reshape, the sizes of a
-Resize, the end of a Slice, a constant that a Concat joins to every image. `lifted` changes such a
-node to one of N images. Whether the model then does the same to each image is not known there: the
-network built from lifted nodes is compared with the one for one image, layer by layer.
+Resize, the end of a Slice, a constant that a Concat joins to every image, or that a ScatterElements
+writes into. `lifted` changes such a node to one of N images. Whether the model then does the same
+to each image is not known there: the network built from lifted nodes is compared with the one for
+one image, layer by layer.
 
 Nothing needs to be lifted where a 1 is broadcast: an Expand to 1, operands of arithmetic, a Tile
 by 1. What computes only constants (ConstantOfShape, Shape and the operations behind them) has been
@@ -27,7 +28,7 @@ import numpy as np
 from csdfgen.model.network import Layer, Network, Node, Tensor
 from csdfgen.reading.onnx_file import label
 
-__all__ = ["lifted", "obstacle", "one_by_one", "split_batch"]
+__all__ = ["for_each", "lifted", "obstacle", "one_by_one", "split_batch"]
 
 
 def split_batch(whole: Network, single: Network, batch: int) -> Network | None:
@@ -214,21 +215,32 @@ def _slice(node: Node, batch: int) -> Node:
     return _with(node, 2, [*ends[:place], batch, *ends[place + 1 :]], "ends")
 
 
-def _concat(node: Node, batch: int) -> Node:
-    """Constants for one image, joined along another axis: the same one for every image."""
-    axis = node.attributes.get("axis")
+def _joined(node: Node, batch: int) -> Node:
+    """Constants for one image, joined along another axis or written into: the same one for every image."""
+    axis = node.attributes.get("axis", 0)
     joined = tuple(
-        np.broadcast_to(i, (batch, *i.shape[1:]))
-        if isinstance(i, np.ndarray) and i.shape[:1] == (1,) and axis not in (0, -i.ndim)
-        else i
+        i if i is None or isinstance(i, Tensor) or axis in (0, -i.ndim) else for_each(i, batch)
         for i in node.inputs
     )
     changed = any(a is not b for a, b in zip(joined, node.inputs, strict=True))
     return replace(node, inputs=joined) if changed else node
 
 
+def for_each(constant: np.ndarray, batch: int) -> np.ndarray:
+    """A constant of one image, with axis 0 of size 1, for every image; another one as it is."""
+    if constant.shape[:1] != (1,):
+        return constant
+    return np.broadcast_to(constant, (batch, *constant.shape[1:]))
+
+
 _RULES: Mapping[str, Callable[[Node, int], Node]] = MappingProxyType(
-    {"Concat": _concat, "Reshape": _reshape, "Resize": _resize, "Slice": _slice}
+    {
+        "Concat": _joined,
+        "Reshape": _reshape,
+        "Resize": _resize,
+        "ScatterElements": _joined,
+        "Slice": _slice,
+    }
 )
 """Operators whose constants can fix a number of images, and how each is lifted."""
 

@@ -8,6 +8,7 @@ be built, so that one error names every operator that is not supported.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from enum import Enum, auto
 from types import MappingProxyType
@@ -20,7 +21,7 @@ from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
-from csdfgen.reading.batching import lifted
+from csdfgen.reading.batching import for_each, lifted
 from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
@@ -219,6 +220,14 @@ def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
     )
 
 
+def _in_a_branch(error: CsdfgenError) -> CsdfgenError:
+    """An error of a layer in a branch, which may be there for other sizes than those that are planned."""
+    hint = f"if no image takes this branch of an If, make its condition a constant with {option('fix')}"
+    found = copy(error)
+    found.message = f"{error.message}; {hint}"
+    return found
+
+
 class _Visit:
     """One walk over the operations of a graph: the value of every name, and what went wrong."""
 
@@ -353,13 +362,20 @@ class _Visit:
             inside = self._graph.branch(operation, taken)
             ends = {n: self._fresh_tensor(f"{n}/{'then' if taken else 'else'}") for n in outputs}
             self._guards = (*outer, Guard(name, taken))
+            failed = self._first_error
             try:
                 with self._bounded.in_a_branch():
                     for one in inside:
                         self.operation(_renamed(one, ends))
             finally:
                 self._guards = outer
+            if failed is None and self._first_error is not None and not outer:
+                self._first_error = _in_a_branch(self._first_error)
             results.append([self._value(ends[n]) for n in outputs])
+        results = [
+            [self._for_each(a, b) for a, b in zip(one, other, strict=True)]
+            for one, other in (results, results[::-1])
+        ]
         for output, yes, no in zip(outputs, *results, strict=True):
             if (
                 isinstance(condition, _Unknown)
@@ -369,6 +385,18 @@ class _Visit:
                 self._values[output] = _Unknown.COMPUTED
             else:
                 self._joined(name, output, condition, yes, no, before)
+
+    def _for_each(self, result: _Value, other: _Value) -> _Value:
+        """A result of a branch; a constant for one image, where the other branch makes one for each, is that for each."""
+        if (
+            self._lift_to is None
+            or not isinstance(result, np.ndarray)
+            or not isinstance(other, Tensor)
+        ):
+            return result
+        found = for_each(result, self._lift_to)
+        self.lifted = self.lifted or found is not result
+        return found
 
     def _check_condition(self, condition: Tensor) -> None:
         """A condition is one bool, or one for each image where the network is built for several. Raises ModelError."""
