@@ -132,6 +132,11 @@ class PlanOptions:
         "streamed: input rows arrive as they are needed; resident: the whole input is stored in the arena.",
         "streamed", kind=word("streamed", "resident"), shown="streamed", stored=True,
     )  # fmt: skip
+    experts: bool = declare(
+        "What is multiplied by one number that a gate may choose to be zero becomes a branch that is computed if it is "
+        "not: experts of a mixture that was exported with all of them.",
+        False, kind=kinds.FLAG,
+    )  # fmt: skip
     policy: str = declare(
         "The order of firings: demand, as late as its reader allows; eager, as deep as possible; layers, one layer "
         "after another; bounded, as far ahead as the memory that demand takes allows.",

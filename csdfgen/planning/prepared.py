@@ -30,6 +30,7 @@ from csdfgen.planning.recompute import searched
 from csdfgen.planning.sharing import Sharing, share
 from csdfgen.planning.workspaces import Declarations, Scratch
 from csdfgen.program.steps import Backend
+from csdfgen.rewriting.experts import in_branches
 from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.heads import complete_parts
 from csdfgen.rewriting.tiles import regions_of, tiled
@@ -232,6 +233,7 @@ def prepare(
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
+    network = _divided(network, options)
     for part in options.probability.split(",") if options.probability else ():
         branch = part.rpartition("=")[0]
         if branch not in network.conditions:
@@ -244,9 +246,13 @@ def prepare(
     return _in_tiles(Prepared(joined, options, kernels, apart=apart, sinks=parts))
 
 
+def _divided(network: Network, options: PlanOptions) -> Network:
+    return in_branches(network) if options.experts else network
+
+
 def converted(network: Network, options: PlanOptions) -> Conversion:
     """The fused network cut into phases by the options, from which its graph is made. Raises InputError."""
-    joined = fuse(network, options.fuse)
+    joined = fuse(_divided(network, options), options.fuse)
     return convert(joined, options.rows, image=options.image, frames=options.frames)
 
 

@@ -1,0 +1,261 @@
+"""What need not be computed because it is multiplied by zero? Experts of a mixture become branches of an If.
+
+Training frameworks export a mixture of experts with all of them: each result is multiplied by its share of the input,
+which is zero for experts that were not chosen, and the products are added. What only such a result needs becomes a
+branch that is computed where the share is not zero:
+
+    total + expert(x) * share   becomes   total + expert(x) * share if share else total
+    Concat(.., expert(x), ..)   becomes   Concat(.., expert(x) if share else 0, ..), multiplied by all shares
+
+Outputs are the same, but where an expert's result is not finite: that times zero is not zero.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from csdfgen.errors import InputError, option
+from csdfgen.model.network import Guard, Layer, Network, Node, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.reducing import FLOATS
+from csdfgen.rewriting.conditions import check_network, onnx_nodes
+
+__all__ = ["in_branches"]
+
+WORTH = 16
+"""Operations for each element of a result from which on a branch costs less than it saves."""
+
+_OPSET = 16
+
+_CHOICES = "TopK ArgMax ArgMin OneHot Equal Greater GreaterOrEqual Less LessOrEqual Where Scatter ScatterElements ScatterND"
+CHOOSES = frozenset(_CHOICES.split())
+"""Operators that a share of zero comes from: a share by Sigmoid or Softmax alone never is."""
+
+
+@dataclass(frozen=True)
+class _Expert:
+    """product: the layer that multiplies it. layers: what only the result needs. share: what it is multiplied by, an
+    element of a tensor at a position along an axis. total: what the product is added to, if that is the result.
+    """
+
+    product: Layer
+    layers: tuple[Layer, ...]
+    share: Tensor
+    position: tuple[int, int]
+    total: Tensor | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """Of what layer, and which one."""
+        return self.product.name, self.position[1]
+
+    @property
+    def result(self) -> Tensor:
+        return self.layers[-1].output
+
+    @property
+    def is_worth_it(self) -> bool:
+        work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in self.layers)
+        return work >= WORTH * self.result.elements
+
+
+def in_branches(network: Network) -> Network:
+    """The network with every expert that has a share of its own in a branch. Raises InputError if there is none."""
+    found, done = network, set[tuple[str, int]]()
+    while (expert := next(_experts(found, done), None)) is not None:
+        done.add(expert.key)
+        found = _branched(found, expert)
+    if found is network:
+        raise InputError(
+            f"{option('experts')}: no layer's result is multiplied by one number that a gate may choose to be zero",
+            where=network.source or network.name,
+        )
+    return found
+
+
+# Where experts are --------------------------------------------------------------------------------
+
+
+def _experts(network: Network, done: set[tuple[str, int]]) -> Iterator[_Expert]:
+    """Those that are not done, the last ones first: an outer one in front of those in it, and a sum
+    takes the later one of two.
+    """
+    chosen = _chosen(network)
+    for layer in reversed(network.layers):
+        for expert in _behind(network, layer):
+            if expert.key not in done and expert.share.name in chosen and expert.is_worth_it:
+                yield expert
+
+
+def _chosen(network: Network) -> set[str]:
+    """Tensors that depend on a choice."""
+    found: set[str] = set()
+    for layer in network.layers:
+        if layer.op_type in CHOOSES or any(t is not None and t.name in found for t in layer.inputs):
+            found.update(tensor.name for tensor in layer.outputs)
+    return found
+
+
+def _behind(network: Network, layer: Layer) -> Iterator[_Expert]:
+    """Experts whose results a layer multiplies by their shares."""
+    if layer.op_type not in ("Mul", "MatMul") or layer.stored is not None or len(layer.inputs) != 2:
+        return
+    for place, (result, share) in enumerate((layer.inputs, layer.inputs[::-1])):
+        if result is None or share is None or result.dtype not in FLOATS:
+            continue
+        if layer.op_type == "Mul" and share.elements == 1 < result.elements:
+            yield from _alone(network, layer, share)
+        joined = network.producer.get(result.name)
+        if joined is None or joined.op_type != "Concat" or len(network.readers[result.name]) > 1:
+            continue
+        axis, rank = joined.attributes["axis"], len(result.shape)
+        of_share = axis - rank + len(share.shape)
+        if layer.op_type == "MatMul":
+            if axis != (rank - 1 if place == 0 else rank - 2) or len(share.shape) < 2:
+                continue
+            of_share = len(share.shape) - (2 if place == 0 else 1)
+        parts = len(joined.inputs)
+        if (
+            of_share < 0
+            or not share.elements == share.shape[of_share] == parts == result.shape[axis]
+        ):
+            continue
+        for number, part in enumerate(joined.inputs):
+            layers = _only_for(network, part.name, share) if part is not None else ()
+            if layers and layers[-1].output == part:
+                yield _Expert(layer, layers, share, (of_share, number))
+
+
+def _alone(network: Network, product: Layer, share: Tensor) -> Iterator[_Expert]:
+    """An expert whose product is added to what the others gave, or is the result."""
+    output = product.output
+    readers = [layer for layer, _ in network.readers[output.name]]
+    if (
+        len(readers) == 1
+        and readers[0].op_type == "Add"
+        and output.name not in network.output_tensors
+    ):
+        (sum_,) = readers
+        others = [t for t in sum_.inputs if t is not None and t.name != output.name]
+        if len(others) == 1 and others[0].shape == output.shape == sum_.output.shape:
+            layers = _only_for(network, sum_.output.name, share, others[0])
+            if layers and layers[-1].guards == product.guards and product in layers:
+                yield _Expert(product, layers, share, (0, 0), others[0])
+                return
+    layers = _only_for(network, output.name, share)
+    if layers:
+        yield _Expert(product, layers, share, (0, 0))
+
+
+def _only_for(network: Network, name: str, *others: Tensor) -> tuple[Layer, ...]:
+    """Layers whose results are needed for a tensor alone, its own last, all in the same branch. others: tensors that are
+    needed otherwise.
+    """
+    last = network.producer.get(name)
+    if last is None or len(last.outputs) > 1:
+        return ()
+    found, kept = {last.name: last}, network.output_tensors | {one.name for one in others}
+    for layer in reversed(network.layers[: network.layers.index(last)]):
+        alone = all(
+            tensor.name not in kept
+            and network.readers[tensor.name]
+            and all(reader.name in found for reader, _ in network.readers[tensor.name])
+            for tensor in layer.outputs
+        )
+        if alone and layer.guards == last.guards:
+            found[layer.name] = layer
+    return tuple(reversed(found.values()))
+
+
+# Into a branch ------------------------------------------------------------------------------------
+
+
+def _branched(network: Network, expert: _Expert) -> Network:
+    """The network with the layers of an expert in a branch that is computed if its share is not zero."""
+    result, last = expert.result, expert.layers[-1]
+    new = _New(network, last)
+    share, (axis, position) = expert.share, expert.position
+    name, outside = new.unused(f"{expert.product.name}/expert{position}"), last.guards
+    if share.elements > 1:
+        share = new.layer("Gather", f"{name}/share", share, np.array([position]), axis=axis)
+    ones = (1,) * len(result.shape)
+    if share.shape != ones:
+        share = new.layer("Reshape", f"{name}/alone", share, np.array(ones))
+    condition = new.layer("Cast", f"{name}/condition", share, to=TensorProto.BOOL)
+
+    chosen = replace(result, name=new.unused(f"{name}/chosen"))
+    inside = {one.name: replace(one, guards=(*outside, Guard(name, True))) for one in expert.layers}
+    inside[last.name] = replace(inside[last.name], outputs=(chosen,))
+    otherwise: Tensor | np.ndarray = np.zeros(result.shape, result.dtype)
+    if expert.total is not None:
+        otherwise = new.layer("Identity", f"{name}/otherwise", expert.total)
+        new.layers[-1] = replace(new.layers[-1], guards=(*outside, Guard(name, False)))
+    new.layer("Where", result.name, condition, chosen, otherwise)
+    join = new.layers[-1]
+    attributes = MappingProxyType({**join.attributes, "branch": name})
+    new.layers[-1] = replace(join, attributes=attributes, outputs=(result,))
+
+    layers = [inside.get(one.name, one) for one in network.layers]
+    after = replace(network, layers=_in_order(network, [*layers, *new.layers]))
+    check_network("in_branches", network, after, may_repeat=frozenset(onnx_nodes(last)))
+    return after
+
+
+class _New:
+    """Layers that are added for a branch; they stand for the ONNX nodes of a layer, and are in its branches."""
+
+    def __init__(self, network: Network, last: Layer) -> None:
+        self.layers: list[Layer] = []
+        self._last = last
+        self._taken = {layer.name for layer in network.layers} | network.tensors.keys()
+
+    def unused(self, name: str) -> str:
+        """A name that no layer and no tensor has."""
+        number, found = 1, name
+        while found in self._taken:
+            number += 1
+            found = f"{name}_{number}"
+        self._taken.add(found)
+        return found
+
+    def layer(
+        self, op_type: str, output: str, *operands: Tensor | np.ndarray, **attributes: Any
+    ) -> Tensor:
+        """Adds a layer; its output."""
+        node = Node(self.unused(output), op_type, _OPSET, attributes, operands, (output,))
+        made = OPERATORS[op_type].build(node)
+        nodes = onnx_nodes(self._last)
+        self.layers.append(replace(made, guards=self._last.guards, onnx_nodes=nodes))
+        return made.output
+
+
+def _in_order(network: Network, layers: list[Layer]) -> tuple[Layer, ...]:
+    """Layers behind what they read, and those of a branch behind its condition; else as they are given."""
+    maker = {tensor.name: k for k, layer in enumerate(layers) for tensor in layer.outputs}
+    conditions = replace(network, layers=tuple(layers)).conditions
+    waiting: list[int] = []
+    followers: list[list[int]] = [[] for _ in layers]
+    for k, layer in enumerate(layers):
+        reads = [*layer.inputs, *(conditions[guard.branch] for guard in layer.guards)]
+        before = {maker[t.name] for t in reads if t is not None and t.name in maker}
+        waiting.append(len(before))
+        for one in before:
+            followers[one].append(k)
+    ready = [k for k, count in enumerate(waiting) if not count]
+    found = []
+    while ready:
+        k = heappop(ready)
+        found.append(layers[k])
+        for one in followers[k]:
+            waiting[one] -= 1
+            if not waiting[one]:
+                heappush(ready, one)
+    return tuple(found)
