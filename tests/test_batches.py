@@ -22,9 +22,9 @@ from zoo_models import ZOO
 pytestmark = pytest.mark.networks
 
 _OF_ONE = """
-    alexnet caffenet emotion_ferplus fcn_resnet50 googlenet inception_v1 inception_v2
-    lraspp_mobilenet_v3 mnist resnet101 resnet50 resnet50_v1 resnext50 shufflenet_v1
-    shufflenet_v1_g4 shufflenet_v2 super_resolution vgg16 vgg19 zfnet512
+    alexnet alexnet_moe alexnet_moe_dense b_alexnet caffenet emotion_ferplus fcn_resnet50
+    googlenet inception_v1 inception_v2 lraspp_mobilenet_v3 mnist resnet101 resnet50 resnet50_v1
+    resnext50 shufflenet_v1 shufflenet_v1_g4 shufflenet_v2 super_resolution vgg16 vgg19 zfnet512
 """
 ZOO_OF_ONE = frozenset(_OF_ONE.split())
 """Networks of the zoo whose files fix one image: a Reshape to 1x9216, a Resize to 1x21x520x520."""

@@ -31,8 +31,8 @@ __all__ = [
 ]
 
 _FAMILIES = (
-    "alexnet vgg resnet densenet googlenet inception squeezenet shufflenet mobilenet mobilenet_v3 "
-    "efficientnet regnet yolo segmentation small tinyml video"
+    "alexnet experts branchy vgg resnet densenet googlenet inception squeezenet shufflenet mobilenet "
+    "mobilenet_v3 efficientnet regnet yolo segmentation small tinyml video"
 )
 """Modules, in the order in which their networks are listed."""
 

@@ -492,14 +492,12 @@ class Builder:
         operands = [self.zeros(shares.shape), indices, kept]
         return self.node("ScatterElements", operands, shares.shape, moments, axis=1)
 
-    def entropy(self, scores: Value) -> tuple[Value, Value]:
-        """Probabilities of classes by Softmax, and their entropy in nats, (1,)."""
-        shares = self.softmax(scores)
-        products = self.node("Mul", [shares, self.node("LogSoftmax", [scores], axis=1)])
+    def entropy(self, scores: Value) -> Value:
+        """Of the probabilities that Softmax makes of scores, in nats, (1,)."""
+        products = [self.softmax(scores), self.node("LogSoftmax", [scores], axis=1)]
         axes = self.constant(np.array([1]))
-        return shares, self.node(
-            "Neg", [self.node("ReduceSum", [products, axes], (1,), keepdims=0)]
-        )
+        total = self.node("ReduceSum", [self.node("Mul", products), axes], (1,), keepdims=0)
+        return self.node("Neg", [total])
 
     def compared(self, op_type: str, x: Value, constant: float) -> Value:
         """Whether x is Greater or Less than a constant, element by element."""

@@ -33,7 +33,7 @@ _CLASSES = 10
 )
 def b_alexnet(b: Builder, x: Value, *, sure: tuple[float, float] = (2.11, 2.09)) -> Value:
     """B-AlexNet for 32x32 images, with two early exits, one in the branch of the other (If). sure:
-    entropy in nats below which a side's probabilities are those of the network.
+    entropy in nats below which a side's scores are those of the network.
     """
 
     def behind_first() -> Value:
@@ -47,10 +47,10 @@ def b_alexnet(b: Builder, x: Value, *, sure: tuple[float, float] = (2.11, 2.09))
         y = _flat(b, y)
         for features in (256, 128):
             y = b.dropout(b.relu(b.gemm(y, features)))
-        return b.softmax(b.gemm(y, _CLASSES))
+        return b.gemm(y, _CLASSES)
 
     x = b.conv(_pooled(b, b.conv(x, 32, 5, padding=2)), 64, 5, padding=2)
-    return _exit(b, x, "side1", (32, 32), sure[0], behind_first, "probabilities")
+    return _exit(b, x, "side1", (32, 32), sure[0], behind_first, "scores")
 
 
 def _exit(
@@ -62,16 +62,16 @@ def _exit(
     rest: Callable[[], Value],
     name: str | None = None,
 ) -> Value:
-    """The probabilities of a side with so many channels of its convolutions, if they are sure, or what
-    the rest gives.
+    """The scores of a side with so many channels of its convolutions, if it is sure, or what the rest
+    gives.
     """
     with b.scope(side):
         y = _pooled(b, x)
         for count in channels:
             y = b.relu(b.conv(y, count, 3, padding=1))
-        probabilities, entropy = b.entropy(b.gemm(_flat(b, y), _CLASSES))
-        condition = b.compared("Less", entropy, sure)
-    return b.either(condition, lambda: probabilities, rest, name)
+        scores = b.gemm(_flat(b, y), _CLASSES)
+        condition = b.compared("Less", b.entropy(scores), sure)
+    return b.either(condition, lambda: scores, rest, name)
 
 
 def _pooled(b: Builder, x: Value) -> Value:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
 
+import csdfgen
+import runtime
 from benchmarks.train_gate import loads, model_of, percent, trained
 from csdfgen.errors import InputError
+from csdfgen.model.rows import Rows
+from csdfgen.ops import operator_of
 from csdfgen.paper.formats.digits import pictures as digits
-from csdfgen.paper.formulas.experts import chosen
+from csdfgen.paper.formulas.experts import chosen, gate
 from zoo_models import ZooEntry, count
 from zoo_models._builder import Builder
 from zoo_models.branchy import b_alexnet
@@ -131,7 +136,8 @@ def test_pictures_leave_where_a_side_is_sure() -> None:
         np.array([run(one, image)[0] for image in images])
         for one in (session(b_alexnet.build(sure=sure)) for sure in ((9, 9), (0, 9), (0, 0)))
     )
-    entropies = [-(side * np.log(side)).sum(axis=(1, 2)) for side in (first, second)]
+    shares = [gate(side[:, 0]) for side in (first, second)]
+    entropies = [-(p * np.log(p)).sum(axis=1) for p in shares]
     sure = tuple(float(np.median(one)) for one in entropies)
     left = [entropy < limit for entropy, limit in zip(entropies, sure, strict=True)]
     exits = np.where(left[0], 0, np.where(left[1], 1, 2))
@@ -179,3 +185,51 @@ def test_a_load_loss_keeps_experts_alive() -> None:
         network = session(model_of(alive, dense=dense))
         for image, expected in zip(digits().test, classes, strict=False):
             assert run(network, image[None].astype(np.float32), "x")[0].argmax() == expected
+
+
+# --- by csdfgen ------------------------------------------------------------------------------------
+
+
+def executed(frame: Any) -> int:
+    """Multiply-accumulates of the last run: those of layers whose firings were not left out."""
+    plan = frame.plan
+    left = {plan.order[number][0] for number in frame.left_out}
+    return sum(
+        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        for layer in plan.network.layers
+        if layer.op_type in ("Conv", "Gemm") and layer.name not in left
+    )
+
+
+def test_chosen_experts_alone_are_computed(mixture: onnx.ModelProto) -> None:
+    """As in onnxruntime; 298,041,104 multiply-accumulates are left of 939,757,328 in the whole network."""
+    plan = csdfgen.plan(csdfgen.load(mixture))
+    network, frame = session(mixture), runtime.compile(plan)
+    expert = "expert0/"
+    one = sum(
+        operator_of(layer).cost(layer, Rows(0, layer.output.rows))
+        for layer in plan.network.layers
+        if layer.op_type in ("Conv", "Gemm") and expert in layer.name
+    )
+    whole = count(mixture).macs
+    for image in pictures(6, *SIZE):
+        np.testing.assert_allclose(
+            *frame(image).values(), *run(network, image), rtol=1e-3, atol=1e-6
+        )
+        assert executed(frame) == whole - (FEW["experts"] - FEW["chosen"]) * one
+    assert sum(yes for yes, _ in frame.branches.values()) == 6 * FEW["chosen"]
+
+
+def test_pictures_that_leave_early_take_less() -> None:
+    model = b_alexnet.build()
+    network, frame = session(model), runtime.compile(csdfgen.plan(csdfgen.load(model)))
+    found = set()
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        image = rng.uniform(-1, 1, (1, 3, 32, 32)).astype(np.float32)
+        (want,) = run(network, image)
+        np.testing.assert_allclose(frame(image)["scores"], want, rtol=1e-3, atol=1e-4)
+        found.add(f"{executed(frame):,}")
+    assert len(found) == 3
+    notes = f"{b_alexnet.published.notes} {b_alexnet.published.macs:,}"
+    assert all(one in notes for one in found)

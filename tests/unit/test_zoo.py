@@ -171,6 +171,9 @@ def topology(model: onnx.ModelProto) -> list[tuple[Any, ...]]:
 
 SMALL = {
     "alexnet": (64, 51),
+    "alexnet_moe": (67, 80),
+    "alexnet_moe_dense": (67, 80),
+    "b_alexnet": (24, 27),
     "c3d": (32, 24),
     "caffenet": (64, 51),
     "cnn5": (32, 35),
