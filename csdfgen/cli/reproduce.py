@@ -26,7 +26,9 @@ __all__ = ["Reproduce"]
 
 Rows = list[dict[str, Any]]
 
-_Part = Literal["fig1", "table2", "table3", "all", "findings", "paper003", "paper004", "vbs"]
+_Part = Literal[
+    "fig1", "table2", "table3", "all", "findings", "paper003", "paper004", "vbs", "lbci"
+]
 
 _MEASURED = ("m_DL", "m_our", "tau_DL", "tau_our")
 
@@ -51,6 +53,7 @@ class Reproduce(Command):
         "csdfgen reproduce paper003",
         "csdfgen reproduce paper004",
         "csdfgen reproduce vbs",
+        "csdfgen reproduce lbci",
     )
 
     part: _Part = argument("|".join(get_args(_Part)))
@@ -77,7 +80,7 @@ class Reproduce(Command):
             return _table3(("paper", "schedule") if self.counting == "both" else (self.counting,))
         makers: Mapping[str, Callable[[], Rows]] = {
             "fig1": _figure1, "table2": _table2, "findings": _findings, "paper003": _formats,
-            "paper004": _embedded, "vbs": _batches,
+            "paper004": _embedded, "vbs": _batches, "lbci": _joining,
         }  # fmt: skip
         return makers[part]()
 
@@ -261,7 +264,7 @@ def _show_skip() -> None:
     )
 
 
-# Papers 003, 004 and 000 ------------------------------------------------------------------------
+# Papers 003, 004, 000 and 001 ------------------------------------------------------------------------
 
 
 def _formats() -> Rows:
@@ -294,6 +297,15 @@ def _batches() -> Rows:
         _show_points(figure, points)
         rows += [point_json(figure, point) for point in points]
     return rows + _show_left(found.left)
+
+
+def _joining() -> Rows:
+    """All of paper 001; the cells, and what is left out with its reason."""
+    from csdfgen.paper.joining.reproduction import reproduce
+
+    with reporting() as progress:
+        found, left = reproduce(lambda name: progress(name))
+    return _show_cells(found) + _show_left(left)
 
 
 def _show_points(figure: str, points: Sequence[Point]) -> None:

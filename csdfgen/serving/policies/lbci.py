@@ -1,6 +1,7 @@
 """Layer-to-layer batching of paper 001: what waits joins the batch that runs, once.
 
-S. Wang et al., "LBCI" (ANIT 2023). A batch takes all that waits. In front of each later sub-model the worker asks how many
+H. Zhao, X. Liu, J. Zheng and J. He, "Layered Batch Inference Optimization Method for Convolutional Neural Networks Based on
+CPU" (ANIT 2023). A batch takes all that waits. In front of each later sub-model the worker asks how many
 newcomers would catch up, join and leave all in time; after the first join, or if none could join, it asks no more. A batch of
 N_opt images is never joined.
 """
