@@ -39,18 +39,21 @@ _FEW = 6
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Plans with one set of options: (bytes, seconds), from the smallest to the largest."""
+    """Plans with one set of options: (bytes, seconds), from the smallest to the largest; or points of a panel with axes of
+    its own.
+    """
 
     label: str
-    dots: tuple[tuple[int, float], ...]
+    dots: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Panel:
-    """The plans of one model."""
+    """The plans of one model. axes: what is drawn across and up, if that is not memory and time; dots then have these values."""
 
     title: str
     lines: tuple[Line, ...]
+    axes: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +112,9 @@ def sweep_chart(title: str, facts: str, panels: Sequence[Panel]) -> bytes:
         row, column = divmod(place, columns)
         _panel(drawing, panel, looks, column * width, width, top + row * (_ABOVE + _TALL + _BELOW))
     bottom = top - (-len(shown) // columns) * (_ABOVE + _TALL + _BELOW)
-    notes = [
-        "A dot is a plan; its memory is the arena and the outputs outside it. Axes need not begin at 0."
-    ]
+    notes = ["Axes need not begin at 0."]
+    if any(panel.axes is None for panel in shown):
+        notes = [f"A dot is a plan; its memory is the arena and the outputs outside it. {notes[0]}"]
     if not shown:
         notes = ["No point has a plan."]
     if len(panels) > len(shown):
@@ -157,16 +160,18 @@ def _panel(
 ) -> None:
     sizes = [size for line in panel.lines for size, _ in line.dots]
     unit, name = (2**20, "MiB") if max(sizes) >= 2**20 else (2**10, "KiB")
-    times = [1e3 * seconds for line in panel.lines for _, seconds in line.dots]
+    across, up = panel.axes or (f"memory of a plan, {name}", "an image, predicted ms")
+    unit, milli = (unit, 1e3) if panel.axes is None else (1, 1.0)
+    times = [milli * seconds for line in panel.lines for _, seconds in line.dots]
     axes = _Axes(
         drawing, left + _LEFT, left + width - _RIGHT, top + _ABOVE, top + _ABOVE + _TALL,
         _span([size / unit for size in sizes]), _span(times),
     )  # fmt: skip
     drawing.text(axes.left, top + 12, cut(panel.title, _LONGEST), 12, bold=True)
-    axes.draw(f"memory of a plan, {name}", "an image, predicted ms")
+    axes.draw(across, up)
     for place, line in enumerate(panel.lines):
         color, dash = looks[line.label]
-        places = [(axes.x(size / unit), axes.y(1e3 * seconds)) for size, seconds in line.dots]
+        places = [(axes.x(size / unit), axes.y(milli * seconds)) for size, seconds in line.dots]
         if len(places) > 1:
             path = "L".join(f"{number(x)} {number(y)}" for x, y in places)
             axes.path(f"M{path}", color, 2.2, dash)

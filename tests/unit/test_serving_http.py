@@ -446,3 +446,20 @@ def test_sigterm_loses_no_accepted_request(folder: Path) -> None:
         one.join()
     assert found == [200] * 5
     assert process.wait(20) == 0
+
+
+def test_policies_are_compared_in_the_real_server(call: Call, folder: Path, tmp_path: Path) -> None:
+    table, picture = tmp_path / "out.csv", tmp_path / "out.svg"
+    found = call(
+        "bench-serve", str(folder / "small.onnx"), "--policies", "adaptive", "--loads", "0.02", "--rates", "50",
+        "--several", "3", "--requests", "8", "--max-batch", "2", "--csv", str(table), "--svg", str(picture), "--json",
+    ).json  # fmt: skip
+    assert found["images_per_second_at_load_1"] > 0
+    assert [(one["policy"], one["traffic"]) for one in found["points"]] == [
+        ("adaptive", traffic) for traffic in ("load 0.02", "50 a second", "1 to 3 images")
+    ]
+    for one in found["points"]:
+        assert one["answered"] == one["requests"] == 8 and one["mean_ms"] > 0
+    assert len(table.read_text().splitlines()) == 4
+    assert picture.read_text().count("latency, ms") == 3
+    assert "above 0" in refused(call("bench-serve", "x.onnx", "--loads", "a"))

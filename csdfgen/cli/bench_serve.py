@@ -1,0 +1,169 @@
+"""`csdfgen bench-serve`: all policies against the real server, in one run."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import JSON, Asked, ModelArgument, check_picture, refuse_graph
+from csdfgen.cli.terminal import csv_text, reporting, say, say_json, table
+from csdfgen.errors import InputError
+from csdfgen.files import check_writable, write_bytes
+from csdfgen.model.options import declare
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from csdfgen.serving.bench import Point
+
+__all__ = ["BenchServe"]
+
+_TRAFFIC = "Traffic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchServe(Command):
+    """Offer requests to the server in an open loop over loopback, for every policy, and compare with the simulator.
+
+    Load 1 is what the server answers one request at a time, in the same run.
+    """
+
+    examples = (
+        "csdfgen bench-serve model.onnx --csv out.csv --svg out.svg",
+        "csdfgen bench-serve zoo:alexnet --loads 0.6,0.9 --rates 20,40,60,80 --several 10,25,50 --requests 1000",
+    )
+
+    model: ModelArgument
+    policies: str = declare(
+        "Policies between semicolons.",
+        "serial;window:m=8;greedy;lbci-paper;lbci;adaptive",
+        "P;P...",
+    )
+    loads: str = declare("Multiples of load 1; none for ''.", "0.3,0.6,0.9", "X,X...", _TRAFFIC)
+    rates: str = declare("Requests a second: the paper's are 20,40,60,80.", "", "N,N...", _TRAFFIC)
+    several: str = declare(
+        "Requests of 1 to N images every 100 ms: the paper's are 10,25,50.", "", "N,N...", _TRAFFIC
+    )
+    requests: int = declare("Requests of a point.", 1000, "N", _TRAFFIC, low=1, high=1_000_000)
+    deadline: str | None = declare("In which an answer is wanted: 500ms.", None, "TIME", _TRAFFIC)
+    max_batch: int = declare("Most images of a batch.", 8, "N", low=1, high=4096)
+    stages: int = declare("Most stages.", 4, "N", low=1, high=16)
+    seed: int = declare("Of arrivals and values.", 0, "N", low=0)
+    csv: Path | None = declare("Write all points as CSV.", None, "FILE")
+    svg: Path | None = declare("Draw latencies against load, a line a policy.", None, "FILE.svg")
+    as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
+
+    def run(self) -> None:
+        """Measure, print, and write what is asked for. Raises CsdfgenError."""
+        from csdfgen.cli.models import load_network
+        from csdfgen.model.units import time_of
+        from csdfgen.serving.bench import measured
+        from csdfgen.serving.policies import policy_of
+        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.serving.service import plan
+
+        refuse_graph(self.model, ", which cannot be served; give the model")
+        check_picture("--svg", self.svg)
+        for path in filter(None, (self.csv, self.svg)):
+            check_writable(path)
+        names = [name.strip() for name in self.policies.split(";")]
+        for name in names:
+            policy_of(name)
+        loads, rates = _numbers("loads", self.loads), _numbers("rates", self.rates)
+        several = [int(one) for one in _numbers("several", self.several)]
+        wanted = math.inf if self.deadline is None else time_of(self.deadline, "deadline")
+        with reporting() as progress:
+            progress("planning and measuring")
+            network = load_network(self.model, Asked())
+            service = plan(network, max_batch=self.max_batch, stages=self.stages)
+            times = measured_times(Programs(service))
+            capacity, points = measured(
+                self.model, network, times, names, loads=loads, rates=rates, several=several, count=self.requests,
+                deadline=wanted, seed=self.seed, options=["--stages", str(self.stages)], progress=progress,
+            )  # fmt: skip
+        rows = [_facts(point) for point in points]
+        if self.csv is not None:
+            write_bytes(self.csv, csv_text([list(rows[0]), *(list(row.values()) for row in rows)]))
+        if self.svg is not None:
+            write_bytes(self.svg, _picture(network.name, capacity, points))
+        if self.as_json:
+            say_json({"model": self.model, "images_per_second_at_load_1": capacity, "points": rows})
+            return
+        say(f"{network.name}: load 1 is {capacity:.1f} images a second\n", _table(points))
+
+
+def _numbers(name: str, text: str) -> list[float]:
+    """Numbers above 0 between commas. Raises InputError."""
+    try:
+        found = [float(one) for one in text.split(",") if one.strip()]
+    except ValueError:
+        found = [0.0]
+    if not all(0 < one < 1e6 for one in found):
+        raise InputError(f"--{name} {text[:60]}: numbers above 0 between commas are needed")
+    return found
+
+
+def _facts(point: Point) -> dict[str, object]:
+    seen, again = point.served, point.simulated
+    return {
+        "policy": point.policy, "traffic": point.traffic, "requests_per_second": point.rate, "load": point.load,
+        "requests": seen.requests, "answered": seen.answered, "refused": seen.refused, "in_time": seen.in_time,
+        "mean_ms": _ms(seen.mean), **{f"p{at}_ms": _ms(v) for at, v in seen.percentiles.items()},
+        "answers_per_second": seen.rate, "simulated_mean_ms": _ms(again.mean),
+        "simulated_p99_ms": _ms(again.percentiles[99]), "simulated_in_time": again.in_time,
+    }  # fmt: skip
+
+
+def _ms(seconds: float) -> float | None:
+    return None if math.isnan(seconds) else 1e3 * seconds
+
+
+def _table(points: list[Point]) -> Table:
+    rows = []
+    for one in points:
+        seen, again = one.served, one.simulated
+        values = (
+            seen.mean,
+            seen.percentiles[50],
+            seen.percentiles[99],
+            again.mean,
+            again.percentiles[99],
+        )
+        shown = [f"{1e3 * value:.1f}" for value in values]
+        rows.append(
+            (
+                one.traffic,
+                one.policy,
+                *shown,
+                f"{100 * seen.in_time_of_all:.1f} %",
+                seen.refused,
+                f"{seen.rate:.1f}",
+            )
+        )
+    columns = "mean ms", "p50", "p99", "simulated mean", "p99 ", "in time", "refused", "answers/s"
+    return table("traffic", "policy", *(f"> {name}" for name in columns), rows=rows)
+
+
+def _picture(model: str, capacity: float, points: list[Point]) -> bytes:
+    """Mean, median and 99th percentile against load, a line a policy."""
+    from csdfgen.charts.fronts import Line, Panel, sweep_chart
+
+    names = dict.fromkeys(point.policy for point in points)
+    panels = []
+    for title, at in (("mean", 0), ("50 % of answers", 50), ("99 % of answers", 99)):
+        lines = tuple(
+            Line(name, tuple(sorted(_dot(one, at) for one in points if one.policy == name)))
+            for name in names
+        )
+        panels.append(Panel(title, lines, ("load", "latency, ms")))
+    facts = f"measured over loopback; load 1 is {capacity:.1f} images a second, one at a time"
+    return sweep_chart(f"{model}: latency under load", facts, panels)
+
+
+def _dot(point: Point, at: int) -> tuple[float, float]:
+    """Load, and a percentile of the latency in ms, or its mean for 0."""
+    seen = point.served
+    return point.load, 1e3 * (seen.percentiles[at] if at else seen.mean)
