@@ -25,6 +25,7 @@ from csdfgen.cli.options import (
 from csdfgen.cli.quantize import Stored
 from csdfgen.cli.terminal import cut, dim, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError, about
+from csdfgen.files import check_writable
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
 
@@ -48,6 +49,8 @@ class _Measured(Typed):
 class Profile(Command):
     """Measure the phases of a model's layers on this machine, and fit launch + rows * slope to each
     layer shape.
+
+    With -o FILE.json and --batches, measure the stages that csdfgen serve cuts the model into, for csdfgen simulate.
     """
 
     examples = (
@@ -55,6 +58,7 @@ class Profile(Command):
         "csdfgen profile --heights 1,4,16 --repeats 31",
         "csdfgen profile --diff before.toml after.toml",
         "csdfgen profile --import result.json -o board.toml",
+        "csdfgen profile model.onnx --batches 8 -o times.json",
     )
 
     model: str | None = argument("[MODEL]", "ONNX model; without it built-in layers.", default=None)
@@ -96,8 +100,39 @@ class Profile(Command):
             _show_difference(*self.diff, self.as_json)
         elif self.result is not None:
             self._import(self.result)
+        elif self.output.suffix == ".json":
+            self._stages()
         else:
             self._measure()
+
+    def _stages(self) -> None:
+        """Write the times of a model's stages for batches up to the largest that is given. Raises InputError."""
+        from csdfgen.cli.models import load_network
+        from csdfgen.serving.programs import REPEATS, Programs, measured_times
+        from csdfgen.serving.service import plan
+        from csdfgen.serving.times import MOST_BATCH, write_times
+
+        check_writable(self.output)
+        if self.model is None or self.batches is None:
+            raise InputError("times of stages need a MODEL and --batches", where=str(self.output))
+        asked = self.planning.read()
+        most = counts_of(self.batches, "batches", "images", MOST_BATCH)[-1]
+        given = {name: one for name, one in asked.given.items() if name in ("backend", "fuse")}
+        with reporting() as progress:
+            progress("planning")
+            service = plan(load_network(self.model, asked), max_batch=most, **given)
+            progress("measuring")
+            times = measured_times(Programs(service, self.threads), self.repeats or REPEATS)
+        write_times(self.output, times)
+        rows = [
+            (one.name, *(f"{1e3 * v:.3f}" for v in one.seconds), f"{100 * max(one.spread):.1f} %")
+            for one in times.stages
+        ]
+        columns = (*(f"> {b} images" for b in times.stages[0].batches), "> spread")
+        say(
+            table("stage from, ms", *columns, rows=rows),
+            f"\n{self.output}: {counted(times.count, 'stage')}; load 1 is {times.capacity:.1f} images a second",
+        )
 
     def _import(self, result: Path) -> None:
         """Write the profile of the board that wrote a result. Raises InputError."""

@@ -21,13 +21,13 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, quoted, write_json
 
-__all__ = ["FORMAT", "StageTimes", "Times", "read_times", "table_of", "write_times"]
+__all__ = ["FORMAT", "MOST_BATCH", "StageTimes", "Times", "read_times", "table_of", "write_times"]
 
 FORMAT = "csdfgen-stages"
 VERSION = 1
 
 _MOST_STAGES = 1_000
-_MOST_BATCH = 4_096
+MOST_BATCH = 4_096
 _MOST_SECONDS = 1e6
 
 
@@ -208,7 +208,7 @@ def read_times(path: str | os.PathLike[str]) -> Times:
 
 
 def _stage(item: Fields) -> StageTimes:
-    batches = tuple(int(one) for one in _numbers(item, "batches", 1, _MOST_BATCH, whole=True))
+    batches = tuple(int(one) for one in _numbers(item, "batches", 1, MOST_BATCH, whole=True))
     if not batches or batches[0] != 1 or any(a >= b for a, b in pairwise(batches)):
         raise item.fault(
             f"'batches' is {_listed(batches) or 'empty'}; ascending numbers from 1 on are needed"

@@ -254,5 +254,7 @@ def test_a_model_is_measured_and_its_table_kept(call: Call, tmp_path: Path) -> N
     options = "--requests", "300", "--load", "0.5", "--json"
     first = call("simulate", "zoo:lenet5", "--max-batch", "2", "-o", path, *options).json
     assert read_times(path).most == 2
+    assert "load 1 is" in call("profile", "zoo:lenet5", "--batches", "2", "-o", path).out
+    assert read_times(path).most == 2
     assert call("simulate", path, *options).json["policies"]["adaptive"]["answered"] == 300
     assert first["policies"]["adaptive"]["memory_bytes"] > 0
