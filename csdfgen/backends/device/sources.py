@@ -57,9 +57,7 @@ def text_of(kernel: str, blocks: Blocks) -> str:
     defined = [f"#define {name} {value}" for name, value in found.items()]
     defined.append(f"#define SPAN {blocks.span}")
     files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
-    return "\n".join(
-        (*defined, f"#define NAME csdf_{kernel}", _read("dialect.h"), *map(_read, files))
-    )
+    return "\n".join((*defined, f"#define NAME {kernel}", _read("dialect.h"), *map(_read, files)))
 
 
 @cache

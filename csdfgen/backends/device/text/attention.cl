@@ -3,10 +3,9 @@
  */
 #define VALUES 64
 
-KERNEL(csdf_attention_of)(ARGUMENTS)
+BODY(attention_of, csdf_attention_step)
 {
-    STEP(csdf_attention_step);
-    const int32_t group = ITEM(1), query = ITEM(0);
+    const int32_t group = down, query = across;
     if (group >= step->groups || query >= step->count)
         return;
     const int32_t line = group * step->count + query;

@@ -1,8 +1,7 @@
 /* Products of two matrices over their rows: csdf_contract_step. An item has one element. */
-KERNEL(csdf_contract_of)(ARGUMENTS)
+BODY(contract_of, csdf_contract_step)
 {
-    STEP(csdf_contract_step);
-    const int32_t each = step->height * step->width, item = ITEM(0);
+    const int32_t each = step->height * step->width, item = across;
     if (item >= step->groups * each)
         return;
     const int32_t group = item / each, i = item % each / step->width, j = item % step->width;

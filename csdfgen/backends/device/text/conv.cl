@@ -1,17 +1,16 @@
 /* Convolutions: csdf_conv_step. An item has LANES output channels of PIXELS pixels, which follow each other along the
  * columns of the slab, across its rows.
  */
-KERNEL(csdf_conv_of)(ARGUMENTS)
+BODY(conv_of, csdf_conv_step)
 {
-    STEP(csdf_conv_step);
     GLOBAL const csdf_layer *layer = IN_TABLES(csdf_layer, step->layer);
     GLOBAL const csdf_source *pieces = IN_TABLES(csdf_source, step->pieces);
     const int32_t ins = layer->in_channels / layer->groups, outs = layer->out_channels / layer->groups;
     const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, blocks = panels * (CSDF_PANEL / LANES);
-    const int32_t group = ITEM(0) / blocks, block = ITEM(0) % blocks;
+    const int32_t group = across / blocks, block = across % blocks;
     const int32_t channel = block * LANES, some = outs - channel;
     const int32_t columns = step->out.columns, all = columns * step->out.count;
-    const int32_t begin = ITEM(1) * PIXELS;
+    const int32_t begin = down * PIXELS;
     if (group >= layer->groups || some <= 0 || begin >= all)
         return;
     const int32_t taps = layer->kernel_h * layer->kernel_w;

@@ -1,15 +1,14 @@
 /* Convolutions of bytes: csdf_byte_conv_step. An item has LANES output channels of PIXELS pixels, which follow each other
  * along the columns of the slab, across its rows. Four terms of a sum, of LANES outputs, are four bytes of one integer each.
  */
-KERNEL(csdf_conv_bytes_of)(ARGUMENTS)
+BODY(conv_bytes_of, csdf_byte_conv_step)
 {
-    STEP(csdf_byte_conv_step);
     GLOBAL const csdf_byte_layer *layer = IN_TABLES(csdf_byte_layer, step->layer);
     GLOBAL const csdf_byte_source *pieces = IN_TABLES(csdf_byte_source, step->pieces);
     const int32_t ins = layer->in_channels / layer->groups, outs = layer->out_channels / layer->groups;
     const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, blocks = panels * (CSDF_PANEL / LANES);
-    const int32_t group = ITEM(0) / blocks, channel = ITEM(0) % blocks * LANES, some = outs - channel;
-    const int32_t columns = step->out.columns, all = columns * step->out.count, begin = ITEM(1) * PIXELS;
+    const int32_t group = across / blocks, channel = across % blocks * LANES, some = outs - channel;
+    const int32_t columns = step->out.columns, all = columns * step->out.count, begin = down * PIXELS;
     if (group >= layer->groups || some <= 0 || begin >= all)
         return;
     const int32_t steps = (layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;

@@ -1,15 +1,14 @@
 /* Convolutions with one input channel a group: csdf_conv_step. An item has LANES output channels of PIXELS pixels that
  * follow each other in a row.
  */
-KERNEL(csdf_depthwise_of)(ARGUMENTS)
+BODY(depthwise_of, csdf_conv_step)
 {
-    STEP(csdf_conv_step);
     GLOBAL const csdf_layer *layer = IN_TABLES(csdf_layer, step->layer);
     GLOBAL const csdf_source *pieces = IN_TABLES(csdf_source, step->pieces);
     const int32_t outs = layer->out_channels, times = outs / layer->groups;
     const int32_t columns = step->out.columns, strips = (columns + PIXELS - 1) / PIXELS;
-    const int32_t channel = ITEM(0) * LANES, some = outs - channel;
-    const int32_t row = ITEM(1) / strips, begin = ITEM(1) % strips * PIXELS;
+    const int32_t channel = across * LANES, some = outs - channel;
+    const int32_t row = down / strips, begin = down % strips * PIXELS;
     if (some <= 0 || row >= step->out.count)
         return;
     GLOBAL const float *weights = IN_WEIGHTS(float, layer->weights) + channel;

@@ -1,11 +1,10 @@
 /* Depthwise convolutions of bytes: csdf_byte_conv_step. An item has LANES channels of a pixel. */
-KERNEL(csdf_depthwise_bytes_of)(ARGUMENTS)
+BODY(depthwise_bytes_of, csdf_byte_conv_step)
 {
-    STEP(csdf_byte_conv_step);
     GLOBAL const csdf_byte_layer *layer = IN_TABLES(csdf_byte_layer, step->layer);
     GLOBAL const csdf_byte_source *pieces = IN_TABLES(csdf_byte_source, step->pieces);
-    const int32_t channel = ITEM(0) * LANES, some = layer->out_channels - channel < LANES ? layer->out_channels - channel : LANES;
-    const int32_t row = ITEM(1) / step->out.columns, column = step->out.column + ITEM(1) % step->out.columns;
+    const int32_t channel = across * LANES, some = layer->out_channels - channel < LANES ? layer->out_channels - channel : LANES;
+    const int32_t row = down / step->out.columns, column = step->out.column + down % step->out.columns;
     if (some <= 0 || row >= step->out.count)
         return;
     const int32_t all = (layer->out_channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL, pairs = (layer->kernel_h + 1) / 2;

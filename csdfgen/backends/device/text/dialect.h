@@ -11,7 +11,6 @@
 #define KERNEL(name) __kernel void name
 #define GRID
 #define ITEM(axis) ((int)get_global_id(axis))
-#define ITEMS ((int)get_global_size(0)) /* along the first axis */
 #define AS_FLOAT(x) as_float(x)
 #define AS_UINT(x) as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -33,7 +32,6 @@ typedef ulong uint64_t;
 #define KERNEL(name) extern "C" __global__ void name
 #define GRID , int32_t blocks_
 #define ITEM(axis) csdf_item(axis, blocks_)
-#define ITEMS ((int)(blocks_ * blockDim.x))
 #define AS_FLOAT(x) __uint_as_float(x)
 #define AS_UINT(x) __float_as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -76,11 +74,24 @@ typedef struct buffers {
 
 #define ARGUMENTS \
     GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_ GRID
-/* The record of a work item, as `step`. */
-#define STEP(type) \
-    const buffers all_ = {memory_, weights_, tables_}, *b = &all_; \
-    GLOBAL const type *step = (GLOBAL const type *)(tables_ + which_[first_ + ITEM(2)]); \
-    (void)b
+/* A kernel by its body, a function of a record, `step`, and of a work item, number `across` along the first axis and `down`
+ * along the second one. Bodies are called by kernels of their own, or (CHAIN) by one kernel.
+ */
+#define BODY(name, type) BODY_(name, type)
+#define FUNCTION_(name, type) \
+    DEVICE void name(const buffers *b, GLOBAL const type *step, const int32_t across, const int32_t down)
+#ifdef CHAIN
+#define BODY_(name, type) FUNCTION_(name, type)
+#else
+#define BODY_(name, type) \
+    FUNCTION_(name, type); \
+    KERNEL(csdf_##name)(ARGUMENTS) \
+    { \
+        const buffers all_ = {memory_, weights_, tables_}; \
+        name(&all_, (GLOBAL const type *)(tables_ + which_[first_ + ITEM(2)]), ITEM(0), ITEM(1)); \
+    } \
+    FUNCTION_(name, type)
+#endif
 
 /* float16 as the 16 bits that it is stored in, rounded half to even. */
 typedef struct csdf_f16 {

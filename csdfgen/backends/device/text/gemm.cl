@@ -1,9 +1,8 @@
 /* Rows of a matrix times a constant one: csdf_gemm_step. An item has LANES outputs of PIXELS rows. */
-KERNEL(csdf_gemm_of)(ARGUMENTS)
+BODY(gemm_of, csdf_gemm_step)
 {
-    STEP(csdf_gemm_step);
-    const int32_t channel = step->channel + ITEM(0) * LANES, some = step->channel + step->channels - channel;
-    const int32_t begin = ITEM(1) * PIXELS;
+    const int32_t channel = step->channel + across * LANES, some = step->channel + step->channels - channel;
+    const int32_t begin = down * PIXELS;
     if (some <= 0 || begin >= step->count)
         return;
     GLOBAL const float *weights = IN_WEIGHTS(float, step->weights)

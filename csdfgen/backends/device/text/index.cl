@@ -32,9 +32,8 @@ DEVICE void sinks(GLOBAL const char *a, int64_t along, GLOBAL char *out, int64_t
 #endif
 
 #if FORM == 6 /* the places of the `count` best of index[0] elements of a line, the best first */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     const int64_t n = AT(const int32_t, step->index)[0], count = step->count, along = step->along, by = step->out_along;
     EVERY_ELEMENT {
         const spot at = now.at;
@@ -63,10 +62,9 @@ KERNEL(NAME)(ARGUMENTS)
     }
 }
 #elif FORM == 7 /* the coordinates of bytes that are not 0, in rows of the output; -1 behind them */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
-    if (ITEM(0))
+    if (across)
         return;
     const spot at = start_of(b, step);
     GLOBAL const uint8_t *a = (GLOBAL const uint8_t *)at.a;
@@ -120,10 +118,9 @@ DEVICE int overlaps(GLOBAL const float *one, GLOBAL const float *two, int centre
     return common > 0 && area_one > 0 && area_two > 0 && all > 0 && common / all > share;
 }
 
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
-    if (ITEM(0))
+    if (across)
         return;
     const spot at = start_of(b, step);
     GLOBAL const int32_t *index = AT(const int32_t, step->index);

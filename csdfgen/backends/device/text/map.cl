@@ -27,19 +27,17 @@ DEVICE void computed(const buffers *b, GLOBAL const csdf_map_step *step, int32_t
     store_some(activated(x, step->activation), out, some);
 }
 
-KERNEL(csdf_map_of)(ARGUMENTS)
+BODY(map_of, csdf_map_step)
 {
-    STEP(csdf_map_step);
-    computed(b, step, ITEM(0), ITEM(1));
+    computed(b, step, across, down);
 }
 
 /* Several steps that write the same elements, each by the item that has written them before: their number, and behind 16
  * bytes they themselves.
  */
-KERNEL(csdf_maps_of)(ARGUMENTS)
+BODY(maps_of, int32_t)
 {
-    STEP(int32_t);
     GLOBAL const csdf_map_step *steps = (GLOBAL const csdf_map_step *)(step + 4);
     for (int32_t k = 0; k < *step; k++)
-        computed(b, steps + k, ITEM(0), ITEM(1));
+        computed(b, steps + k, across, down);
 }

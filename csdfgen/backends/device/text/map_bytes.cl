@@ -8,11 +8,10 @@ DEVICE VI integers(const buffers *b, csdf_byte_source from, int32_t flip, int32_
     return found.v;
 }
 
-KERNEL(csdf_map_bytes_of)(ARGUMENTS)
+BODY(map_bytes_of, csdf_byte_map_step)
 {
-    STEP(csdf_byte_map_step);
     const int32_t blocks = (step->channels + LANES - 1) / LANES;
-    const int32_t pixel = ITEM(0) / blocks, channel = ITEM(0) % blocks * LANES, row = ITEM(1);
+    const int32_t pixel = across / blocks, channel = across % blocks * LANES, row = down;
     const int32_t n = step->channels - channel < LANES ? step->channels - channel : LANES;
     if (pixel >= step->columns || row >= step->count)
         return;

@@ -1,8 +1,7 @@
 /* Products of matrices whose rows or columns are at any addresses: csdf_multiply_step. An item has one element. */
-KERNEL(csdf_multiply_of)(ARGUMENTS)
+BODY(multiply_of, csdf_multiply_step)
 {
-    STEP(csdf_multiply_step);
-    const int32_t column = ITEM(0), row = ITEM(1);
+    const int32_t column = across, row = down;
     if (column >= step->columns || row >= step->groups * step->count)
         return;
     const int32_t group = row / step->count;

@@ -1,8 +1,7 @@
 /* Lines less their mean, divided by their deviation: csdf_normalize_step. An item has a line. */
-KERNEL(csdf_normalize_of)(ARGUMENTS)
+BODY(normalize_of, csdf_normalize_step)
 {
-    STEP(csdf_normalize_step);
-    const int32_t row = ITEM(0) / step->lines, line = ITEM(0) % step->lines, size = step->size;
+    const int32_t row = across / step->lines, line = across % step->lines, size = step->size;
     if (row >= step->count)
         return;
     GLOBAL const float *a = AT(const float, IN_TABLES(place, step->a)[row]) + (int64_t)line * size;

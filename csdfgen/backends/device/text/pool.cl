@@ -1,9 +1,8 @@
 /* Windows of a map become their greatest value or their average: csdf_pool_step. An item has LANES channels of a pixel. */
-KERNEL(csdf_pool_of)(ARGUMENTS)
+BODY(pool_of, csdf_pool_step)
 {
-    STEP(csdf_pool_step);
-    const int32_t channel = ITEM(0) * LANES, some = step->source.channels - channel;
-    const int32_t row = ITEM(1) / step->columns, x = ITEM(1) % step->columns;
+    const int32_t channel = across * LANES, some = step->source.channels - channel;
+    const int32_t row = down / step->columns, x = down % step->columns;
     if (some <= 0 || row >= step->count)
         return;
     table_of_rows rows = IN_TABLES(place, step->source.rows);

@@ -1,8 +1,7 @@
 /* Windows of a map of bytes become their greatest byte: csdf_byte_pool_step. An item has LANES channels of a pixel. */
-KERNEL(csdf_pool_bytes_of)(ARGUMENTS)
+BODY(pool_bytes_of, csdf_byte_pool_step)
 {
-    STEP(csdf_byte_pool_step);
-    const int32_t channel = ITEM(0) * LANES, row = ITEM(1) / step->columns, x = ITEM(1) % step->columns;
+    const int32_t channel = across * LANES, row = down / step->columns, x = down % step->columns;
     const int32_t n = step->source.channels - channel < LANES ? step->source.channels - channel : LANES;
     if (n <= 0 || row >= step->count)
         return;

@@ -145,14 +145,14 @@ DEVICE line further(line now, int64_t n)
 
 #define EVERY_LINE \
     const spot start = start_of(b, step); \
-    for (int64_t item = ITEM(0); item < step->items; item += ITEMS)
+    const int64_t item = across; \
+    if (item < step->items)
 #define EVERY_ELEMENT \
     EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
 
 #if FORM == 0 /* element by element; RESULT is stored */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     EVERY_ELEMENT {
         const spot at = now.at;
 #if SPAN > 1
@@ -252,9 +252,8 @@ DEVICE void together(GLOBAL const loop *step, spot at, int each)
 }
 #endif
 
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     EVERY_ELEMENT {
 #if SPAN > 1
         if (now.left >= TOGETHER && now.step.out == sizeof(T) && step->apart < step->rank && BESIDE) {
@@ -299,9 +298,8 @@ KERNEL(NAME)(ARGUMENTS)
     }
 }
 #elif FORM == 2 /* the position of the best along a dimension */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     EVERY_ELEMENT {
         const spot at = now.at;
         W y = READ(GET(T, at.a));
@@ -317,9 +315,8 @@ KERNEL(NAME)(ARGUMENTS)
     }
 }
 #elif FORM == 3 /* copies: PUTS where the byte c is not 0; LOOKS up a table; all others as they are */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     EVERY_ELEMENT {
         const spot at = now.at;
 #if SPAN > 1 && !defined(PUTS) && !defined(LOOKS)
@@ -343,33 +340,31 @@ KERNEL(NAME)(ARGUMENTS)
     }
 }
 #elif FORM == 4 /* lines that are named: by numbers of 32 bits of `index`, or (PICKS) of 64 bits of b */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
     spot start = start_of(b, step);
     const place named = step->index;
     GLOBAL const char *numbers = start.b;
-    for (int64_t item = ITEM(0); item < step->items; item += ITEMS)
-        for (int32_t i = 0; i < step->count; i++) {
+    const int64_t item = across;
+    for (int32_t i = 0; item < step->items && i < step->count; i++) {
 #ifdef PICKS
-            const int64_t from = ((GLOBAL const int64_t *)numbers)[i];
-            (void)named;
+        const int64_t from = ((GLOBAL const int64_t *)numbers)[i];
+        (void)named;
 #else
-            const int64_t from = AT(const int32_t, named)[i];
-            (void)numbers;
+        const int64_t from = AT(const int32_t, named)[i];
+        (void)numbers;
 #endif
-            for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
-                for (int64_t k = 0; k < step->rest; k++) {
-                    const spot one = moved(step, now.at, k, step->apart, step->rank);
-                    PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
-                }
-        }
+        for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
+            for (int64_t k = 0; k < step->rest; k++) {
+                const spot one = moved(step, now.at, k, step->apart, step->rank);
+                PUT(T, one.out + i * step->out_along) = GET(T, one.a + from * step->along);
+            }
+    }
 }
 #elif FORM == 5 /* elements at places of 64 bits: stored, or joined with what is there */
-KERNEL(NAME)(ARGUMENTS)
+BODY(NAME, loop)
 {
-    STEP(loop);
-    if (ITEM(0))
+    if (across)
         return;
     const spot at = start_of(b, step);
     GLOBAL const int64_t *places = (GLOBAL const int64_t *)at.b;

@@ -1,8 +1,7 @@
 /* The sums of rows of a map of bytes: csdf_byte_sum_step. An item has LANES channels. */
-KERNEL(csdf_sum_bytes_of)(ARGUMENTS)
+BODY(sum_bytes_of, csdf_byte_sum_step)
 {
-    STEP(csdf_byte_sum_step);
-    const int32_t channel = ITEM(0) * LANES;
+    const int32_t channel = across * LANES;
     const int32_t n = step->source.channels - channel < LANES ? step->source.channels - channel : LANES;
     if (n <= 0)
         return;
