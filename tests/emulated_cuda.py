@@ -1,7 +1,7 @@
 """A device of CUDA that is this processor: the calls of cuda-bindings that the backend makes, and kernels' text as C++.
 
 The text that NVRTC would compile is compiled by g++, with the language of CUDA defined as the little that it is here: items
-run one after the other, as they may, since kernels have no barriers.
+run one after the other, as they may: groups of a kernel that has barriers have one item.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ _HEAD = """
 #define __global__
 #define __shared__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
+#define __syncthreads()
 static struct { unsigned x, y, z; } blockIdx, blockDim, gridDim, threadIdx;
 static inline float __uint_as_float(unsigned x) { float f; __builtin_memcpy(&f, &x, 4); return f; }
 static inline float __int_as_float(int x) { float f; __builtin_memcpy(&f, &x, 4); return f; }
@@ -57,7 +59,7 @@ extern "C" void emulated(const unsigned *n, void **a)
         for (blockIdx.x = 0; blockIdx.x < n[0]; blockIdx.x++)
             for (threadIdx.y = 0; threadIdx.y < n[4]; threadIdx.y++)
                 for (threadIdx.x = 0; threadIdx.x < n[3]; threadIdx.x++)
-                    KERNEL_(*(char **)a[0], *(char **)a[1], *(char **)a[2], *(int **)a[3], *(int *)a[4], *(int *)a[5]);
+                    KERNEL_(ARGUMENTS_*(int *)a[N_], *(int *)a[N_ + 1]);
 }
 """
 
@@ -81,6 +83,9 @@ class Emulated:
         self.attributes = {
             "COMPUTE_CAPABILITY_MAJOR": 8,
             "COMPUTE_CAPABILITY_MINOR": 7,
+            "MULTIPROCESSOR_COUNT": 8,
+            "CLOCK_RATE": 1_000_000,
+            "MAX_THREADS_PER_BLOCK": 1024,
         } | attributes
         self.memory: dict[int, Any] = {}
         self.events: dict[
@@ -101,6 +106,14 @@ class Emulated:
 
     def function(self, text: bytes, name: bytes) -> tuple[Any, ...]:
         code = _HEAD + "".join(f"ONE({one})\n" for one in _FUNCTIONS.split()) + text.decode()
+        own = (
+            code[code.index("#define PORTS ") :].partition("\n")[0]
+            if "#define PORTS " in code
+            else ""
+        )
+        count = 4 + own.count(",")
+        places = "".join(f"*({'int' if k == 3 else 'char'} **)a[{k}], " for k in range(count))
+        code += f"\n#define ARGUMENTS_ {places}\n#define N_ {count}\n"
         code += _TAIL.replace("KERNEL_", name.decode())
         file = self.folder / f"{hashlib.sha256(code.encode()).hexdigest()}.so"
         if not file.exists():
@@ -118,12 +131,13 @@ class Emulated:
             subprocess.run(
                 [COMPILER, *flags, "-", "-o", file, "-lm"], input=code, text=True, check=True
             )
-        return *OK, ctypes.CDLL(str(file)).emulated
+        found = ctypes.CDLL(str(file)).emulated
+        return *OK, SimpleNamespace(run=found, group=1 if "series" in name.decode() else 1024)
 
     def launch(self, kernel: Any, *arguments: int) -> tuple[Any, ...]:
         *sizes, _, _, places, _ = arguments
         assert sizes[1] <= 65_535 and sizes[2] <= 65_535
-        kernel((ctypes.c_uint32 * 6)(*sizes), ctypes.c_void_p(places))
+        kernel.run((ctypes.c_uint32 * 6)(*sizes), ctypes.c_void_p(places))
         self.launches += 1
         return OK
 
@@ -138,8 +152,10 @@ class Emulated:
     def driver(self) -> ModuleType:
         made = ModuleType("cuda.bindings.driver")
         prefix = "CU_DEVICE_ATTRIBUTE_"
-        names = "COMPUTE_CAPABILITY_MAJOR COMPUTE_CAPABILITY_MINOR INTEGRATED MANAGED_MEMORY HOST_REGISTER_SUPPORTED"
-        attributes = SimpleNamespace(**{f"{prefix}{name}": name for name in names.split()})
+        others = "INTEGRATED", "MANAGED_MEMORY", "HOST_REGISTER_SUPPORTED"
+        attributes = SimpleNamespace(
+            **{f"{prefix}{name}": name for name in (*self.attributes, *others)}
+        )
         made.__dict__.update(
             CUdevice_attribute=attributes,
             CUmemAttach_flags=SimpleNamespace(CU_MEM_ATTACH_GLOBAL=1),
@@ -163,6 +179,8 @@ class Emulated:
             cuMemHostGetDevicePointer=lambda at, flags: (*OK, at),
             cuModuleLoadData=lambda binary: (*OK, binary),
             cuModuleGetFunction=self.function,
+            CUfunction_attribute=SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK=0),
+            cuFuncGetAttribute=lambda about, kernel: (*OK, kernel.group),
             cuLaunchKernel=self.launch,
             cuEventCreate=self.event,
             cuEventRecord=self.recorded,

@@ -1,21 +1,22 @@
 """Samples of operators on oclgrind, which executes kernels item by item and reports races, accesses beyond a buffer and values
-that nothing has written. `python -m tests.simulated_opencl NUMBER...` computes those samples, `networks` two small ones, and
-`ignored` these with dependences ignored. `tests/unit/test_simulated.py` runs it, in a process that has oclgrind's OpenCL.
+that nothing has written. `python -m tests.simulated_opencl NUMBER...` computes those samples, `networks` two small ones;
+`ignored` and `unstaged` compute these with dependences ignored, between launches and within them.
+`tests/unit/test_simulated.py` runs it, in a process that has oclgrind's OpenCL.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from itertools import groupby
+from itertools import chain, groupby
 from typing import Any
 
 import numpy as np
 
 from csdfgen.backends.device import bound
 from csdfgen.backends.device.backend import DeviceKernels
-from csdfgen.backends.device.loops import Span
+from csdfgen.backends.device.launches import Launch, Touched, levels
 from csdfgen.backends.opencl.devices import chosen
 from csdfgen.backends.opencl.driver import OpenCL
 
@@ -121,26 +122,33 @@ def networks(device: DeviceKernels) -> None:
 
 def ignores() -> bool:
     """Whether dependences are ignored."""
-    return bound.levels is one_after_the_other
+    return bound.levels is not levels
 
 
-def one_after_the_other(
-    size: int, touched: Iterable[tuple[Sequence[Span], Sequence[Span], Hashable]]
-) -> list[list[int]]:
+def one_after_the_other(size: int, touched: Iterable[Touched], loss: object = None) -> list[Launch]:
     """As `levels`, of a planner who does not look at what instructions touch."""
     return [
-        [number for number, _ in group]
+        [[number for number, _ in group]]
         for _, group in groupby(enumerate(touched), key=lambda one: one[1][2])
     ]
+
+
+def unstaged(size: int, touched: Iterable[Touched], loss: Any = None) -> list[Launch]:
+    """As `levels`, of a planner who takes the stages of a series for one."""
+    return [[[*chain.from_iterable(launch)]] for launch in levels(size, touched, loss)]
 
 
 if __name__ == "__main__":
     made = DeviceKernels(Watched(), "OpenCL")
     match sys.argv[1:]:
         case ["networks"]:
-            networks(made)
+            for bound.LEAST_SAVED in (1 << 30, 0):  # without series, and with them
+                networks(made)
         case ["ignored"]:
             bound.levels = one_after_the_other
+            networks(made)
+        case ["unstaged"]:
+            bound.levels, bound.LEAST_SAVED = unstaged, 0
             networks(made)
         case wanted:
             samples(made, wanted)

@@ -9,7 +9,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.device.launches import levels
+from csdfgen.backends.device.launches import PORTS, levels
 from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
@@ -91,6 +91,24 @@ def test_only_what_is_apart_is_one_launch(
     touched = [(a, b, "kernel") for a, b in zip(reads, writes, strict=True)]
     assert len(levels(512, touched)) == launches
     assert len(levels(512, [(a, b, k) for k, (a, b, _) in enumerate(touched)])) == 2
+
+
+def test_small_instructions_that_follow_each_other_are_one_launch() -> None:
+    """The third one is not small, and waits for the first; what waits for it comes after it."""
+    chain: list[tuple[Spans, Spans, str]] = [
+        ([(64 * k, 64 * k + 64)], [(64 * k + 64, 64 * k + 128)], "ab"[k % 2]) for k in range(4)
+    ]
+
+    def loss(numbers: Sequence[int]) -> float:
+        return sum(0.9 if number == 2 else 0.1 for number in numbers)
+
+    assert levels(512, chain) == [[[0]], [[1]], [[2]], [[3]]]
+    assert levels(512, chain, loss) == [[[0], [1]], [[2]], [[3]]]
+    beside = [([], [(64 * k, 64 * k + 64)], "ab"[k // 6]) for k in range(7)]
+    assert levels(512, beside, lambda numbers: 0.1 * len(numbers)) == [[[*range(6)]], [[6]]]
+    assert levels(512, beside[1:], lambda numbers: 0.1 * len(numbers)) == [[[*range(6)]]]
+    moves = [([], [(64 * k, 64 * k + 64)], f"port.{k}") for k in range(PORTS + 1)]
+    assert [len(one) for (one,) in levels(512, moves, lambda numbers: 0.0)] == [PORTS, 1]
 
 
 def test_elements_that_read_others_follow_each_other() -> None:

@@ -79,7 +79,8 @@ def test_no_reports(tmp_path: Path) -> None:
     printed = simulated(tmp_path, *(f"{numbers[one]}:0" for one in SMALL))
     printed += simulated(tmp_path, "networks")
     assert not re.search(r"Kernel: |OCLGRIND", printed), printed
-    seen = set(re.findall(r"^kernel (\w+)$", printed, re.MULTILINE))
+    seen = set(re.findall(r"^kernel (.+)$", printed, re.MULTILINE))
+    assert any(kernel.startswith("series ") for kernel in seen)
     forms = {found["FORM"] for kernel in seen if (found := definitions(kernel)) is not None}
     assert (FILES.keys() - seen, set("012345678") - forms) == (set(), set())
 
@@ -88,4 +89,8 @@ def test_launches_that_ignore_a_dependence_race(tmp_path: Path) -> None:
     printed = simulated(tmp_path, "ignored")
     assert re.search(
         r"Read-write data race at global memory address .*\n\tKernel: csdf_conv_of", printed
+    )
+    printed = simulated(tmp_path, "unstaged")
+    assert re.search(
+        r"Read-write data race at global memory address .*\n\tKernel: csdf_series", printed
     )

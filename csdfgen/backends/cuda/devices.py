@@ -22,14 +22,18 @@ class CudaError(Exception):
 class Device:
     """A device of CUDA.
 
-    driver: version of CUDA that the driver has. capability: of computing, 87 for 8.7. memory: bytes. unified: whether its
-    memory is the host's (Jetson). registers: whether it reads arrays of the host where they are.
+    driver: version of CUDA that the driver has. capability: of computing, 87 for 8.7. units: multiprocessors. clock: Hz.
+    group: items of one, at most. memory: bytes. unified: whether its memory is the host's (Jetson). registers: whether it reads
+    arrays of the host where they are.
     """
 
     name: str
     version: str
     driver: str
     capability: int
+    units: int
+    clock: float
+    group: int
     memory: int
     unified: bool
     registers: bool
@@ -68,9 +72,9 @@ def found() -> Device:
         attributes = cu.CUdevice_attribute
         names = (
             "COMPUTE_CAPABILITY_MAJOR", "COMPUTE_CAPABILITY_MINOR", "INTEGRATED", "MANAGED_MEMORY",
-            "HOST_REGISTER_SUPPORTED",
+            "HOST_REGISTER_SUPPORTED", "MULTIPROCESSOR_COUNT", "CLOCK_RATE", "MAX_THREADS_PER_BLOCK",
         )  # fmt: skip
-        major, minor, integrated, managed, registers = (
+        major, minor, integrated, managed, registers, units, kilohertz, group = (
             got(cu.cuDeviceGetAttribute(getattr(attributes, f"CU_DEVICE_ATTRIBUTE_{name}"), one))
             for name in names
         )
@@ -86,5 +90,5 @@ def found() -> Device:
     unified = bool(integrated and managed)
     return Device(
         title, f"compute capability {major}.{minor}", f"{driver // 1000}.{driver % 1000 // 10}",
-        10 * major + minor, memory, unified, unified and bool(registers), one,
+        10 * major + minor, units, 1e3 * kilohertz, group, memory, unified, unified and bool(registers), one,
     )  # fmt: skip

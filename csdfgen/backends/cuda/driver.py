@@ -19,6 +19,8 @@ from csdfgen.backends.cuda.devices import CudaError, Device, bindings, found, go
 from csdfgen.backends.device.build import Builder, BuildError
 from csdfgen.backends.device.driver import Local, Size
 from csdfgen.backends.device.shapes import Blocks
+from csdfgen.backends.device.sources import function_of
+from csdfgen.backends.device.work import Units
 from csdfgen.errors import ToolError
 
 __all__ = ["Cuda", "compiled"]
@@ -85,6 +87,7 @@ class Cuda:
         self._first: _Buffer | None = None
         self._context = got(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
         device = self.device
+        self.units = Units.of("GPU", device.units, device.clock, 1, device.group)
         known = device.name, device.version, device.driver, *OPTIONS
         self._builder = Builder(
             self.name, device.name, known, self.blocks, self._compiled, self._loaded
@@ -185,7 +188,13 @@ class Cuda:
         """See `Driver.kernel`."""
         module = self._builder.program(name)
         self._enter()
-        return got(self._cu.cuModuleGetFunction(module, f"csdf_{name}".encode()))
+        return got(self._cu.cuModuleGetFunction(module, function_of(name).encode()))
+
+    def group(self, kernel: Any) -> int:
+        """See `Driver.group`."""
+        self._enter()
+        about = self._cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK
+        return int(got(self._cu.cuFuncGetAttribute(about, kernel)))
 
     def launch(
         self, kernel: Any, size: Size, local: Local, buffers: Sequence[_Buffer], first: int

@@ -1,26 +1,30 @@
 """How does a device run a program? Launches of kernels over records, each of instructions that may run side by side.
 
 The structures of all instructions and their tables are one buffer, weights another; a reference is a buffer and an offset
-in it. Instructions of one kernel that touch no bytes that another one of them writes are one launch
-(`csdfgen.backends.device.launches`). Rows of the caller's arrays are moved by kernels, too: where the device shares memory
-with the host they are read and written in place, else the rows that a launch moves are copied before or after it.
+in it. Instructions of one kernel that touch no bytes that another one of them writes are one launch, and so are small ones
+that follow each other (`csdfgen.backends.device.launches`). Rows of the caller's arrays are moved by kernels, too: where the
+device shares memory with the host they are read and written in place, else the arrays are copied before or after it.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from csdfgen.backends.device.chains import CHAIN, Touched, bare, links, spans_of
-from csdfgen.backends.device.driver import Driver
+from csdfgen.backends.device.driver import Driver, Local
 from csdfgen.backends.device.elements import definitions
-from csdfgen.backends.device.launches import levels
+from csdfgen.backends.device.launches import MOST_LOSS, PORTS, Launch, levels, saved
 from csdfgen.backends.device.loops import Loop, Span
 from csdfgen.backends.device.memory import DeviceMemory
+from csdfgen.backends.device.series import Member, table
 from csdfgen.backends.device.shapes import items_of
+from csdfgen.backends.device.sources import joins, members, series
+from csdfgen.backends.device.work import Load, terms_of
 from csdfgen.backends.native.bound import Addresses
 from csdfgen.backends.native.structures import copy_kernel, record_of
 from csdfgen.program.instructions import Array, Constants, Instruction, Ref, address_of, bounds_of
@@ -32,6 +36,9 @@ MEMORY, WEIGHTS, TABLES = (number << 62 for number in (1, 2, 3))
 """Places in the buffers, see text/dialect.h."""
 
 _OFFSET = (1 << 62) - 1
+
+LEAST_SAVED = 16
+"""Launches that series save of a frame at least: their kernel takes a second to build."""
 
 LOCAL = 16, 1, 1
 """Items of a group that compute loops on arrays."""
@@ -66,19 +73,20 @@ class _Tables:
     def bytes(self) -> np.ndarray:
         """All of them, as they are now."""
         found = np.zeros(max(1, self.size), np.uint8)
-        for start, table in self._parts:
-            found[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
+        for start, part in self._parts:
+            found[start : start + part.nbytes] = part.reshape(-1).view(np.uint8)
         return found
 
 
 class _Prepared(NamedTuple):
-    """An instruction in memory. record: where its structure is in the tables. items: along both axes."""
+    """An instruction in memory. record: where its structure is in the tables. items: along both axes. terms: see `Load`."""
 
     kernel: str
     record: int
     items: tuple[int, int]
     reads: Sequence[Span]
     writes: Sequence[Span]
+    terms: float
 
 
 class _PortMoves:
@@ -114,7 +122,7 @@ class _PortMoves:
 
 
 class _Opened:
-    """An array of the caller's on the device. window: over its bytes. launches: that move its rows, by what starts them.
+    """An array of the caller's on the device. window: over its bytes.
     arrives: before it is read or written the next time. leaves: when the host waits.
     """
 
@@ -123,7 +131,6 @@ class _Opened:
         self.array, size = array, max(1, high - low)
         there: Any = (ctypes.c_uint8 * size).from_address(low)
         self.window = driver.window(np.frombuffer(there, np.uint8), output)
-        self.launches: dict[Callable[[], None], Callable[[], None]] = {}
         # what is between the elements of an output stays as it is
         self.output, self.arrives, self.leaves = output, not output or size > array.nbytes, False
 
@@ -139,6 +146,7 @@ class DeviceBound:
         self._opened: dict[int, _Opened] = {}
         self._moves: dict[int, dict[int, tuple[Array, tuple[int, ...], int]]] = {}
         self._ports: dict[int, tuple[_PortMoves, Any]] = {}
+        self._started: dict[Callable[[], None], Callable[[], None]] = {}
         constants, tables = uploaded.constants, _Tables()
         addresses = Addresses(
             constants,
@@ -160,23 +168,31 @@ class DeviceBound:
                 self._instructions.append(self._move(number, one, addresses))
             elif definitions(one.kernel) is not None:
                 loop = _loop(one, constants, addresses)
-                record, items = loop.bytes(driver.blocks.span)
+                record, count = loop.bytes(driver.blocks.span)
                 at = tables.put(np.frombuffer(record, np.uint8))
-                spans = loop.spans(MEMORY)
+                reads, writes = map(_in_memory, loop.spans(MEMORY))
+                terms = terms_of(one, constants)
                 self._instructions.append(
-                    _Prepared(one.kernel, at, (items, 1), *map(_in_memory, spans))
+                    _Prepared(one.kernel, at, (count, 1), reads, writes, terms)
                 )
             else:
+                maps = [bare(one)]
                 if one.kernel == CHAIN:
                     first, *_ = maps = links(one)
                     head = np.array([len(maps), 0, 0, 0], np.int32).view(np.uint8)
                     at = tables.put(np.concatenate((head, addresses.steps(maps)[0])))
                 else:
                     first, at = next(where)
-                spans = _touched(one, addresses)
+                items = items_of(first, constants, driver.blocks)
+                terms = sum(terms_of(each, constants) for each in maps)
                 self._instructions.append(
-                    _Prepared(one.kernel, at, items_of(first, constants, driver.blocks), *spans)
+                    _Prepared(one.kernel, at, items, *_touched(one, addresses), terms)
                 )
+        self._joined = {
+            one.kernel
+            for one in self._instructions
+            if not one.kernel.startswith("port.") and self._loss([one]) <= MOST_LOSS
+        }
         self._tables = driver.uploaded(tables.bytes())
 
     def _move(self, number: int, one: Instruction, addresses: Addresses) -> _Prepared:
@@ -187,21 +203,24 @@ class DeviceBound:
         self._moves.setdefault(port, {})[number] = rows, starts, place
         reach = sum((n - 1) * s for n, s in zip(rows.shape, rows.strides, strict=True))
         span = place & _OFFSET, (place & _OFFSET) + reach + np.dtype(rows.dtype).itemsize
-        output = self._forms[port].output
+        spans = ([span], []) if self._forms[port].output else ([], [span])
+        size = prod(rows.shape)
         return _Prepared(
-            f"port.{port}", number, (0, 0), [span] if output else [], [] if output else [span]
+            f"port.{port}", number, (max(1, size // self._driver.blocks.span), 1), *spans, size
         )
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         """See `Bound.open`."""
         if array is None:
             self._opened.pop(port, None)
+            self._started.clear()
             return
         if not (array.flags.aligned and array.dtype.isnative):
             array = np.array(array, array.dtype.newbyteorder("="))  # rare: bytes of a file
         there, form = self._opened.get(port), self._forms[port]
         if there is None or there.array is not array:
             self._opened[port] = _Opened(self._driver, array, form.output)
+            self._started.clear()
         made = self._ports.get(port)
         if made is None or made[0].form != (array.dtype, array.strides, array.shape):
             moves = _PortMoves(form, array, self._moves.get(port, {}), self._driver.blocks.span)
@@ -210,20 +229,30 @@ class DeviceBound:
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
         some = [self._instructions[number] for number in numbers]
-        groups = levels(self._memory.size, [(one.reads, one.writes, one.kernel) for one in some])
-        order = [numbers[k] for group in groups for k in group]
+        touched = [(one.reads, one.writes, one.kernel) for one in some]
+
+        def loss(which: Sequence[int]) -> float:
+            return self._loss([some[k] for k in which])
+
+        launches = levels(self._memory.size, touched, loss)
+        if saved(launches, [one.kernel for one in some]) < LEAST_SAVED:
+            launches = levels(self._memory.size, touched)
+        launches = [[[numbers[k] for k in stage] for stage in one] for one in launches]
+        order = [number for launch in launches for stage in launch for number in stage]
         records = np.array([self._instructions[number].record for number in order], np.int32)
         which = self._driver.uploaded(records if len(records) else np.zeros(1, np.int32))
         runs: list[Callable[[], None]] = []
         first = 0
-        for group in groups:
-            mine = order[first : first + len(group)]
-            kernel = self._instructions[mine[0]].kernel
-            if kernel.startswith("port."):
+        for launch in launches:
+            mine = [number for stage in launch for number in stage]
+            kernel, *others = {self._instructions[number].kernel for number in mine}
+            if others or len(launch) > 1:
+                runs.append(self._series(launch))
+            elif kernel.startswith("port."):
                 runs.append(self._moving(int(kernel.removeprefix("port.")), mine))
             else:
                 runs.append(self._launch(kernel, mine, which, first))
-            first += len(group)
+            first += len(mine)
         count = len(runs)
 
         def run(kept: object = (self, which)) -> None:
@@ -233,8 +262,23 @@ class DeviceBound:
 
         return run
 
+    def _loss(self, some: Sequence[_Prepared]) -> float:
+        """What is lost if one group computes instructions of one kernel, in launches."""
+        moves, local = some[0].kernel.startswith("port."), self._local(some[0].kernel)
+        if not moves and not joins(some[0].kernel):
+            return inf
+        loads = [
+            Load(one.terms, prod(-(-n // m) for n, m in zip(one.items, local, strict=False)))
+            for one in some
+        ]
+        return self._driver.units.loss(loads)
+
+    def _local(self, kernel: str) -> Local:
+        arrays = kernel.startswith("port.") or definitions(kernel) is not None
+        return LOCAL if arrays else (*self._driver.blocks.local, 1)
+
     def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> Callable[[], None]:
-        local = (*self._driver.blocks.local, 1) if definitions(name) is None else LOCAL
+        local = self._local(name)
         both = zip(*(self._instructions[number].items for number in mine), strict=True)
         most = (*(max(1, *some) for some in both), len(mine))
         if most[1] == 1:  # no item twice: what adds to sums does so once
@@ -262,13 +306,74 @@ class DeviceBound:
             opened = self._opened.get(port)
             if opened is None:
                 return
-            start = opened.launches.get(run)
+            start = self._started.get(run)
             if start is None:
-                start = opened.launches[run] = started(opened)
-            if opened.arrives:
-                self._memory.copied += opened.window.arrive()
-                opened.arrives = False
-            opened.leaves = opened.output
+                start = self._started[run] = started(opened)
+            self._move_rows(opened)
+            start()
+
+        return run
+
+    def _move_rows(self, opened: _Opened) -> None:
+        """Note that a launch reads or writes an array of the caller's."""
+        if opened.arrives:
+            self._memory.copied += opened.window.arrive()
+            opened.arrives = False
+        opened.leaves = opened.output
+
+    def _series(self, launch: Launch) -> Callable[[], None]:
+        """What starts a series. Rows of a port that is not open are left out."""
+        kernels = {n: self._instructions[n].kernel for stage in launch for n in stage}
+        ports = {
+            name: int(name.removeprefix("port."))
+            for name in dict.fromkeys(kernels.values())
+            if name.startswith("port.")
+        }
+        known: list[Any] = [None, None, None, 0]
+
+        def member(number: int) -> Member | None:
+            one, port = self._instructions[number], ports.get(kernels[number])
+            if port is None:
+                return Member(one.kernel, 0, one.record, one.items)
+            if port not in self._opened:
+                return None
+            moves, which = self._ports[port][0], list(ports.values()).index(port)
+            return Member(moves.kernel, which + 1, moves.starts[number], (moves.items[number], 1))
+
+        def started() -> Callable[[], None]:
+            driver, open_ = self._driver, [port for port in ports.values() if port in self._opened]
+            forms = [(port, self._ports[port][0]) for port in open_]
+            if known[0] != forms:
+                copies = {moves.kernel for moves, _ in self._ports.values()}
+                name = series(self._joined | copies, min(PORTS, len(self._moves)))
+                stages = [[one for n in stage if (one := member(n))] for stage in launch]
+                kernel = driver.kernel(name)
+                which = driver.uploaded(table([one for one in stages if one], members(name)))
+                known[:] = forms, kernel, which, min(driver.units.items, driver.group(kernel))
+            _, kernel, which, items = known
+            none = self._memory.buffer
+            buffers = [none, self._weights, self._tables, which]
+            for port in ports.values():
+                opened = self._opened.get(port)
+                buffers += (
+                    [none, none] if opened is None else [opened.window.buffer, self._ports[port][1]]
+                )
+            buffers += [none] * (4 + 2 * min(PORTS, len(self._moves)) - len(buffers))
+            return driver.launch(kernel, (items, 1, 1), (items, 1, 1), buffers, 0)
+
+        held: list[Callable[[], None]] = []
+
+        def run() -> None:
+            for port in ports.values():
+                if port in self._opened:
+                    self._move_rows(self._opened[port])
+            start = self._started.get(run) if ports else held[0] if held else None
+            if start is None:
+                start = started()
+                if ports:
+                    self._started[run] = start
+                else:
+                    held.append(start)
             start()
 
         return run

@@ -9,6 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from csdfgen.backends.device.shapes import Blocks
+from csdfgen.backends.device.work import Units
 
 __all__ = ["Device", "Driver", "Local", "Size", "Window"]
 
@@ -50,7 +51,7 @@ class Window(Protocol):
 
 class Driver(Protocol):
     """A device that computes, in the order in which launches are started. blocks: what the items of its kernels compute.
-    building: seconds in which it has built kernels, or loaded their binaries.
+    units: that compute. building: seconds in which it has built kernels, or loaded their binaries.
     """
 
     @property
@@ -62,6 +63,9 @@ class Driver(Protocol):
 
     @property
     def blocks(self) -> Blocks: ...
+
+    @property
+    def units(self) -> Units: ...
 
     @property
     def building(self) -> float: ...
@@ -88,6 +92,9 @@ class Driver(Protocol):
 
     def kernel(self, name: str) -> Any:
         """A kernel. Raises ToolError for one that does not build."""
+
+    def group(self, kernel: Any) -> int:
+        """Items of a group that the device can compute of a kernel, at most."""
 
     def launch(
         self, kernel: Any, size: Size, local: Local, buffers: Sequence[Any], first: int

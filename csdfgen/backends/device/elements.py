@@ -273,7 +273,7 @@ def _conversion(kernel: str) -> dict[str, str] | None:
         made["WRITE(x)"] = "csdf_to_f16((float)(x))"
     elif one.kind == "f" and other.kind in "iu":
         whole = "natural" if words[2] == "u64" else "whole"
-        made |= {"WHOLE": one.computed, "WRITE(x)": f"(({other.stored}){whole}(x))"}
+        made |= {"WHOLE": one.computed, "WRITE(x)": f"(({other.stored})OWN({whole})(x))"}
     else:
         made["WRITE(x)"] = f"(({other.stored})(x))"
     made.pop("WRITE")

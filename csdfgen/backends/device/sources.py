@@ -1,9 +1,13 @@
-"""What is the text of a kernel? Definitions, the structures of native code, and the files that it consists of."""
+"""What is the text of a kernel? Definitions, the structures of native code, and the files that it consists of.
+
+A series is a kernel whose one group computes stages of instructions one after the other; its name lists their kernels.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -11,7 +15,7 @@ from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.shapes import FILES, Blocks
 from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 
-__all__ = ["digest", "kernels", "text_of"]
+__all__ = ["digest", "function_of", "joins", "kernels", "members", "series", "text_of"]
 
 TEXT = Path(__file__).parent / "text"
 
@@ -45,19 +49,93 @@ def _fields(of: Structure) -> Iterator[str]:
         yield f"{type_} {field.name}{f'[{field.count}]' if field.count else ''};"
 
 
+def joins(kernel: str) -> bool:
+    """Whether a kernel can be one of a series: it has a body, and none that others have, too."""
+    found = definitions(kernel)
+    return int(found["FORM"]) < 6 if found is not None else kernel in FILES
+
+
+def series(some: Collection[str], ports: int) -> str:
+    """The name of a kernel for instructions of some kernels, and rows of so many ports."""
+    return " ".join(("series", str(ports), *sorted(some)))
+
+
+def members(name: str) -> list[str]:
+    """The kernels of a series in the order of their numbers; none of any other kernel."""
+    return name.split()[2:]
+
+
+def function_of(kernel: str) -> str:
+    """The name of a kernel in its text."""
+    return f"csdf_{kernel.partition(' ')[0]}"
+
+
 def text_of(kernel: str, blocks: Blocks) -> str:
-    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is `csdf_KERNEL`."""
+    """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is that of `function_of`."""
+    some = members(kernel)
+    each = some or [kernel]
+    given = [found for one in each if (found := definitions(one)) is not None]
+    families = [one for one in each if definitions(one) is None]
+    lines = [] if not some else ["#define CHAIN"]
+    lines += ["#define NEEDS_DOUBLE 1"] if any("NEEDS_DOUBLE" in found for found in given) else []
+    sizes = {"LANES": blocks.lanes, "PIXELS": blocks.pixels, "SPAN": blocks.span}
+    texts = [*lines, *_defined(sizes), _read("dialect.h")]
+    if families:
+        texts += [_declarations(), _read("maps.h")]
+    texts += map(_read, dict.fromkeys(FILES[one] for one in families if "bytes" not in one))
+    for one in each:
+        texts += _strided(one)
+    if any("bytes" in one for one in families):  # without contractions from here on
+        texts.append(_read("bytes.h"))
+        texts += map(_read, dict.fromkeys(FILES[one] for one in families if "bytes" in one))
+    if some:
+        texts += _series(some, int(kernel.split()[1]))
+    return "\n".join(texts)
+
+
+def _defined(given: Mapping[str, object]) -> list[str]:
+    return [f"#define {name} {value}" for name, value in given.items()]
+
+
+def _strided(kernel: str) -> list[str]:
+    """The text of a kernel on strided arrays, behind which nothing that it needs is defined; none for another kernel."""
     found = definitions(kernel)
     if found is None:
-        sizes = f"#define LANES {blocks.lanes}", f"#define PIXELS {blocks.pixels}"
-        heads = ["maps.h", "bytes.h"] if "bytes" in kernel else ["maps.h"]
-        texts = map(_read, (*heads, FILES[kernel]))
-        return "\n".join((*sizes, _read("dialect.h"), _declarations(), *texts))
+        return []
     # a name with parameters is one that is called
-    defined = [f"#define {name} {value}" for name, value in found.items()]
-    defined.append(f"#define SPAN {blocks.span}")
+    mine = {name: value for name, value in found.items() if name != "NEEDS_DOUBLE"} | {
+        "NAME": kernel
+    }
     files = ["strided.cl"] + (["index.cl"] if int(found["FORM"]) > 5 else [])
-    return "\n".join((*defined, f"#define NAME {kernel}", _read("dialect.h"), *map(_read, files)))
+    ends = [f"#undef {name.partition('(')[0]}" for name in mine]
+    return [*_defined(mine), *map(_read, files), *ends]
+
+
+_BODY = re.compile(r"^BODY\((\w+), (\w+)\)", re.MULTILINE)
+
+
+def _record(kernel: str) -> str:
+    """The type of a kernel's records."""
+    if definitions(kernel) is not None:
+        return "loop"
+    return dict(_BODY.findall(_read(FILES[kernel])))[kernel]
+
+
+def _series(some: Sequence[str], ports: int) -> Iterator[str]:
+    """The kernel of a series, see series.h."""
+    numbers = range(1, ports + 1)
+    yield "".join(f"GLOBAL char *window{k}_, GLOBAL const char *port{k}_, " for k in numbers).join(
+        ("#define PORTS ", "")
+    )
+    yield "#define ENTER " + " ".join(
+        f"if (entry->port == {k}) {{ own.weights = window{k}_; own.tables = port{k}_; }}"
+        for k in numbers
+    )
+    yield "#define CALL " + " ".join(
+        f"case {k}: {one}(&own, (GLOBAL const {_record(one)} *)record, across, down); break;"
+        for k, one in enumerate(some)
+    )
+    yield _read("series.cl")
 
 
 @cache

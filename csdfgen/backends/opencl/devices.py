@@ -24,8 +24,8 @@ _INSTALL = (
 class Device:
     """A device of a platform of OpenCL.
 
-    number: in `devices()`. unified: whether it computes in the memory of the host. memory, largest, local: bytes in all,
-    of one allocation, and that the items of a group share. lanes: floats of a vector that it prefers.
+    number: in `devices()`. unified: whether it computes in the memory of the host. clock: Hz. memory, largest, local: bytes
+    in all, of one allocation, and that the items of a group share. lanes: floats of a vector that it prefers.
     """
 
     number: int
@@ -35,6 +35,7 @@ class Device:
     version: str
     kind: str
     units: int
+    clock: float
     memory: int
     largest: int
     local: int
@@ -111,6 +112,7 @@ def _described(cl: Any, number: int, platform: Any, one: Any) -> Device:
         one.version.strip(),
         kinds.get(one.type & ~cl.device_type.DEFAULT, "accelerator"),
         one.max_compute_units,
+        1e6 * one.max_clock_frequency,
         one.global_mem_size,
         one.max_mem_alloc_size,
         one.local_mem_size,

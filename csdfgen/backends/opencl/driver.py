@@ -14,6 +14,8 @@ import numpy as np
 from csdfgen.backends.device.build import Builder, BuildError
 from csdfgen.backends.device.driver import Local, Size
 from csdfgen.backends.device.shapes import Blocks
+from csdfgen.backends.device.sources import function_of
+from csdfgen.backends.device.work import Units
 from csdfgen.backends.opencl.devices import Device
 from csdfgen.errors import ToolError, first_line, option
 
@@ -34,6 +36,7 @@ class OpenCL:
         import pyopencl as cl
 
         self.device, self.blocks = device, Blocks.of(device.kind, device.lanes)
+        self.units = Units.of(device.kind, device.units, device.clock, device.lanes, device.group)
         with self._refusals("its context"):
             self._context = cl.Context([device.handle])
             self._queue = cl.CommandQueue(self._context)
@@ -161,7 +164,14 @@ class OpenCL:
         """See `Driver.kernel`."""
         import pyopencl as cl
 
-        return cl.Kernel(self._builder.program(name), f"csdf_{name}")
+        return cl.Kernel(self._builder.program(name), function_of(name))
+
+    def group(self, kernel: Any) -> int:
+        """See `Driver.group`."""
+        import pyopencl as cl
+
+        about = cl.kernel_work_group_info.WORK_GROUP_SIZE
+        return int(kernel.get_work_group_info(about, self.device.handle))
 
     def launch(
         self, kernel: Any, size: Size, local: Local, buffers: Sequence[Any], first: int

@@ -8,9 +8,13 @@
 #define GLOBAL __global
 #define LOCAL __local
 #define DEVICE static
+#define CALLED static __attribute__((noinline))
 #define KERNEL(name) __kernel void name
 #define GRID
 #define ITEM(axis) ((int)get_global_id(axis))
+#define LOCAL_ITEM ((int)get_local_id(0))
+#define LOCAL_ITEMS ((int)get_local_size(0))
+#define BARRIER barrier(CLK_GLOBAL_MEM_FENCE)
 #define AS_FLOAT(x) as_float(x)
 #define AS_UINT(x) as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -29,9 +33,13 @@ typedef ulong uint64_t;
 #define GLOBAL
 #define LOCAL __shared__
 #define DEVICE static __device__ __forceinline__
+#define CALLED static __device__ __noinline__
 #define KERNEL(name) extern "C" __global__ void name
 #define GRID , int32_t blocks_
 #define ITEM(axis) csdf_item(axis, blocks_)
+#define LOCAL_ITEM ((int)threadIdx.x)
+#define LOCAL_ITEMS ((int)blockDim.x)
+#define BARRIER __syncthreads()
 #define AS_FLOAT(x) __uint_as_float(x)
 #define AS_UINT(x) __float_as_uint(x)
 #define FMA(a, b, c) fma(a, b, c)
@@ -75,22 +83,23 @@ typedef struct buffers {
 #define ARGUMENTS \
     GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_ GRID
 /* A kernel by its body, a function of a record, `step`, and of a work item, number `across` along the first axis and `down`
- * along the second one. Bodies are called by kernels of their own, or (CHAIN) by one kernel.
+ * along the second one. Bodies are called by kernels of their own, or (CHAIN) by one kernel, which has none
+ * of them in it: it would take long to build.
  */
 #define BODY(name, type) BODY_(name, type)
 #define FUNCTION_(name, type) \
-    DEVICE void name(const buffers *b, GLOBAL const type *step, const int32_t across, const int32_t down)
+    void name(const buffers *b, GLOBAL const type *step, const int32_t across, const int32_t down)
 #ifdef CHAIN
-#define BODY_(name, type) FUNCTION_(name, type)
+#define BODY_(name, type) CALLED FUNCTION_(name, type)
 #else
 #define BODY_(name, type) \
-    FUNCTION_(name, type); \
+    DEVICE FUNCTION_(name, type); \
     KERNEL(csdf_##name)(ARGUMENTS) \
     { \
         const buffers all_ = {memory_, weights_, tables_}; \
         name(&all_, (GLOBAL const type *)(tables_ + which_[first_ + ITEM(2)]), ITEM(0), ITEM(1)); \
     } \
-    FUNCTION_(name, type)
+    DEVICE FUNCTION_(name, type)
 #endif
 
 /* float16 as the 16 bits that it is stored in, rounded half to even. */

@@ -4,6 +4,8 @@
  * READ and WRITE, which make one of the other; T2 and READ2, those of operand a where it differs; EXPRESSION, in x and y.
  * Elements along the first `apart` dimensions are computed side by side, those along the others one after the other.
  */
+#ifndef STRIDED
+#define STRIDED
 enum { RANK = 10 };
 
 typedef struct loop_dim {
@@ -23,50 +25,6 @@ typedef struct loop {
 #define PUT(type, at) (*(GLOBAL type *)(at))
 #define MOST(x, y) ((x) > (y) || (x) != (x) ? (x) : (y))
 #define LEAST(x, y) ((x) < (y) || (x) != (x) ? (x) : (y))
-
-#ifdef POWER
-#undef POWER
-/* Powers by squaring; of a negative exponent the whole part. */
-DEVICE T power_of(T x, T y)
-{
-    uint64_t found = 1, base = (uint64_t)x;
-#if SIGNED
-    if (y < 0)
-        return (T)(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
-#endif
-    for (uint64_t rest = (uint64_t)y; rest; rest >>= 1) {
-        if (rest & 1)
-            found *= base;
-        base *= base;
-    }
-    return (T)found;
-}
-#define POWER(x, y) power_of(x, y)
-#endif
-#ifdef REMAINDER
-#undef REMAINDER
-DEVICE W remainder_of(W x, W y)
-{
-    const W found = fmod(x, y);
-    return found != 0 && (found < 0) != (y < 0) ? found + y : found;
-}
-#define REMAINDER(x, y) remainder_of(x, y)
-#endif
-#ifdef LOGADDEXP
-#undef LOGADDEXP
-#define LOGADDEXP(x, y) (x == y ? x + (W)0.693147180559945309 : MOST(x, y) + log1p(exp(-fabs(x - y))))
-#endif
-#ifdef WHOLE
-DEVICE int64_t whole(WHOLE x)
-{
-    return x >= (WHOLE)-9223372036854775808.0f && x < (WHOLE)9223372036854775808.0f ? (int64_t)x : (int64_t)1 << 63;
-}
-
-DEVICE uint64_t natural(WHOLE x)
-{
-    return x >= (WHOLE)9223372036854775808.0f && x < (WHOLE)18446744073709551616.0f ? (uint64_t)x : (uint64_t)whole(x);
-}
-#endif
 
 /* Where the operands of an element are. */
 typedef struct spot {
@@ -150,6 +108,55 @@ DEVICE line further(line now, int64_t n)
 #define EVERY_ELEMENT \
     EVERY_LINE for (line now = line_of(step, start, item); now.left > 0; now = further(now, 1))
 
+#define OWN_(kernel, name) kernel##_##name
+#define OWNED(kernel, name) OWN_(kernel, name)
+#define OWN(name) OWNED(NAME, name) /* of each kernel in a text of several */
+#endif
+
+#ifdef POWER
+#undef POWER
+/* Powers by squaring; of a negative exponent the whole part. */
+DEVICE T OWN(power)(T x, T y)
+{
+    uint64_t found = 1, base = (uint64_t)x;
+#if SIGNED
+    if (y < 0)
+        return (T)(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
+#endif
+    for (uint64_t rest = (uint64_t)y; rest; rest >>= 1) {
+        if (rest & 1)
+            found *= base;
+        base *= base;
+    }
+    return (T)found;
+}
+#define POWER(x, y) OWN(power)(x, y)
+#endif
+#ifdef REMAINDER
+#undef REMAINDER
+DEVICE W OWN(remainder)(W x, W y)
+{
+    const W found = fmod(x, y);
+    return found != 0 && (found < 0) != (y < 0) ? found + y : found;
+}
+#define REMAINDER(x, y) OWN(remainder)(x, y)
+#endif
+#ifdef LOGADDEXP
+#undef LOGADDEXP
+#define LOGADDEXP(x, y) (x == y ? x + (W)0.693147180559945309 : MOST(x, y) + log1p(exp(-fabs(x - y))))
+#endif
+#ifdef WHOLE
+DEVICE int64_t OWN(whole)(WHOLE x)
+{
+    return x >= (WHOLE)-9223372036854775808.0f && x < (WHOLE)9223372036854775808.0f ? (int64_t)x : (int64_t)1 << 63;
+}
+
+DEVICE uint64_t OWN(natural)(WHOLE x)
+{
+    return x >= (WHOLE)9223372036854775808.0f && x < (WHOLE)18446744073709551616.0f ? (uint64_t)x : (uint64_t)OWN(whole)(x);
+}
+#endif
+
 #if FORM == 0 /* element by element; RESULT is stored */
 BODY(NAME, loop)
 {
@@ -206,6 +213,7 @@ BODY(NAME, loop)
 }
 #elif FORM == 1 /* what there is in the output, x, joined with what comes, y: of a, or the product of a and b */
 #if SPAN > 1
+#undef BESIDE
 #define TOGETHER 16 /* outputs side by side, whose sums stay in registers; what comes to them lies side by side, too */
 #ifdef PRODUCTS
 #define BESIDE (now.step.b == sizeof(T) && (now.step.a == sizeof(T) || now.step.a == 0))
@@ -213,7 +221,7 @@ BODY(NAME, loop)
 #define BESIDE (now.step.a == sizeof(T2))
 #endif
 
-DEVICE void together(GLOBAL const loop *step, spot at, int each)
+DEVICE void OWN(together)(GLOBAL const loop *step, spot at, int each)
 {
     W sums[TOGETHER];
     GLOBAL T *out = (GLOBAL T *)at.out;
@@ -257,7 +265,7 @@ BODY(NAME, loop)
     EVERY_ELEMENT {
 #if SPAN > 1
         if (now.left >= TOGETHER && now.step.out == sizeof(T) && step->apart < step->rank && BESIDE) {
-            together(step, now.at, now.step.a != 0);
+            OWN(together)(step, now.at, now.step.a != 0);
             now = further(now, TOGETHER - 1);
             continue;
         }
