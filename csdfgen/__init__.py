@@ -87,6 +87,11 @@ class _Package(ModuleType):
         setattr(self, name, found)
         return found
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return import_module, (
+            self.__name__,
+        )  # as modules are: Ray and Dask send functions that name it
+
     def __dir__(self) -> list[str]:
         there = super().__dir__()
         rooms = (name for name in there if f"{__name__}.{name}" in sys.modules)

@@ -8,12 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import JSON, OUTPUT, Asked, check_suffix, is_graph_file
+from csdfgen.cli.options import (
+    JSON,
+    OUTPUT,
+    Asked,
+    check_picture,
+    check_suffix,
+    is_graph_file,
+    refuse_graph,
+)
 from csdfgen.cli.terminal import mebibytes, reporting, say, say_json, table
+from csdfgen.errors import InputError
+from csdfgen.files import write_bytes
 from csdfgen.model.options import declare
 
 if TYPE_CHECKING:
+    from csdfgen.model.network import Network
     from csdfgen.serving.requests import Request
+    from csdfgen.serving.service import Service
     from csdfgen.serving.simulate import Simulated
     from csdfgen.serving.times import Times
 
@@ -66,6 +78,12 @@ class Simulate(Command):
         "Workers, each of which runs one stage at a time.", 1, "N", low=1, high=256
     )
     seed: int = declare("Of arrivals and times.", 0, "N", low=0)
+    memories: str | None = declare(
+        "Plan a model for each of these memories, and compare: 2MiB,3MiB,6MiB.",
+        None,
+        "SIZE,SIZE...",
+    )
+    svg: Path | None = declare("Draw latency against memory, with --memories.", None, "FILE.svg")
     as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
 
     def run(self) -> None:
@@ -75,6 +93,12 @@ class Simulate(Command):
         from csdfgen.serving.times import read_times, write_times
 
         check_suffix(self.output, "a table of times", ".json")
+        check_picture("--svg", self.svg)
+        if self.svg is not None and self.memories is None:
+            raise InputError("--svg draws latency against memory; give --memories SIZE,SIZE...")
+        if self.memories is not None:
+            self._compare(self.memories)
+            return
         times = read_times(self.model) if is_graph_file(self.model) else self._measured()
         if self.output is not None:
             write_times(self.output, times)
@@ -95,16 +119,76 @@ class Simulate(Command):
 
     def _measured(self) -> Times:
         """The times of a model's stages on this machine. Raises CsdfgenError."""
-        from csdfgen.cli.models import load_network
         from csdfgen.serving.programs import Programs, measured_times
-        from csdfgen.serving.service import MOST_BATCH, plan
 
         with reporting() as progress:
             progress("planning")
-            network = load_network(self.model, Asked())
-            service = plan(network, max_batch=self.max_batch or MOST_BATCH, stages=self.stages)
+            service = self._service(self._network(), None)
             progress("measuring")
             return measured_times(Programs(service))
+
+    def _network(self) -> Network:
+        from csdfgen.cli.models import load_network
+
+        refuse_graph(self.model, "; memories are of a model")
+        return load_network(self.model, Asked())
+
+    def _service(self, network: Network, memory: int | None) -> Service:
+        from csdfgen.serving.service import MOST_BATCH, plan
+
+        return plan(
+            network, max_batch=self.max_batch or MOST_BATCH, in_flight=self.in_flight, memory=memory,
+            workers=self.workers, stages=self.stages,
+        )  # fmt: skip
+
+    def _compare(self, memories: str) -> None:
+        """The policy in a model planned for each memory, at one rate: the load of the largest. Raises CsdfgenError."""
+        from csdfgen.model.units import size_of
+        from csdfgen.serving.policies import policy_of
+        from csdfgen.serving.programs import Programs, measured_times
+        from csdfgen.serving.simulate import simulate
+
+        network = self._network()
+        found: list[tuple[Service, Simulated]] = []
+        rates: Times | None = None
+        with reporting() as progress:
+            for memory in sorted({size_of(one.strip(), "memories") for one in memories.split(",")})[
+                ::-1
+            ]:
+                progress(f"planning and measuring for {mebibytes(memory)} MiB")
+                service = self._service(network, memory)
+                times = measured_times(Programs(service))
+                rates = rates or times
+                served = simulate(
+                    policy_of(self.policy), times, self._requests(rates), most=service.most, slots=service.in_flight,
+                    workers=self.workers, seed=self.seed,
+                )  # fmt: skip
+                found.insert(0, (service, served))
+        if self.svg is not None:
+            write_bytes(self.svg, _picture(network.name, self.policy, found))
+        facts = [
+            {
+                "memory_bytes": service.total_bytes, "in_flight": service.in_flight, "arena_bytes": service.arena_bytes,
+                **served.summary.to_json(),
+            }
+            for service, served in found
+        ]  # fmt: skip
+        if self.as_json:
+            say_json({"model": network.name, "policy": self.policy, "memories": facts})
+            return
+        rows = [
+            (
+                mebibytes(service.total_bytes), mebibytes(service.arena_bytes), service.in_flight,
+                *(f"{1e3 * v:.1f}" for v in (served.summary.mean, served.summary.percentiles[99])),
+                f"{100 * served.summary.in_time_of_all:.1f} %", f"{served.mean_batch:.2f}",
+            )
+            for service, served in found
+        ]  # fmt: skip
+        columns = "MiB", "arena", "in flight", "mean ms", "p99", "in time", "images a batch"
+        say(
+            f"{network.name}, policy {self.policy}\n",
+            table(*(f"> {name}" for name in columns), rows=rows),
+        )
 
     def _requests(self, times: Times) -> list[Request]:
         """New requests, the same ones for every policy. Raises InputError."""
@@ -131,6 +215,24 @@ class Simulate(Command):
                 for name, one in found.items()
             },
         }  # fmt: skip
+
+
+def _picture(name: str, policy: str, found: list[tuple[Service, Simulated]]) -> bytes:
+    """Latency against memory."""
+    from csdfgen.charts.fronts import Line, Panel, sweep_chart
+
+    lines = []
+    for label, at in (("mean", 0), ("99 % of answers", 99)):
+        dots = [
+            (
+                service.total_bytes / 2**20,
+                1e3 * (one.summary.percentiles[at] if at else one.summary.mean),
+            )
+            for service, one in found
+        ]
+        lines.append(Line(label, tuple(dots)))
+    panel = Panel("", tuple(lines), ("memory of arenas and slots, MiB", "latency, ms"))
+    return sweep_chart(f"{name}: latency against memory", f"simulated, policy {policy}", [panel])
 
 
 def _table(found: dict[str, Simulated]) -> Any:

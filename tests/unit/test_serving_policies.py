@@ -19,7 +19,7 @@ from csdfgen.serving.queueing import Worth
 from csdfgen.serving.requests import Batch, Request
 from csdfgen.serving.simulate import Simulated, simulate
 from csdfgen.serving.times import StageTimes, Times, read_times, table_of, write_times
-from tests.command import Call
+from tests.command import Call, refused
 
 SIZES = (1, 2, 4, 8, 16, 32)
 
@@ -258,3 +258,17 @@ def test_a_model_is_measured_and_its_table_kept(call: Call, tmp_path: Path) -> N
     assert read_times(path).most == 2
     assert call("simulate", path, *options).json["policies"]["adaptive"]["answered"] == 300
     assert first["policies"]["adaptive"]["memory_bytes"] > 0
+
+
+def test_latency_against_memory(call: Call, tmp_path: Path) -> None:
+    """Less memory allows smaller batches and fewer images in flight, and is kept."""
+    options = "--requests", "200", "--max-batch", "4", "--json"
+    found = call(
+        "simulate", "zoo:lenet5", "--memories", "40KiB,400KiB", "--svg", str(tmp_path / "a.svg"), *options
+    ).json["memories"]  # fmt: skip
+    assert [one["memory_bytes"] <= size << 10 for one, size in zip(found, (40, 400), strict=True)]
+    assert found[0]["memory_bytes"] < found[1]["memory_bytes"]
+    assert "latency, ms" in (tmp_path / "a.svg").read_text()
+    assert "give --memories" in refused(
+        call("simulate", "zoo:lenet5", "--svg", str(tmp_path / "a.svg"))
+    )
