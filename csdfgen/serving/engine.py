@@ -121,6 +121,7 @@ class Engine:
             self.policy, self.times, most=made.most, slots=made.in_flight, workers=made.workers,
             on_end=self._ended,
         )  # fmt: skip
+        self.policy.prepare()
         self._jobs: dict[int, _Job] = {}
         self._over: list[_Job] = []
         self._number = 0

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -41,6 +42,9 @@ _MOST_HEAD = 32 * 2**10
 
 _HEAD_SECONDS = 10.0
 """In which a request's headers must be there."""
+
+_SWITCH = 0.0005
+"""Seconds after which the thread of HTTP lets a worker have Python's lock; a worker needs it for moments, between stages."""
 
 _RETRY = {"retry-after": "1"}
 
@@ -340,7 +344,10 @@ class Server(uvicorn.Server):
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGINT):  # uvicorn raises them again at its end
                 signal.signal(number, lambda *_: None)
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(_SWITCH)
         try:
             super().run(sockets=found)
         finally:
+            sys.setswitchinterval(interval)
             self._repository.close()

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["Worth"]
+__all__ = ["UTILISATION", "Worth"]
 
 _ROUNDS = 30
 """Most rounds of policy iteration; about six are needed."""
 
-_UTILISATION = 0.97
+UTILISATION = 0.97
 """The rate is at most this share of what the best batch computes: above it no state is stable."""
 
 _STATES = 6
@@ -35,7 +35,7 @@ class Worth:
 
     def __init__(self, whole: Sequence[float], rate: float) -> None:
         self.whole, self._most = whole, len(whole) - 1
-        limit = _UTILISATION * max(b / whole[b] for b in range(1, len(whole)))
+        limit = UTILISATION * max(b / whole[b] for b in range(1, len(whole)))
         self.rate = min(rate, limit)
         self._last = max(32, _STATES * self._most)
         self._arriving = [self._arrivals(time) for time in whole]

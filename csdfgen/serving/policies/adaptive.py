@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 
 from csdfgen.serving.policies.base import Policy
-from csdfgen.serving.queueing import Worth
+from csdfgen.serving.queueing import UTILISATION, Worth
 from csdfgen.serving.requests import Batch, Decision, Request, View
 from csdfgen.serving.times import Times
 
@@ -26,6 +26,9 @@ __all__ = ["Adaptive"]
 _GO_ON = Decision()
 _STEP = 1.1
 """Rates are rounded to powers of it, so that few have to be solved."""
+
+_LEAST_LOAD = 0.05
+"""Rates below this share of what can be computed count as it."""
 
 _MEMORY = 512
 """Arrivals over which the distance between them is averaged."""
@@ -43,6 +46,11 @@ _CROWDED = 4
 
 _PATIENCE = 10.0
 """Seconds after which a request without a deadline is as urgent as one whose deadline has come."""
+
+
+def _key_of(rate: float) -> int:
+    """The number of a rate of images a second."""
+    return round(math.log(rate) / math.log(_STEP))
 
 
 @dataclass
@@ -64,8 +72,17 @@ class Adaptive(Policy):
         self._joins: dict[tuple[int, int, int, int, int], int] = {}
         self._distance, self._images = 2 / times.capacity, 1.0
         self._count, self._last = 0, 0.0
-        self._key = 0
+        limit = UTILISATION * times.most_capacity
+        self._keys = _key_of(limit * _LEAST_LOAD), _key_of(limit)
+        self._key = self._keys[0]
         self._fastest = max(range(1, most + 1), key=lambda b: b / times.whole[b])
+
+    def prepare(self) -> None:
+        """Solve the queue for all rates."""
+        low, high = self._keys
+        for self._key in range(low, high + 1):
+            self._worth()
+        self._key = low
 
     def order(self, request: Request) -> tuple[float, ...]:
         """Higher priorities first, then earlier deadlines."""
@@ -88,7 +105,7 @@ class Adaptive(Policy):
         self._images += weight * (request.images - self._images)
         self._last = now
         rate = self._pace * self._images / max(self._distance, 1e-9)
-        self._key = round(math.log(rate) / math.log(_STEP))
+        self._key = min(max(_key_of(rate), self._keys[0]), self._keys[1])
 
     def _worth(self) -> Worth:
         found = self._worths.get(self._key)

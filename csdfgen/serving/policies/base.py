@@ -28,6 +28,10 @@ class Policy(ABC):
         """Prepare for a table of times and batches of at most `most` images; what was learnt is forgotten."""
         self.times, self.most = times, most  # type: ignore[misc]
 
+    def prepare(self) -> None:
+        """Compute before requests come what would delay them later."""
+        return
+
     def order(self, request: Request) -> tuple[float, ...]:
         """The queue is sorted by this key."""
         return -request.priority, request.arrival, request.number
