@@ -243,6 +243,8 @@ def prepare(
             )
     joined = fuse(network, options.fuse)
     parts = complete_parts(joined)
+    if network.conditions:  # one If after the other
+        parts = tuple(one.name for one in joined.layers if "branch" in one.attributes)
     return _in_tiles(Prepared(joined, options, kernels, apart=apart, sinks=parts))
 
 
