@@ -194,6 +194,8 @@ class BoundProgram:
             else:
                 code += program.stores[number]
             looks += self._tapped(*self._plan.order[number])
+            for view, why in program.compared.get(number, ()):
+                looks.append(partial(self._looks.compared, view, why))
             looks += [partial(self._looks.chosen, one) for one in program.joins.get(number, ())]
             if (code or looks) and program.guards[number] != under:
                 wait_no_more()
@@ -305,6 +307,11 @@ class _Looks:
                 run()
         else:
             self.left_out.update(firings)
+
+    def compared(self, view: View, why: str) -> None:
+        """Raise InputError for a NaN."""
+        if np.isnan(self._memory.read(view)).any():
+            raise InputError(why)
 
     def chosen(self, condition: Condition) -> None:
         """Count which branch of an If was taken."""

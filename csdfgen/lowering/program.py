@@ -22,8 +22,9 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from csdfgen.errors import PlanError
-from csdfgen.model.network import Shape, Tensor
+from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
+from csdfgen.ops.reducing import FLOATS
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
@@ -82,6 +83,7 @@ class Program:
     constants: the pools that instructions refer to and only read. code: for every firing the numbers of its
     instructions; stores: the numbers of those that store the rows of outputs that it completes. guards: for
     every firing the conditions under which it is executed. joins: for firings that end an If for images, their conditions.
+    compared: for firings that compare numbers for a condition, these numbers, which may not be NaN.
     """
 
     pools: Mapping[str, int]
@@ -96,6 +98,7 @@ class Program:
     stores: tuple[tuple[int, ...], ...]
     guards: tuple[tuple[Condition, ...], ...]
     joins: Mapping[int, tuple[Condition, ...]]
+    compared: Mapping[int, tuple[tuple[View, str], ...]]
 
 
 _KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDictionary()
@@ -142,6 +145,8 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     stores: list[tuple[int, ...]] = []
     guards: list[tuple[Condition, ...]] = []
     joins: dict[tuple[str, int], tuple[int, Condition]] = {}
+    compared: dict[int, tuple[tuple[View, str], ...]] = {}
+    suspects = _compared(plan.network)
 
     def condition(branch: str, image: int, taken: bool) -> Condition:
         view = addresses.view(plan.network.conditions[branch], Rows(image, image + 1))
@@ -170,6 +175,9 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         if work.layer is not None and (branch := work.layer.attributes.get("branch")):
             for each in range(image, image + work.phases[phase].images):
                 joins[branch, each] = number, condition(branch, each, True)
+        if name in suspects and work.phases[phase].last:
+            rows = Rows(image, image + work.phases[phase].images)
+            compared[number] = tuple((addresses.view(t, rows), why) for t, why in suspects[name])
         given = tuple(_deliveries(number, work, phase, outputs, addresses))
         deliveries.append(given)
         stored: tuple[int, ...] = ()
@@ -199,7 +207,35 @@ def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
         tuple(stores),
         tuple(guards),
         ended,
+        compared,
     )
+
+
+_OF_BOOLS = frozenset(
+    ["And", "Flatten", "Identity", "Not", "Or", "Reshape", "Squeeze", "Unsqueeze", "Where", "Xor"]
+)
+"""Operators between comparisons and a condition."""
+
+
+def _compared(network: Network) -> dict[str, list[tuple[Tensor, str]]]:
+    """Layer that makes a bool for a condition of numbers -> the floats of one row that it looks at, and what to say of a NaN."""
+    found: dict[str, list[tuple[Tensor, str]]] = {}
+    for branch, condition in network.conditions.items():
+        waiting, seen = [condition], set[str]()
+        while waiting:
+            layer = network.producer.get(waiting.pop().name)
+            if layer is None or layer.name in seen:
+                continue
+            seen.add(layer.name)
+            for tensor in (t for t in layer.inputs if t is not None):
+                if layer.op_type in _OF_BOOLS and tensor.dtype == "bool":
+                    waiting.append(tensor)
+                elif tensor.dtype in FLOATS and tensor.rows == 1 and layer.output.dtype == "bool":
+                    why = f"layer '{layer.name}' ({layer.op_type}): compares NaN ('{tensor.name}'), so that the condition of "
+                    found.setdefault(layer.name, []).append(
+                        (tensor, f"{why}'{branch}' means nothing")
+                    )
+    return found
 
 
 def _ports(plan: Plan) -> tuple[Port, ...]:

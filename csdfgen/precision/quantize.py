@@ -272,6 +272,11 @@ class _Work:
         self.network = self._loaded(self.source)
         if not any(tensor.dtype == "float32" for tensor in self.network.tensors.values()):
             raise InputError("has no float32 tensors to quantize")
+        if self.network.conditions:
+            raise InputError(
+                f"has an If ('{next(iter(self.network.conditions))}'), whose branches are not quantized; make its condition a "
+                f"constant with {option('fix')}, or quantize what is around it"
+            )
         self.samples = [] if self.inputs is None else list(samples_of(self.network, self.inputs))
         if not self.samples and self.wish.format != "float16":
             raise InputError(

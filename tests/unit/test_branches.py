@@ -15,7 +15,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.errors import CapacityExceededError, ModelError, PlanError, ScheduleError
+from csdfgen.errors import CapacityExceededError, InputError, ModelError, PlanError, ScheduleError
 from csdfgen.model.network import Guard
 from csdfgen.planning.checker import check
 from csdfgen.planning.plan import Plan
@@ -269,6 +269,19 @@ def test_a_planted_fault_is_refused(fault: Callable[[Plan], Plan]) -> None:
         check(fault(plan))
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_nan_in_a_condition_names_the_layer(backend: str) -> None:
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(chosen()), backend=backend))
+    with pytest.raises(
+        InputError,
+        match=r"'Greater_2' \(Greater\): compares NaN \('mean'\), so that the cond.* 'choose'",
+    ):
+        frame({"x": np.full_like(images(), np.nan)})
+    np.testing.assert_allclose(
+        frame({"x": images()})["z"], reference(chosen(), {"x": images()})["z"], atol=1e-4
+    )
+
+
 # What users see -------------------------------------------------------------------------------------
 
 
@@ -290,6 +303,40 @@ def test_a_run_says_which_branches_were_taken(call: Call, tmp_path: Path) -> Non
         if layer.guards:
             assert (layer.name in ran) == (layer.guards[0].taken == (taken == "then"))
     assert "float32 1x3x4x5 in its then_branch" in refused(call("run", _saved(tmp_path)))
+    line = refused(
+        call("quantize", str(path), "--calibrate", given[1], "-o", str(tmp_path / "q.onnx"))
+    )
+    assert "has an If ('choose'), whose branches are not quantized" in line
+
+
+def test_predicted_times_follow_how_often_a_branch_is_taken(call: Call, tmp_path: Path) -> None:
+    path = str(tmp_path / "net.onnx")
+    onnx.save(chosen(), path)
+
+    def times(*more: str) -> tuple[float, float]:
+        found = json.loads(call("schedule", path, "--json", *more).out)
+        return found["predicted_ms"], found["predicted_worst_ms"]
+
+    then, other, half = (times("--probability", f"choose={p}") for p in (1, 0, 0.5))
+    assert other[0] < half[0] < then[0] == pytest.approx(times()[0])
+    assert half[0] == pytest.approx((then[0] + other[0]) / 2)
+    assert then[1] == other[1] == pytest.approx(then[0])
+    said = refused(call("schedule", path, "--probability", "chose=0.5"))
+    assert "--probability chose=0.5: no If of the network has that name; there are: choose" in said
+    assert "numbers from 0 to 1" in refused(call("schedule", path, "--probability", "choose=2"))
+
+
+def test_a_graph_for_sdf3_has_the_larger_branch(call: Call, tmp_path: Path) -> None:
+    path = str(tmp_path / "net.onnx")
+    onnx.save(chosen(), path)
+    said = call(path, "-o", str(tmp_path / "g.xml")).out
+    assert "of 'choose' the larger branch, then" in said
+    larger = {actor.name for actor in csdfgen.read_graph(tmp_path / "g.xml").actors}
+    call(path, "-o", str(tmp_path / "g.json"))
+    every = {actor.name: actor.function for actor in csdfgen.read_graph(tmp_path / "g.json").actors}
+    assert larger < every.keys()
+    gone = [every[name] for name in every.keys() - larger]
+    assert "Conv+Tanh (else of choose)" in gone and not any("then of" in one for one in gone)
 
 
 def _saved(folder: Path) -> str:
