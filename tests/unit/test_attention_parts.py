@@ -153,7 +153,7 @@ def test_outputs_are_those_of_onnxruntime(pattern: Pattern, backend: str) -> Non
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, image())
     network, bits = csdfgen.load(model), set()
     for given in ({"rows": "1"}, {"rows": "48"}, {"rows": "whole"}, {"goal": "memory"}, {}):
-        plan = csdfgen.plan(network, backend=backend, **given)
+        plan = csdfgen.plan(network, backend=backend, effort="1ms", **given)
         (found,) = runtime.compile(plan)(image()).values()
         np.testing.assert_allclose(found, wanted, atol=2e-4)
         bits.add(np.asarray(found).tobytes())
