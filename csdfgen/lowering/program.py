@@ -24,7 +24,6 @@ from weakref import WeakKeyDictionary
 from csdfgen.errors import PlanError
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops.reducing import FLOATS
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
@@ -230,7 +229,11 @@ def _compared(network: Network) -> dict[str, list[tuple[Tensor, str]]]:
             for tensor in (t for t in layer.inputs if t is not None):
                 if layer.op_type in _OF_BOOLS and tensor.dtype == "bool":
                     waiting.append(tensor)
-                elif tensor.dtype in FLOATS and tensor.rows == 1 and layer.output.dtype == "bool":
+                elif (
+                    tensor.dtype[:5] == "float"
+                    and tensor.rows == 1
+                    and layer.output.dtype == "bool"
+                ):
                     why = f"layer '{layer.name}' ({layer.op_type}): compares NaN ('{tensor.name}'), so that the condition of "
                     found.setdefault(layer.name, []).append(
                         (tensor, f"{why}'{branch}' means nothing")
