@@ -23,7 +23,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import without_collections
 from csdfgen.program.steps import Backend, Driven, Storage, View
 
-__all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded"]
+__all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded", "shared"]
 
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
@@ -49,6 +49,22 @@ GUARD_BYTES = 4096
 def guarded(pools: Mapping[str, int]) -> dict[str, int]:
     """Bytes of pools, with the guard bytes after each."""
     return {name: size + GUARD_BYTES for name, size in pools.items()}
+
+
+def shared(times: Sequence[int], frame: int) -> list[int]:
+    """Clock at the start and after every firing, of firings that share launches. times: where each has its own; each firing loses
+    the same, or all it takes, so that together they take as long as the frame.
+
+    >>> shared([100, 105, 106, 116], 11)
+    [100, 103, 103, 111]
+    """
+    own = np.diff(np.array(times, np.float64))
+    if own.sum() <= frame:
+        return list(times)
+    largest = np.sort(own)[::-1]
+    losses = (np.cumsum(largest) - frame) / np.arange(1, len(own) + 1)
+    left = np.maximum(own - losses[np.flatnonzero(largest > losses)[-1]], 0)
+    return [times[0], *(times[0] + np.rint(np.cumsum(left)).astype(np.int64)).tolist()]
 
 
 class BoundProgram:
@@ -140,20 +156,23 @@ class BoundProgram:
         return self._bound.driven
 
     def time(self, clock: Callable[[], int]) -> list[int]:
-        """Execute the program once; returns the clock at the start and after every firing: that of the device, if it has one,
-        whose launches then follow each other as in any frame.
+        """Execute the program once; returns the clock at the start and after every firing. If there is a device with a clock
+        of its own, it executes a frame as any other, whose firings share launches, and one in which they do not; see `shared`.
         """
         per_firing = self.prepared(1)
         self._looks.left_out.clear()
         mark = self._bound.mark()
         if mark is not None:
-            marks = [mark]
+            for run in self.prepared(self.firings)[0] if self.firings else ():
+                run()
+            self._looks.left_out.clear()
+            marks = [self._bound.mark() or mark]
             for runs in per_firing:
                 for run in runs:
                     run()
                 marks.append(self._bound.mark() or mark)
             self._bound.wait()
-            return [mark() for mark in marks]
+            return shared([one() for one in marks], marks[0]() - mark())
         times = [clock()]
         for runs in per_firing:
             for run in runs:

@@ -147,7 +147,7 @@ class Executable:
         the device that computes.
 
         The calls are those of any frame in the same order, with a reading of the clock between firings; on a device every
-        firing is launched by itself.
+        firing is launched by itself, behind a frame whose time they are reduced to.
         """
         times: list[int] = []
 

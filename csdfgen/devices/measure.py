@@ -194,12 +194,15 @@ class Sampler:
     def sample(self) -> None:
         """Measure one frame at every height; where frames are short, after two plain ones."""
         for height, program in self.programs.items():
-            plain = self._plain_frame(height) if self._short[height] else None
+            short = self._short[height] or self._device
+            plain = self._plain_frame(height) if short else None
             start = self._clock()
             ended = program.time_firings(self._fed(height), self._clock)
             whole = self._clock() - start
             self.samples[height].append(np.diff(np.array(ended, np.int64)))
-            self.beside.append((whole - (ended[-1] - ended[0])) * 1e-9)
+            if plain is not None and self._device:  # whose firings are timed behind another frame
+                whole = plain
+            self.beside.append(max(0, whole - (ended[-1] - ended[0])) * 1e-9)
             if plain is not None:
                 self._excess[height].append(whole - plain)
 
@@ -220,6 +223,8 @@ class Sampler:
 
     def reading(self) -> float:
         """Nanoseconds that reading the clock adds to a firing: the difference of frames with and without readings."""
+        if self._device:
+            return 0.0
         alone = _reading(self._clock)
         heights = [height for height, found in self._excess.items() if found]
         excess = sum(statistics.median(self._excess[height]) for height in heights)

@@ -340,7 +340,8 @@ def test_a_kernel_that_does_not_build(
     line = result.err.splitlines()[-1]  # PoCL itself prints how many errors there are
     assert result.code == 1
     found = re.search(
-        r"kernel \w+ does not build on .*: .*error: .*nonsense.* \((\S+) has the whole log\)", line
+        r"kernel [\w ]+ does not build on .*: .*error: .*nonsense.* \((\S+) has the whole log\)",
+        line,
     )
     assert found is not None
     log = Path(found[1])
