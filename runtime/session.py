@@ -85,6 +85,7 @@ class Executable:
         ]
         self._outputs = [_End(o.name, *network.whole_form(o), o.constant) for o in network.outputs]
         self._turn = Turn()
+        self._kept: tuple[np.ndarray, np.ndarray] | None = None
 
     def __repr__(self) -> str:
         return one_line(
@@ -139,6 +140,47 @@ class Executable:
         progress: called with the number of firings done, and of all firings. Raises InputError if arrays do not fit.
         """
         return self._frame(x, out, on_rows, lambda first: self._run(first, on_rows, progress))
+
+    def run_into(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Execute a frame of a network with one input and one output, for loops that use the same two arrays again and again.
+
+        x, out: as in a call. They stay in use until the next frame: with the arrays of the last call nothing is checked or
+        opened again, and a frame costs little more than its kernels. Raises InputError if they do not fit.
+        """
+        if self._turn.owner == threading.get_ident():
+            raise InputError(
+                "called from within its own frame; compile the plan once more for that"
+            )
+        with self._turn:
+            if self._kept is None or self._kept[0] is not x or self._kept[1] is not out:
+                self._keep(x, out)
+            self._bound.run()
+
+    def _keep(self, x: np.ndarray, out: np.ndarray) -> None:
+        """Open two arrays for this frame and those to come."""
+        self._kept = None
+        if (
+            len(self._inputs) != 1
+            or len(self._outputs) != 1
+            or self._outputs[0].constant is not None
+        ):
+            raise InputError(
+                f"run_into takes one input and one output, the network has {len(self._inputs)} and {len(self._outputs)}; "
+                "call the program with out="
+            )
+        if self._bound.images != self.plan.network.batch:
+            raise InputError(
+                f"run_into takes the images of one run, {self._bound.images}, not a batch of {self.plan.network.batch}; call the "
+                "program with out="
+            )
+        if not isinstance(x, np.ndarray):
+            raise InputError(f"x is a {type(x).__name__}; an array is needed")
+        feeds, filled = self.checked(x), {self._outputs[0].name: out}
+        self._check_out(filled, None)
+        self._take_back()
+        self._open(feeds, False, 0)
+        self._open(filled, True, 0)
+        self._kept = x, out
 
     def time_firings(
         self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
@@ -198,6 +240,7 @@ class Executable:
             )
         outputs: dict[str, np.ndarray] = {}
         with self._turn:
+            self._kept = None
             self._take_back()
             bound, filled = self._bound, outputs
             if on_rows is None:

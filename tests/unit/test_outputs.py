@@ -270,6 +270,38 @@ def test_the_function_sees_floating_point_errors_as_the_caller_does() -> None:
         runtime.run(plan, image(plan.network), on_rows=divide)
 
 
+@pytest.mark.parametrize("result", ["stored", "arena"])
+def test_the_same_arrays_again_and_again(result: str) -> None:
+    g = Graph()
+    x = g.input("x", (1, 3, SIZE, SIZE))
+    model = g.model(g.conv(g.node("Relu", g.conv(x, 4)), 2))
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(model), result=result, backend="numpy"))
+    image, other = (np.ascontiguousarray(g.feeds(seed)["x"]) for seed in (1, 2))
+    wanted = [onnxruntime_outputs(model, {"x": one}) for one in (image, other)]
+    (name,) = wanted[0]
+    y, z = (np.zeros_like(wanted[0][name]) for _ in range(2))
+    frame.run_into(image, y)
+    np.testing.assert_allclose(y, wanted[0][name], rtol=1e-4, atol=1e-5)
+    held = frame(other)[name]
+    y[...] = 0
+    frame.run_into(image, y)  # a frame was between
+    frame.run_into(other, z)
+    image[...] = other  # the same arrays, other numbers
+    frame.run_into(image, y)
+    for found in (held, y, z):
+        np.testing.assert_allclose(found, wanted[1][name], rtol=1e-4, atol=1e-5)
+    for wrong in (y[0], y.astype(np.float64)):
+        with pytest.raises(InputError, match="is needed"):
+            frame.run_into(image, wrong)
+    with pytest.raises(InputError, match="the network takes"):
+        frame.run_into(image[:, :, 1:], y)
+    with pytest.raises(InputError, match="an array is needed"):
+        frame.run_into(image.tolist(), y)  # type: ignore[arg-type]
+    two = runtime.compile(csdfgen.plan(csdfgen.load(several()), backend="numpy"))
+    with pytest.raises(InputError, match="takes one input and one output, the network has 1 and 4"):
+        two.run_into(image, y)
+
+
 def test_a_frame_within_a_frame_and_two_places_for_rows_are_refused() -> None:
     plan = csdfgen.plan(large(), rows=1, result="stored")
     program, x = runtime.compile(plan), image(plan.network)

@@ -79,10 +79,9 @@ class HostMemory(dict[str, np.ndarray]):
         """See `Storage.lend`."""
         memory: Any = self[view.pool]
         # alive as long as any array that looks at the pool through it
-        owner = (ctypes.c_uint8 * memory.size).from_buffer(memory)
+        owner: Any = (ctypes.c_uint8 * memory.size).from_buffer(memory)
         held = weakref.ref(owner)
-        rows = array_of(view, {view.pool: np.frombuffer(owner, np.uint8)})
-        return rows, lambda: held() is not None
+        return array_of(view, {view.pool: owner}), lambda: held() is not None
 
     def shrink(self, pool: str, size: int) -> None:
         """See `Storage.shrink`. The system gets back whole pages."""
