@@ -125,6 +125,16 @@ class Desk:
                 answered.append(request)
         return answered
 
+    def failed(self, worker: int, now: float) -> None:
+        """The stage that `turn` gave could not be computed: all requests with images in its batch are over."""
+        self._until[worker] = math.nan
+        batch = self.stacks[worker].pop()
+        self.free += batch.slots
+        for request in dict.fromkeys(request for request, _, _ in batch.parts):
+            if not request.outcome:
+                self._drop(request)
+                self._end(request, "failed", now)
+
     @property
     def idle(self) -> bool:
         """Whether nothing waits or runs."""

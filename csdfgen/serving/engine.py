@@ -125,6 +125,7 @@ class Engine:
         self._jobs: dict[int, _Job] = {}
         self._over: list[_Job] = []
         self._number = 0
+        self._error: Exception | None = None
         self._changed = threading.Condition(threading.Lock())
         self._closing = False
         self.counts: Counter[str] = Counter()
@@ -266,6 +267,8 @@ class Engine:
                         if one.constant is not None
                     }
                     job.answer.set_result({**job.outputs, **constants})
+                elif job.request.outcome == "failed":
+                    job.answer.set_exception(self._error or RuntimeError("no reason"))
                 else:
                     left = job.request.deadline - job.request.ended
                     job.answer.set_exception(
@@ -299,7 +302,14 @@ class Engine:
                 images = self._images(found) if isinstance(found, Batch) else []
             if isinstance(found, Batch):
                 stage = found.stage
-                programs.run(stage, images)
+                try:
+                    programs.run(stage, images)
+                except Exception as error:
+                    with self._changed:
+                        self._error = error
+                        desk.failed(number, perf_counter())
+                    self._answer()
+                    continue
                 if not stage or stage == self.times.count - 1:
                     programs.release()
                 with self._changed:

@@ -21,7 +21,7 @@ _GAUGES: Mapping[str, tuple[str, Callable[[Engine], float]]] = {
     "csdfgen_slot_bytes": ("Bytes of images between stages.", lambda one: one.service.slot_bytes),
 }
 
-_OUTCOMES = ("answered", "refused", "cancelled")
+_OUTCOMES = ("answered", "refused", "cancelled", "failed")
 
 
 def exposition(engines: Mapping[str, Engine]) -> str:

@@ -13,8 +13,8 @@ class Request:
     """Images that came together. Times are seconds of the desk's clock.
 
     deadline: until when the answer is wanted. priority: requests of a higher one are taken first. left: images that no batch
-    has taken; pending: images that are not computed. outcome: "" while it is open, then "answered", "refused" or "cancelled",
-    since `ended`.
+    has taken; pending: images that are not computed. outcome: "" while it is open, then "answered", "refused", "cancelled" or
+    "failed", since `ended`.
     """
 
     number: int

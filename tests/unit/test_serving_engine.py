@@ -18,11 +18,14 @@ import runtime
 from csdfgen.errors import CsdfgenError, InputError, PlanError
 from csdfgen.model.network import Network
 from csdfgen.rewriting.cut import crossing, cut
+from csdfgen.serving.arrivals import Traffic
 from csdfgen.serving.engine import Answer, ClosedError, Engine, QueueFullError, RefusedError
 from csdfgen.serving.policies import POLICIES, policy_of
-from csdfgen.serving.requests import Batch, Decision, View
+from csdfgen.serving.programs import Image, Programs
+from csdfgen.serving.requests import Batch, Decision, Request, View
 from csdfgen.serving.service import Service, found_cuts, plan, sizes_up_to
-from csdfgen.serving.times import Times
+from csdfgen.serving.simulate import simulate
+from csdfgen.serving.times import Times, table_of
 from tests.models import onnxruntime_outputs
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
 
@@ -306,3 +309,75 @@ def test_networks_of_two_inputs_are_served() -> None:
         one = onnxruntime_outputs(model, {name: array[k : k + 1] for name, array in feeds.items()})
         for name, values in one.items():
             np.testing.assert_allclose(found[name][k : k + 1], values, rtol=1e-4, atol=1e-5)
+
+
+def test_a_stage_that_fails_ends_its_requests_and_no_others(
+    service: Service, times: Times, scores: np.ndarray, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Programs.run
+
+    def run(self: Programs, stage: int, images: list[Image]) -> None:
+        if stage == 1 and any(np.isnan(image["x"]).any() for image in images):
+            raise FloatingPointError("not a number")
+        whole(self, stage, images)
+
+    monkeypatch.setattr(Programs, "run", run)
+    broken = np.full((6, 3, 16, 12), np.nan, np.float32)
+    with Engine(service, policy="serial", times=times) as engine:
+        wrong, right = engine.submit(broken), engine.submit(IMAGES[:3])
+        with pytest.raises(FloatingPointError):
+            wrong.result(20)
+        np.testing.assert_allclose(right.result(20)["scores"], scores[:3], rtol=1e-4, atol=1e-5)
+    assert engine.counts["failed"] == 1 and engine.running == 0
+
+
+def test_a_quantized_model_is_served() -> None:
+    model = csdfgen.quantize(residual_classifier(), IMAGES[:4]).model
+    network = csdfgen.load(model)
+    one = runtime.compile(csdfgen.plan(network))
+    with Engine(network, max_batch=4, cuts=[[network.layers[2].output.name]]) as engine:
+        found = engine.submit(IMAGES[:9]).result(20)
+    for k in range(9):
+        for name, values in one(IMAGES[k : k + 1]).items():
+            np.testing.assert_array_equal(found[name][k : k + 1], values)
+
+
+@pytest.mark.parametrize("policy", ["greedy", "adaptive"])
+def test_the_simulator_predicts_the_engine(
+    policy: str, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stages that sleep as long as the table says: the simulator gets the arrivals as they were, and how much longer than
+    wanted a busy machine slept.
+    """
+    table = table_of(
+        "sleeping",
+        {"a": {1: 0.004, 4: 0.016}, "b": {1: 0.004, 4: 0.012}, "c": {1: 0.006, 4: 0.008}},
+    )
+    wanted, slept = [], []
+
+    def run(self: Programs, stage: int, images: list[Image]) -> None:
+        wanted.append(table.stage[stage][len(images)])
+        start = time.perf_counter()
+        time.sleep(wanted[-1])
+        slept.append(time.perf_counter() - start)
+
+    monkeypatch.setattr(Programs, "run", run)
+    arrivals = []
+    with Engine(service, policy=policy, times=table) as engine:
+        start, answers = time.perf_counter(), []
+        for one in Traffic("poisson", 0.6 * table.capacity).requests(150, 5):
+            time.sleep(max(0.0, one.arrival - (time.perf_counter() - start)))
+            arrivals.append(time.perf_counter() - start)
+            answers.append(engine.submit(IMAGES[:1]))
+        for answer in answers:
+            answer.result(20)
+    pace = sum(slept) / sum(wanted)
+    if pace > 1.3:
+        pytest.skip(f"the machine is busy: stages took {pace:.1f} times as long")
+    scaled = {
+        one.name: {b: pace * one.seconds[k] for k, b in enumerate(one.batches)}
+        for one in table.stages
+    }
+    requests = [Request(k, at) for k, at in enumerate(arrivals)]
+    virtual = simulate(policy_of(policy), table_of("scaled", scaled), requests, most=4).summary
+    assert engine.latency_sum / 150 == pytest.approx(virtual.mean, rel=0.25)

@@ -137,6 +137,16 @@ def test_memory_is_what_runs_and_what_waits() -> None:
     )
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_higher_priorities_are_taken_first(policy: str) -> None:
+    requests = [Request(k, 0.0, 1, math.inf, k % 3) for k in range(9)]
+    times = table_of("net", {"a": {1: 0.01}})
+    simulate(policy_of(policy), times, requests, most=1)
+    # the first one starts before the others are there
+    order = [one.priority for one in sorted(requests[1:], key=lambda one: one.ended)]
+    assert order == sorted(order, reverse=True)
+
+
 # What adaptive gains ----------------------------------------------------------------------------
 
 
