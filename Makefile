@@ -22,6 +22,7 @@
 #   make bench-quality   quality of trained networks that you have: docs/formats.md; ARGS="--recogniser F --detector F --classifier F --write"; half an hour
 #   make bench-int8-memory  int8 arenas of the zoo, compared with float's and with published figures: docs/memory.md; half an hour
 #   make bench-formats   Celsius and digits of paper 003 in four formats, in both backends; half a minute
+#   make bench-experts   branches of experts and early exits, timed and compared with onnxruntime: docs/experts.md; two minutes
 #   make train-gate      a small mixture of experts trained on digits, with 1, 2, 4 and all experts: docs/experts.md; half a minute
 #   make bench-boards    memory of three networks as C on a Cortex-M7 and M55 under qemu (arm-none-eabi-gcc, qemu-system-arm): docs/boards.md; three minutes
 #   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
@@ -44,7 +45,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep train-gate docs clean
+.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts train-gate docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -103,6 +104,9 @@ bench-front: $(VENV)/.stamp-test
 
 bench-formats: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_formats $(ARGS)
+
+bench-experts: $(VENV)/.stamp-test
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_experts $(or $(ARGS),--write)
 
 train-gate: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 	@$(ONE_THREAD) $(PY) -m benchmarks.train_gate $(or $(ARGS),--write)
