@@ -1,13 +1,14 @@
 """What do branches save on a mixture of experts and on early exits? `make bench-experts`.
 
-    python -m benchmarks.bench_experts [--pictures N] [--write]
+    python -m benchmarks.bench_experts [--pictures N] [--only TABLE ...] [--write]
 
 `alexnet_moe` computes 4 of 16 experts of each picture. It is timed in both forms, and its dense form with
-`--experts`, next to onnxruntime; one after the other on every picture, by the thread's processor time, median of all
-pictures. All outputs are compared with those of the dense form. The arena is compared with that of the same
-network with one expert. `b_alexnet` is timed on pictures that all leave at the same exit, and on mixed ones, whose
-mean follows from these and from the part of the pictures that leave at each. Both tables go into
-docs/experts.md.
+`--experts`, next to onnxruntime; one after the other on every picture, by the thread's processor time, median of
+all pictures. All outputs are compared with those of the dense form. The arena is compared with that of the same
+network with one expert. The dense form in float16, int16 and int8 (`csdfgen quantize`, observed on some of the
+pictures) is timed as it is and with `--experts`. `b_alexnet` is timed on pictures that all leave at the same exit,
+and on mixed ones, whose mean follows from these and from the part of the pictures that leave at each. All tables go
+into docs/experts.md.
 """
 
 from __future__ import annotations
@@ -33,6 +34,10 @@ PAGE = ROOT / "docs" / "experts.md"
 BACKENDS = ("native", "numpy")
 SIZES = 24
 """Columns and rows of the coloured squares of a picture, at most: experts depend on what there is to see."""
+
+FORMATS = ("float32", "float16", "int16", "int8")
+OBSERVED = 8
+"""Pictures that ranges are taken from."""
 
 LEFT = ((0.0, 0.0), (0.3, 0.0), (0.3, 0.5), (0.6, 0.5), (0.8, 0.8))
 """Parts of the pictures that leave at the first exit, and parts of the others that leave at the second."""
@@ -127,6 +132,44 @@ def experts(count: int) -> list[str]:
     return [*lines, "", below]
 
 
+def formats(count: int) -> list[str]:
+    """The table of the formats of Table 4.5 in paper 003, and a line below it."""
+    images = [*pictures(count + 1, alexnet_moe_dense.height)]
+    shown = np.concatenate(images[:OBSERVED])
+    lines = [
+        "| format | computed by | arena, KiB | with `--experts` | ms a picture | with `--experts` | of dense |",
+        "|---|---|---:|---:|---:|---:|---:|",
+    ]
+    most = 0.0
+    for format_ in FORMATS:
+        model = alexnet_moe_dense.build()
+        if format_ != "float32":
+            model = csdfgen.quantize(model, shown, format=format_).model
+        network = csdfgen.load(model)
+        plans = {
+            (backend, given): csdfgen.plan(network, backend=backend, experts=given)
+            for backend in BACKENDS
+            for given in (False, True)
+        }
+        runs = {key: by_csdfgen(plan) for key, plan in plans.items()}
+        spent: dict[tuple[str, bool], list[float]] = {key: [] for key in runs}
+        for number, image in enumerate(images):
+            results = {key: timed(run, image) for key, run in runs.items()}
+            for (backend, given), (milliseconds, result) in results.items():
+                _, dense = results[backend, False]
+                most = max(most, float(np.abs(result - dense).max() / dense.max()))
+                if number:
+                    spent[backend, given].append(milliseconds)
+        for backend in BACKENDS:
+            arenas = [plans[backend, given].figures["arena"] / 1024 for given in (False, True)]
+            ms = [float(np.median(spent[backend, given])) for given in (False, True)]
+            shares = (f"{arena:.1f}" for arena in arenas), (f"{one:.2f}" for one in ms)
+            cells = (format_, backend, *shares[0], *shares[1], f"{ms[1] / ms[0]:.2f}")
+            lines.append(f"| {' | '.join(cells)} |")
+    below = f"{count} pictures; largest difference from the dense form, of the largest output: {most:.1e}."
+    return [*lines, "", below]
+
+
 # Early exits --------------------------------------------------------------------------------------
 
 
@@ -185,12 +228,19 @@ def main() -> int:
         prog="make bench-experts", description="time branches of experts and early exits"
     )
     parser.add_argument("--pictures", type=int, default=50, metavar="N", help="of the mixture")
+    parser.add_argument("--only", nargs="+", choices=("experts", "expert-formats", "exits"))
     parser.add_argument(
         "--write", action="store_true", help="rewrite the tables of docs/experts.md"
     )
     arguments = parser.parse_args()
-    found = {"experts": experts(arguments.pictures), "exits": exits(20 * arguments.pictures)}
-    for name, lines in found.items():
+    count = arguments.pictures
+    parts = {
+        "experts": lambda: experts(count),
+        "expert-formats": lambda: formats(max(1, count // 2)),
+        "exits": lambda: exits(20 * count),
+    }
+    for name in arguments.only or parts:
+        lines = parts[name]()
         print("\n".join(lines), end="\n\n")
         if arguments.write:
             write_between(PAGE, name, ["", *lines, "", f"{machine('onnxruntime')}.", ""])

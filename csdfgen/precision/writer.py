@@ -282,6 +282,7 @@ def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
     onnxruntime has for float32 alone stay so, between casts. Raises ModelError.
     """
     path = list(sys.path)
+    import onnxruntime.quantization  # noqa: F401  # which imports from that folder, too
     from onnxruntime.transformers import float16
 
     sys.path[:] = path  # which the package adds its own folder to

@@ -12,7 +12,7 @@ Outputs are the same, but where an expert's result is not finite: that times zer
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -22,6 +22,7 @@ import numpy as np
 from onnx import TensorProto
 
 from csdfgen.errors import InputError, option
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Guard, Layer, Network, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
@@ -43,7 +44,8 @@ CHOOSES = frozenset(_CHOICES.split())
 @dataclass(frozen=True)
 class _Expert:
     """product: the layer that multiplies it. layers: what only the result needs. share: what it is multiplied by, an
-    element of a tensor at a position along an axis. total: what the product is added to, if that is the result.
+    element of a tensor at a position along an axis. total: what the product is added to, if that is the result. zeros:
+    how the zeros of the share and of the result are stored.
     """
 
     product: Layer
@@ -51,6 +53,7 @@ class _Expert:
     share: Tensor
     position: tuple[int, int]
     total: Tensor | None = None
+    zeros: tuple[int, int] = (0, 0)
 
     @property
     def key(self) -> tuple[str, int]:
@@ -106,7 +109,13 @@ def _chosen(network: Network) -> set[str]:
 
 def _behind(network: Network, layer: Layer) -> Iterator[_Expert]:
     """Experts whose results a layer multiplies by their shares."""
-    if layer.op_type not in ("Mul", "MatMul") or layer.stored is not None or len(layer.inputs) != 2:
+    stored = layer.stored
+    if layer.op_type == "QLinearMul":
+        yield from _of_integers(network, layer, [layer.attributes[name] for name in "xwy"])
+    elif layer.op_type == "Mul" and stored is not None:
+        forms = [stored.read(0), stored.read(1), stored.written(0)]
+        yield from _of_integers(network, layer, forms)
+    if layer.op_type not in ("Mul", "MatMul") or stored is not None or len(layer.inputs) != 2:
         return
     for place, (result, share) in enumerate((layer.inputs, layer.inputs[::-1])):
         if result is None or share is None or result.dtype not in FLOATS:
@@ -132,6 +141,21 @@ def _behind(network: Network, layer: Layer) -> Iterator[_Expert]:
             layers = _only_for(network, part.name, share) if part is not None else ()
             if layers and layers[-1].output == part:
                 yield _Expert(layer, layers, share, (of_share, number))
+
+
+def _of_integers(
+    network: Network, product: Layer, formats: Sequence[Format | None]
+) -> Iterator[_Expert]:
+    """An expert whose product is stored as an integer; a sum of it would take another scale, also where it is zero.
+    formats: of both operands and of the product.
+    """
+    zeros = [form.zero_point[0] if form and form.zero_point else 0 for form in formats]
+    for share, zero in zip(product.inputs, zeros, strict=False):
+        if share is None or share.elements > 1 or product.output.elements == 1:
+            continue
+        layers = _only_for(network, product.output.name, share)
+        if layers:
+            yield _Expert(product, layers, share, (0, 0), zeros=(zero, zeros[-1]))
 
 
 def _alone(network: Network, product: Layer, share: Tensor) -> Iterator[_Expert]:
@@ -189,12 +213,17 @@ def _branched(network: Network, expert: _Expert) -> Network:
     ones = (1,) * len(result.shape)
     if share.shape != ones:
         share = new.layer("Reshape", f"{name}/alone", share, np.array(ones))
-    condition = new.layer("Cast", f"{name}/condition", share, to=TensorProto.BOOL)
+    zero, nothing = expert.zeros
+    if zero:
+        same = new.layer("Equal", f"{name}/zero", share, np.array(zero, share.dtype))
+        condition = new.layer("Not", f"{name}/condition", same)
+    else:
+        condition = new.layer("Cast", f"{name}/condition", share, to=TensorProto.BOOL)
 
     chosen = replace(result, name=new.unused(f"{name}/chosen"))
     inside = {one.name: replace(one, guards=(*outside, Guard(name, True))) for one in expert.layers}
     inside[last.name] = replace(inside[last.name], outputs=(chosen,))
-    otherwise: Tensor | np.ndarray = np.zeros(result.shape, result.dtype)
+    otherwise: Tensor | np.ndarray = np.full(result.shape, nothing, result.dtype)
     if expert.total is not None:
         otherwise = new.layer("Identity", f"{name}/otherwise", expert.total)
         new.layers[-1] = replace(new.layers[-1], guards=(*outside, Guard(name, False)))

@@ -149,6 +149,21 @@ def test_experts_that_are_not_chosen_are_not_computed(form: Form, backend: str) 
         assert chosen == 6 * (1 if form is of_maps else CHOSEN)
 
 
+@pytest.mark.parametrize("format_", ["float16", "int16", "int8"])
+def test_experts_of_stored_formats(format_: str) -> None:
+    """The dense form is quantized, and then becomes branches: the same integers."""
+    x = np.random.default_rng(6).normal(size=(8, WIDTH)).astype(np.float32)
+    model = csdfgen.quantize(model_of(in_turn), x, format=format_).model
+    network = csdfgen.load(model)
+    plans = [csdfgen.plan(network, experts=given) for given in (False, True)]
+    assert len(plans[1].network.conditions) == COUNT
+    dense, branched = map(runtime.compile, plans)
+    for one in x:
+        (want,), (found,) = dense(one[None]).values(), branched(one[None]).values()
+        np.testing.assert_allclose(found, want, atol=1e-2 if format_ == "float16" else 0)
+    assert 0 < sum(yes for yes, _ in branched.branches.values()) <= CHOSEN * len(x)
+
+
 def by_softmax(g: Nodes) -> str:
     """No share is ever zero."""
     shares = g.one("Softmax", g.one("MatMul", "x", g.values(WIDTH, COUNT)), axis=1)
