@@ -24,6 +24,7 @@ PARTS = {
     "digits": "4.7",
     "parameters": "4.2",
     "networks": "section 4",
+    "gains": "4.5",
     "claims": "claims",
     "devices": "4.1",
 }

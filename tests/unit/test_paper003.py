@@ -16,7 +16,7 @@ from csdfgen.errors import InputError
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats import celsius
 from csdfgen.paper.formats.arithmetic import losses
-from csdfgen.paper.formats.claims import claims, counts, fahrenheit, table_4_1
+from csdfgen.paper.formats.claims import claims, counts, fahrenheit, gains, table_4_1
 from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
 from csdfgen.paper.formats.memory import networks, table_4_2, table_4_3
 from csdfgen.paper.formats.printed import FORMATS, LEFT, TABLE_4_3, TABLE_4_4, TABLE_4_5
@@ -91,6 +91,14 @@ def test_what_differs_in_the_claims_is_known() -> None:
         "an expert costs 1/16",
     }
     assert _differing(list(table_4_1())) == {("GTX 1080", "float16")}
+
+
+def test_only_one_device_gains_from_the_choice_of_experts() -> None:
+    cells = list(gains())
+    assert len(cells) == sum(t is not None for row in TABLE_4_5.values() for t in row)
+    chosen = {cell.row for cell in cells if cell.note.startswith("4 of 16")}
+    assert chosen == {"Mali T764 OpenCL, 4"}
+    assert {round(cell.ours, 2) for cell in cells} == {2.43, 0.77}
 
 
 def test_the_listing_is_off_in_half_of_the_results() -> None:

@@ -5,6 +5,7 @@ others of the paper, or from its networks, computed again.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import log
 from typing import TypeVar
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.memory import networks
 from csdfgen.paper.formats.printed import (
+    FORMATS,
     TABLE_4_1,
     TABLE_4_2,
     TABLE_4_3,
@@ -21,7 +23,7 @@ from csdfgen.paper.formats.printed import (
 )
 from zoo_models import count, experts
 
-__all__ = ["claims", "counts", "fahrenheit", "table_4_1"]
+__all__ = ["claims", "counts", "fahrenheit", "gains", "table_4_1"]
 
 COLD, HOT = -273.0, 999.0
 """Ends of the Celsius example."""
@@ -70,6 +72,23 @@ def counts() -> Iterator[Cell]:
 
 def _unused() -> int:
     return experts.EXPERTS - experts.CHOSEN
+
+
+def gains() -> Iterator[Cell]:
+    """How many times as fast the mixture is as ImageNet, by Tables 4.4 and 4.5, and by the multiply-accumulates of a
+    picture: with the chosen experts in branches, or with all of them, whichever is nearer in float32.
+    """
+    caffe, moe = networks()["ImageNet"].macs, networks()["MOE"].macs
+    branches = caffe / (moe - _unused() * count(experts.expert(weights=False)).macs)
+    for device, times in TABLE_4_4.items():
+        plain, mixed = times[0], TABLE_4_5[device][0]
+        assert plain and mixed
+        chosen = abs(log(plain / mixed / branches)) < abs(log(plain / mixed / (caffe / moe)))
+        ours = branches if chosen else caffe / moe
+        note = f"{experts.CHOSEN if chosen else 'all'} of {experts.EXPERTS} experts run, to judge by float32"
+        for name, one, other in zip(FORMATS, times, TABLE_4_5[device], strict=True):
+            if one is not None and other is not None:
+                yield Cell("4.5", device, name, "times", one / other, ours, 2, note)
 
 
 def claims() -> Iterator[Cell]:

@@ -9,7 +9,7 @@ from csdfgen.errors import InputError
 from csdfgen.paper.cells import Cell, Left, Progress
 from csdfgen.paper.formats.arithmetic import losses
 from csdfgen.paper.formats.celsius import table_4_6
-from csdfgen.paper.formats.claims import claims, counts, table_4_1
+from csdfgen.paper.formats.claims import claims, counts, gains, table_4_1
 from csdfgen.paper.formats.digits import table_4_7
 from csdfgen.paper.formats.memory import table_4_2, table_4_3
 from csdfgen.paper.formats.printed import LEFT
@@ -21,6 +21,7 @@ PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
         "4.1": table_4_1,
         "4.2": table_4_2,
         "4.3": table_4_3,
+        "4.5": gains,
         "4.6": table_4_6,
         "4.7": table_4_7,
         "section 4": counts,
