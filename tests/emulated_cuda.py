@@ -88,6 +88,8 @@ class Emulated:
             "MAX_THREADS_PER_BLOCK": 1024,
         } | attributes
         self.memory: dict[int, Any] = {}
+        self.graphs: dict[int, list[Any]] = {}
+        self.played = 0
         self.events: dict[
             int, int
         ] = {}  # the launches before each of them, which take a millisecond
@@ -141,6 +143,25 @@ class Emulated:
         self.launches += 1
         return OK
 
+    def graph(self, flags: int) -> tuple[Any, ...]:
+        number = max(self.graphs, default=0) + 1
+        self.graphs[number] = []
+        return *OK, number
+
+    def node(self, graph: int, behind: list[int], count: int, node: Any) -> tuple[Any, ...]:
+        nodes = self.graphs[graph]
+        assert behind == [len(nodes) - 1] * count and count == bool(nodes)  # one after the other
+        nodes.append(node)
+        return *OK, len(nodes) - 1
+
+    def play(self, graph: int, stream: int) -> tuple[Any, ...]:
+        for one in self.graphs[graph]:
+            grid = one.gridDimX, one.gridDimY, one.gridDimZ
+            block = one.blockDimX, one.blockDimY, one.blockDimZ
+            self.launch(one.func, *grid, *block, 0, 0, one.kernelParams, 0)
+        self.played += 1
+        return OK
+
     def event(self, flags: int) -> tuple[Any, ...]:
         self.events[len(self.events)] = 0
         return *OK, len(self.events) - 1
@@ -182,6 +203,13 @@ class Emulated:
             CUfunction_attribute=SimpleNamespace(CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK=0),
             cuFuncGetAttribute=lambda about, kernel: (*OK, kernel.group),
             cuLaunchKernel=self.launch,
+            CUDA_KERNEL_NODE_PARAMS=SimpleNamespace,
+            cuGraphCreate=self.graph,
+            cuGraphAddKernelNode=self.node,
+            cuGraphInstantiate=lambda graph, flags: (*OK, graph),
+            cuGraphDestroy=lambda graph: OK,
+            cuGraphLaunch=self.play,
+            cuGraphExecDestroy=lambda graph: (self.graphs.pop(int(graph)), OK)[1],
             cuEventCreate=self.event,
             cuEventRecord=self.recorded,
             cuEventElapsedTime=lambda a, b: (*OK, 1.0 * (self.events[b] - self.events[a])),

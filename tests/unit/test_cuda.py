@@ -17,11 +17,12 @@ import runtime
 from csdfgen.backends import registry
 from csdfgen.backends.cuda import devices, driver
 from csdfgen.backends.cuda.driver import Cuda, compiled
+from csdfgen.backends.device import bound
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.backends.device.build import BuildError
 from csdfgen.backends.device.elements import every
 from csdfgen.backends.device.shapes import FILES, Blocks
-from csdfgen.backends.device.sources import text_of
+from csdfgen.backends.device.sources import series, text_of
 from csdfgen.errors import ToolError
 from tests.emulated_cuda import COMPILER, Emulated, Result
 from tests.op_harness import heights
@@ -55,6 +56,24 @@ def test_kernels_compile(capability: int) -> None:
         except ToolError as error:
             pytest.skip(str(error))
         assert binary.startswith(b"\x7fELF")
+
+
+def test_a_series_compiles() -> None:
+    """Families of floats and of bytes, and loops with functions of their own, in one text."""
+    pytest.importorskip("cuda.bindings.nvrtc", reason="cuda-bindings are not installed")
+    some = (
+        "conv_of",
+        "maps_of",
+        "sum_bytes_of",
+        "copy_4",
+        "from_f32_to_u8",
+        "from_f32_to_u64",
+        "power_i32",
+    )
+    try:
+        assert compiled(text_of(series(some, 2), BLOCKS[0]), 87).startswith(b"\x7fELF")
+    except ToolError as error:
+        pytest.skip(str(error))
 
 
 @pytest.fixture(scope="module")
@@ -107,10 +126,14 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     session(x)
     assert np.all(np.diff(times) >= 0)
     assert times[-1] - times[0] == 1e6 * (emulated.launches - launches)
+    assert emulated.launches - launches <= session.firings / 2  # small firings share some
+    monkeypatch.setattr(
+        bound, "LEAST_SAVED", 1000
+    )  # each its own launch; those that follow each other are a graph
     monkeypatch.setattr(driver, "RECORDS", 2)  # of a launch: what a grid does not have becomes two
     launches = emulated.launches
     split = runtime.compile(csdfgen.plan(network, rows="1", backend="cuda"))(x)
-    assert emulated.launches > launches
+    assert emulated.launches > launches + session.firings and emulated.played > 0
     for name, want in found.items():
         close(np.asarray(split[name]), want)
 

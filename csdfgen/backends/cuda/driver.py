@@ -198,7 +198,7 @@ class Cuda:
 
     def launch(
         self, kernel: Any, size: Size, local: Local, buffers: Sequence[_Buffer], first: int
-    ) -> Callable[[], None]:
+    ) -> _Start:
         """See `Driver.launch`. The blocks of the first two axes are one axis of the grid, records the other one."""
         columns, rows, records = (n // m for n, m in zip(size, local, strict=True))
         calls, kept = [], list[np.ndarray]()
@@ -214,12 +214,30 @@ class Cuda:
             grid = columns * rows, min(RECORDS, records - begin), 1
             calls.append((kernel, *grid, *local, 0, 0, places.ctypes.data, 0))
             kept += [numbers, others, places]
-        start, enter = self._cu.cuLaunchKernel, self._enter
+        return _Start(self, calls, (buffers, kept))
 
-        def run(held: object = (buffers, kept)) -> None:
-            enter()
-            for call in calls:
-                got(start(*call))
+    def recorded(self, starts: Sequence[Any]) -> Callable[[], None]:
+        """See `Driver.recorded`: a graph, of kernels each of which waits for the one before it."""
+        self._enter()
+        cu, calls = self._cu, [call for start in starts for call in start.calls]
+        if len(calls) == 1:
+            (start,) = starts
+            return start
+        graph, last = got(cu.cuGraphCreate(0)), list[Any]()
+        for kernel, *sizes, _, _, places, _ in calls:
+            node = cu.CUDA_KERNEL_NODE_PARAMS()
+            node.func, node.kernelParams = kernel, places
+            node.gridDimX, node.gridDimY, node.gridDimZ, *block = sizes
+            node.blockDimX, node.blockDimY, node.blockDimZ = block
+            last = [got(cu.cuGraphAddKernelNode(graph, last, len(last), node))]
+        made = _Buffer(
+            got(cu.cuGraphInstantiate(graph, 0)), lambda at: self._freed(at, cu.cuGraphExecDestroy)
+        )
+        got(cu.cuGraphDestroy(graph))
+
+        def run(held: object = starts) -> None:
+            self._enter()
+            got(cu.cuGraphLaunch(made.at, 0))
 
         return run
 
@@ -240,6 +258,18 @@ class Cuda:
     def _destroyed(self, event: Any) -> None:
         self._enter()
         self._cu.cuEventDestroy(event)
+
+
+class _Start:
+    """Starts a kernel. calls: arguments of cuLaunchKernel; kept: what these point at."""
+
+    def __init__(self, driver: Cuda, calls: Sequence[tuple[Any, ...]], kept: object) -> None:
+        self._driver, self.calls, self._kept = driver, calls, kept
+
+    def __call__(self) -> None:
+        self._driver._enter()
+        for call in self.calls:
+            got(self._driver._cu.cuLaunchKernel(*call))
 
 
 class _Copied:

@@ -135,6 +135,27 @@ class _Opened:
         self.output, self.arrives, self.leaves = output, not output or size > array.nbytes, False
 
 
+_Make = Callable[[], Callable[[], None]]
+"""Makes what starts a launch."""
+
+
+class _Recorded:
+    """Starts launches that follow each other and touch no array of the caller's, in one call where the driver has one."""
+
+    def __init__(self, driver: Driver, makes: list[_Make]) -> None:
+        self._driver, self.makes = driver, makes
+        self._start: Callable[[], None] | None = None
+
+    def __call__(self) -> None:
+        if self._start is None:
+            self._start = self._driver.recorded([make() for make in self.makes])
+        self._start()
+
+
+def _nothing() -> None:
+    """Starts nothing."""
+
+
 class DeviceBound:
     """A program in the memory of a device, see `Bound`."""
 
@@ -247,13 +268,19 @@ class DeviceBound:
             mine = [number for stage in launch for number in stage]
             kernel, *others = {self._instructions[number].kernel for number in mine}
             if others or len(launch) > 1:
-                runs.append(self._series(launch))
+                ports, make = self._series(launch)
             elif kernel.startswith("port."):
-                runs.append(self._moving(int(kernel.removeprefix("port.")), mine))
+                ports, make = self._moving(int(kernel.removeprefix("port.")), mine)
             else:
-                runs.append(self._launch(kernel, mine, which, first))
+                ports, make = (), self._launch(kernel, mine, which, first)
+            if ports:
+                runs.append(self._behind(ports, make))
+            elif runs and isinstance(runs[-1], _Recorded):
+                runs[-1].makes.append(make)
+            else:
+                runs.append(_Recorded(self._driver, [make]))
             first += len(mine)
-        count = len(runs)
+        count = len(launches)
 
         def run(kept: object = (self, which)) -> None:
             for one in runs:
@@ -277,7 +304,7 @@ class DeviceBound:
         arrays = kernel.startswith("port.") or definitions(kernel) is not None
         return LOCAL if arrays else (*self._driver.blocks.local, 1)
 
-    def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> Callable[[], None]:
+    def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> _Make:
         local = self._local(name)
         both = zip(*(self._instructions[number].items for number in mine), strict=True)
         most = (*(max(1, *some) for some in both), len(mine))
@@ -285,13 +312,15 @@ class DeviceBound:
             local = local[0] * local[1], 1, 1
         size = tuple(-(-n // m) * m for n, m in zip(most, local, strict=True))
         buffers = self._memory.buffer, self._weights, self._tables, which
-        return self._driver.launch(self._driver.kernel(name), size, local, buffers, first)
+        start = self._driver.launch(self._driver.kernel(name), size, local, buffers, first)
+        return lambda: start
 
-    def _moving(self, port: int, mine: Sequence[int]) -> Callable[[], None]:
+    def _moving(self, port: int, mine: Sequence[int]) -> tuple[Sequence[int], _Make]:
+        """The port whose rows a launch moves, and what makes what starts it."""
         known: list[Any] = [None, None, None, (0, 0, 0)]
 
-        def started(opened: _Opened) -> Callable[[], None]:
-            moves, tables = self._ports[port]
+        def make() -> Callable[[], None]:
+            opened, (moves, tables) = self._opened[port], self._ports[port]
             if known[0] is not moves:
                 records = np.array([moves.starts[number] for number in mine], np.int32)
                 most = max(moves.items[number] for number in mine)
@@ -302,14 +331,18 @@ class DeviceBound:
             buffers = self._memory.buffer, opened.window.buffer, tables, which
             return self._driver.launch(kernel, size, LOCAL, buffers, 0)
 
+        return (port,), lambda: make() if port in self._opened else _nothing
+
+    def _behind(self, ports: Sequence[int], make: _Make) -> Callable[[], None]:
+        """What starts a launch that moves rows of ports, made for the arrays that are open."""
+
         def run() -> None:
-            opened = self._opened.get(port)
-            if opened is None:
-                return
+            for port in ports:
+                if port in self._opened:
+                    self._move_rows(self._opened[port])
             start = self._started.get(run)
             if start is None:
-                start = self._started[run] = started(opened)
-            self._move_rows(opened)
+                start = self._started[run] = make()
             start()
 
         return run
@@ -321,62 +354,44 @@ class DeviceBound:
             opened.arrives = False
         opened.leaves = opened.output
 
-    def _series(self, launch: Launch) -> Callable[[], None]:
-        """What starts a series. Rows of a port that is not open are left out."""
+    def _series(self, launch: Launch) -> tuple[Sequence[int], _Make]:
+        """The ports whose rows a series moves, and what makes what starts it. Rows of a port that is not open are left out."""
         kernels = {n: self._instructions[n].kernel for stage in launch for n in stage}
-        ports = {
-            name: int(name.removeprefix("port."))
-            for name in dict.fromkeys(kernels.values())
-            if name.startswith("port.")
-        }
+        names = [name for name in dict.fromkeys(kernels.values()) if name.startswith("port.")]
+        ports = [int(name.removeprefix("port.")) for name in names]
         known: list[Any] = [None, None, None, 0]
 
         def member(number: int) -> Member | None:
-            one, port = self._instructions[number], ports.get(kernels[number])
-            if port is None:
+            one = self._instructions[number]
+            if kernels[number] not in names:
                 return Member(one.kernel, 0, one.record, one.items)
-            if port not in self._opened:
+            which = names.index(kernels[number])
+            if ports[which] not in self._opened:
                 return None
-            moves, which = self._ports[port][0], list(ports.values()).index(port)
+            moves, _ = self._ports[ports[which]]
             return Member(moves.kernel, which + 1, moves.starts[number], (moves.items[number], 1))
 
-        def started() -> Callable[[], None]:
-            driver, open_ = self._driver, [port for port in ports.values() if port in self._opened]
-            forms = [(port, self._ports[port][0]) for port in open_]
+        def make() -> Callable[[], None]:
+            driver, most = self._driver, min(PORTS, len(self._moves))
+            forms = [self._ports[port][0] if port in self._opened else None for port in ports]
             if known[0] != forms:
-                copies = {moves.kernel for moves, _ in self._ports.values()}
-                name = series(self._joined | copies, min(PORTS, len(self._moves)))
+                name = series(self._joined | {one.kernel for one, _ in self._ports.values()}, most)
                 stages = [[one for n in stage if (one := member(n))] for stage in launch]
                 kernel = driver.kernel(name)
                 which = driver.uploaded(table([one for one in stages if one], members(name)))
                 known[:] = forms, kernel, which, min(driver.units.items, driver.group(kernel))
             _, kernel, which, items = known
             none = self._memory.buffer
-            buffers = [none, self._weights, self._tables, which]
-            for port in ports.values():
-                opened = self._opened.get(port)
-                buffers += (
-                    [none, none] if opened is None else [opened.window.buffer, self._ports[port][1]]
-                )
-            buffers += [none] * (4 + 2 * min(PORTS, len(self._moves)) - len(buffers))
+            buffers = [none, self._weights, self._tables, which, *[none] * (2 * most)]
+            for k, port in enumerate(ports, 2):
+                if port in self._opened:
+                    buffers[2 * k : 2 * k + 2] = (
+                        self._opened[port].window.buffer,
+                        self._ports[port][1],
+                    )
             return driver.launch(kernel, (items, 1, 1), (items, 1, 1), buffers, 0)
 
-        held: list[Callable[[], None]] = []
-
-        def run() -> None:
-            for port in ports.values():
-                if port in self._opened:
-                    self._move_rows(self._opened[port])
-            start = self._started.get(run) if ports else held[0] if held else None
-            if start is None:
-                start = started()
-                if ports:
-                    self._started[run] = start
-                else:
-                    held.append(start)
-            start()
-
-        return run
+        return ports, make
 
     @property
     def driven(self) -> Driven:

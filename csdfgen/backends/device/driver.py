@@ -101,6 +101,9 @@ class Driver(Protocol):
     ) -> Callable[[], None]:
         """What starts a kernel on its arguments (text/dialect.h): memory, weights, tables, records; first: of the records."""
 
+    def recorded(self, starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+        """What starts launches one after the other that `launch` made."""
+
     def wait(self) -> None:
         """Return when all that was started has ended."""
 
