@@ -28,7 +28,7 @@ from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from csdfgen.errors import CsdfgenError, InputError, option
-from csdfgen.serving.engine import ClosedError, Engine, QueueFullError, RefusedError
+from csdfgen.serving.engine import Answer, ClosedError, Engine, QueueFullError, RefusedError
 from csdfgen.serving.kserve import answered, inference_of, metadata
 from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository
@@ -112,11 +112,19 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         )
 
     async def infer(request: Request) -> Response:
-        name, engine = engine_of(request)
+        name, _ = engine_of(request)
         length = request.headers.get("inference-header-content-length")
         asked = inference_of(await _body(request, limits), length)
         deadline = limits.deadline if asked.deadline is None else asked.deadline
-        answer = engine.submit(asked.inputs, deadline=deadline, priority=asked.priority)
+
+        def submitted() -> Answer:
+            _, engine = engine_of(request)
+            return engine.submit(asked.inputs, deadline=deadline, priority=asked.priority)
+
+        try:
+            answer = submitted()
+        except ClosedError:  # the model was replaced at this moment: by the new one
+            answer = submitted()
         found: asyncio.Future[Any] = asyncio.wrap_future(answer)
         gone: asyncio.Future[Any] = asyncio.ensure_future(_gone(request))
         try:

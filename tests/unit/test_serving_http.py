@@ -409,32 +409,43 @@ def test_wrong_options_are_one_sentence(call: Call, tmp_path: Path, folder: Path
         assert message in refused(call("serve", *arguments, "--port", "0"))
 
 
-def test_sigterm_loses_no_accepted_request(folder: Path) -> None:
-    """Requests of a window that never fills are answered when the server is told to stop."""
+def started(*arguments: str) -> tuple[subprocess.Popen[str], int]:
+    """A server in a process of its own, and its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "csdfgen", "serve", str(folder / "small.onnx"), "--port", "0", "--policy", "window:m=8"],
+        [sys.executable, "-m", "csdfgen", "serve", *arguments, "--port", "0"],
         cwd=ROOT, stdout=subprocess.PIPE, text=True,
     )  # fmt: skip
     assert process.stdout is not None
-    lines = [process.stdout.readline(), process.stdout.readline()]
-    port = re.search(r":(\d+)/v2", "".join(lines))
-    assert port, lines
+    for line in process.stdout:
+        if port := re.search(r":(\d+)/v2", line):
+            return process, int(port[1])
+    raise AssertionError("the server did not start")
+
+
+def ask_one(connection: http.client.HTTPConnection, images: np.ndarray) -> int:
+    """The status of a request."""
+    request, data = binary_request(images)
+    head = json.dumps(request).encode()
+    length = {"Inference-Header-Content-Length": str(len(head))}
+    connection.request("POST", "/v2/models/small/infer", head + data, length)
+    answer = connection.getresponse()
+    answer.read()
+    return answer.status
+
+
+def test_sigterm_loses_no_accepted_request(folder: Path) -> None:
+    """Requests of a window that never fills are answered when the server is told to stop."""
+    process, port = started(str(folder / "small.onnx"), "--policy", "window:m=8")
     found: list[int] = []
 
     def ask(k: int) -> None:
-        request, data = binary_request(IMAGES[k : k + 1])
-        head = json.dumps(request).encode()
-        connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=20)
-        connection.request(
-            "POST", "/v2/models/small/infer", head + data,
-            {"Inference-Header-Content-Length": str(len(head))},
-        )  # fmt: skip
-        found.append(connection.getresponse().status)
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        found.append(ask_one(connection, IMAGES[k : k + 1]))
 
     clients = [threading.Thread(target=ask, args=(k,)) for k in range(5)]
     for one in clients:
         one.start()
-    connection = http.client.HTTPConnection("127.0.0.1", int(port[1]), timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
 
     def waiting() -> bool:
         connection.request("GET", "/metrics")
@@ -463,3 +474,40 @@ def test_policies_are_compared_in_the_real_server(call: Call, folder: Path, tmp_
     assert len(table.read_text().splitlines()) == 4
     assert picture.read_text().count("latency, ms") == 3
     assert "above 0" in refused(call("bench-serve", "x.onnx", "--loads", "a"))
+
+
+def test_sighup_replaces_a_model_and_drops_no_request(tmp_path: Path) -> None:
+    """Clients ask without a pause while the model is replaced again and again."""
+    onnx.save(residual_classifier(), tmp_path / "small.onnx")
+    process, port = started(str(tmp_path), "--max-batch", "2")
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def client() -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+        while not stop.is_set():
+            statuses.append(ask_one(connection, IMAGES[:1]))
+
+    clients = [threading.Thread(target=client) for _ in range(3)]
+    for one in clients:
+        one.start()
+    onnx.save(residual_classifier(), tmp_path / "other.onnx")
+    for stamp in (1, 2):
+        os.utime(tmp_path / "small.onnx", (stamp, stamp))
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+
+    def ready() -> bool:
+        connection.request("GET", "/v2/models/other/ready")
+        answer = connection.getresponse()
+        answer.read()
+        return answer.status == 200
+
+    wait_until(ready)
+    stop.set()
+    for one in clients:
+        one.join()
+    process.terminate()
+    assert process.wait(20) == 0
+    assert len(statuses) > 20 and set(statuses) == {200}
