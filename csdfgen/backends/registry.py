@@ -75,7 +75,8 @@ def computed_by(options: PlanOptions, backend: str = "", cl_device: str = "") ->
     """The options of a plan that another backend, or another device, computes; "": its own. Raises InputError."""
     name = settled(backend or options.backend)
     device = cl_device or (options.cl_device if name == options.backend else "")
-    return replace(options, backend=name, cl_device=device)
+    ways = options.ways if name == settled(options.backend) else ""  # words are a backend's own
+    return replace(options, backend=name, cl_device=device, ways=ways)
 
 
 def settled(backend: str) -> str:

@@ -9,22 +9,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import JSON, OUTPUT, Fused, ModelArgument, check_suffix, refuse_graph
+from csdfgen.cli.options import (
+    JSON,
+    OUTPUT,
+    ModelArgument,
+    Typed,
+    check_suffix,
+    refuse_graph,
+    taking,
+)
 from csdfgen.cli.terminal import Progress, cut, plain, reporting, say, say_json, table
-from csdfgen.errors import about
+from csdfgen.errors import InputError, about, option
 from csdfgen.model.options import DEFAULTS, declare
 from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.model.network import Network
+    from csdfgen.program.steps import Backend
     from csdfgen.tuning.measure import Tuner
 
 __all__ = ["Tune"]
 
 _SHOWN_LAYERS = 12
 _SHOWN_KEY = 70
+_TAKEN = ("fuse", "backend", "cl_device")
+"""Options of plans that are compared."""
+
 _FRAMES = 9
 """Of the plans without and with tuning, in turn, in the end."""
+
+
+@taking("backend", "cl_device", "fuse", "shape", "fix", "batch")
+class _Tuned(Typed):
+    """How the model is loaded, and whose kernels are measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +54,7 @@ class Tune(Command):
     examples = (
         "csdfgen tune model.onnx --seconds 60 -o tuned.json",
         "csdfgen run model.onnx --tuning tuned.json",
+        "csdfgen tune model.onnx --backend opencl -o gpu.json",
     )
 
     model: ModelArgument
@@ -45,7 +63,7 @@ class Tune(Command):
         Path("tuned.json"), "FILE.json", names=OUTPUT,
     )  # fmt: skip
     seconds: float = declare("How long to measure, about.", 60.0, "S", low=1, high=86_400)
-    fused: Fused
+    planning: _Tuned
     as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
 
     def run(self) -> None:
@@ -56,22 +74,24 @@ class Tune(Command):
         from csdfgen.tuning.file import machine_of, read_tuning
         from csdfgen.tuning.measure import Tuner
 
-        asked = self.fused.read()
-        fuse = asked.given.get("fuse", DEFAULTS.fuse)
+        asked = self.planning.read()
+        usual = {"fuse": DEFAULTS.fuse, **{k: v for k, v in asked.given.items() if k in _TAKEN}}
         check_suffix(self.output, "what was found", ".json")
         refuse_graph(self.model, ", which cannot be run; give the model")
         with reporting() as progress:
             progress("building native code, once on this machine")
-            machine = machine_of()
-            known = read_tuning(self.output, machine) if self.output.exists() else None
+            kernels = _measured_kernels(usual)
+            known = None
+            if self.output.exists():
+                known = read_tuning(self.output, machine_of(kernels), kernels.variants)
             progress("loading")
             network = load_network(self.model, asked)
             with about(network.source or network.name):
-                tuner = Tuner(network, known, fuse=fuse)
+                tuner = Tuner(network, known, **usual)
                 left = self._measured(tuner, progress)
                 progress("comparing plans without and with what was found")
-                gain = self._gain(network, fuse)
-        found = tuner.found
+                gain = self._gain(network, usual)
+        found, frame = tuner.found, "whole layers" if gain["whole"] else "default plan"
         facts = {
             "file": str(self.output), "shapes": len(found.shapes), "timings": found.count, "heights_left": left, **gain,
         }  # fmt: skip
@@ -92,7 +112,7 @@ class Tune(Command):
         before, after = gain["seconds_before"], gain["seconds_after"]
         say(
             f"\n{file}: {counted(len(found.shapes), 'layer shape')}, {counted(found.count, 'timing')}{rest}",
-            f"default plan, thread time of a frame, in turn: {1e3 * before:.3f} ms in {gain['bytes_before']:,} bytes "
+            f"{frame}, time of a frame, in turn: {1e3 * before:.3f} ms in {gain['bytes_before']:,} bytes "
             f"without tuning, {1e3 * after:.3f} ms in {gain['bytes_after']:,} with it ({after / before:.3f} times)",
         )
 
@@ -108,25 +128,41 @@ class Tune(Command):
                 write_tuning(self.output, tuner.found)
             raise
 
-    def _gain(self, network: Network, fuse: str) -> dict[str, float]:
-        """Thread time of a frame, median, and bytes of the default plan without and with tuning, frames in turn."""
+    def _gain(self, network: Network, taken: dict[str, Any]) -> dict[str, Any]:
+        """Time of a frame, median, and bytes of the default plan without and with tuning, frames in turn: of this thread, or of
+        day where a device computes.
+        """
         import runtime
-        from csdfgen.backends.registry import backend_that
+        from csdfgen.backends.registry import kernels_of
         from csdfgen.devices.measure import SEED
         from csdfgen.goals.choice import plan
         from runtime.images import random_inputs
 
-        usual: dict[str, Any] = {"fuse": fuse, "backend": backend_that("variants")}
+        whole = kernels_of(taken["backend"]).whole_variants
+        usual = {**taken, "rows": "whole"} if whole else taken
         plans = [plan(network, **usual), plan(network, **usual, tuning=str(self.output))]
         feeds = random_inputs(network, SEED)
         programs = [runtime.compile(one) for one in plans]
+        clock = time.thread_time if programs[0].driven is None else time.perf_counter
         times: list[list[float]] = [[], []]
         for turn in range(_FRAMES + 1):
             for program, own in zip(programs, times, strict=True):
-                start = time.thread_time()
+                start = clock()
                 program(feeds)
                 if turn:  # the first one finds caches cold
-                    own.append(time.thread_time() - start)
+                    own.append(clock() - start)
         before, after = (statistics.median(own) for own in times)
         sizes = {"bytes_before": plans[0].total_bytes, "bytes_after": plans[1].total_bytes}
-        return {"seconds_before": before, "seconds_after": after, **sizes}
+        return {"whole": whole, "seconds_before": before, "seconds_after": after, **sizes}
+
+
+def _measured_kernels(usual: dict[str, Any]) -> Backend:
+    """The backend that is measured, whose name `usual` then has. Raises InputError for one without variants."""
+    from csdfgen.backends.registry import AUTO, backend_that, kernels_of
+
+    if usual.get("backend", AUTO) == AUTO:
+        usual["backend"] = backend_that("variants")
+    kernels = kernels_of(usual["backend"], cl_device=usual.get("cl_device", ""))
+    if not kernels.variants:
+        raise InputError(f"{option('backend', kernels.name)} has no variants to measure")
+    return kernels

@@ -177,7 +177,7 @@ def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
     InputError.
     """
     if options.tuning and not options.device:
-        return tuned_profile_of(options, device(kernels.profile))
+        return tuned_profile_of(options, kernels, device(kernels.profile))
     return device(options.device or kernels.profile)
 
 

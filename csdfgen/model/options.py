@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from csdfgen.backends import ALWAYS, FOLDERS
 from csdfgen.errors import InputError, option
-from csdfgen.files import Fields, quoted
+from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.model import kinds
 from csdfgen.model.kinds import Kind, word
 
@@ -37,6 +37,7 @@ __all__ = [
     "declare",
     "height_of",
     "keywords",
+    "ways_of",
     "ways_text",
 ]
 
@@ -45,6 +46,8 @@ CONVERSION = ("rows", "fuse", "image")
 
 EVERYBODY = frozenset({"flag", "keyword", "axis"})
 """The users of an option: the command line, Python programs, and sweeps."""
+
+_Variant = TypeVar("_Variant")
 
 GOALS, MEMORIES = "Goals and budgets", "Memories and frames"
 """Headings in help."""
@@ -352,6 +355,31 @@ def ways_text(variants: Mapping[str, Mapping[int, object]]) -> str:
         if heights
     }
     return json.dumps(found, separators=(",", ":")) if found else ""
+
+
+def ways_of(
+    text: str, read: Callable[[str], _Variant], known: str
+) -> Mapping[str, Mapping[int, _Variant]]:
+    """The variants that `ways_text` has written, by layer and slab height in rising order. read: the variant of a word, or
+    ValueError. known: which words there are. Raises InputError.
+    """
+    if not text:
+        return {}
+    found = {}
+    root = Fields(parse_json(text, "ways"), "ways")
+    for layer in root.value:
+        given = root.child(layer)
+        heights = {}
+        for rows in given.value:
+            word, height = given.text(rows), height_of(rows, given)
+            try:
+                heights[height] = read(word)
+            except ValueError:
+                raise InputError(
+                    f"'{word[:20]}' is no variant; {known}", where=given.where
+                ) from None
+        found[layer] = dict(sorted(heights.items()))
+    return found
 
 
 def height_of(key: str, place: Fields) -> int:

@@ -306,6 +306,10 @@ class Backend(Protocol):
         backend without variants. An exact backend has those variants alone that add up products.
         """
 
+    @property
+    def whole_variants(self) -> bool:
+        """Whether variants are measured of whole layers alone, since lower slabs of several layers are computed together."""
+
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """Words for the variants that compute slabs of so many rows of a layer in different ways, as `PlanOptions.ways`
         has them; none where there is one alone.

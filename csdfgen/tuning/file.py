@@ -49,6 +49,9 @@ __all__ = [
 
 FORMAT, VERSION = "csdfgen-tuning", 1
 
+USUAL, MARGIN = "usual", 0.05
+"""The variant of a backend that computes without a tuning file, and the share of its time that another one has to save."""
+
 _MOST_SECONDS = 1e6
 _MOST_ROWS = 1 << 30
 _SOURCE, _FIT = "frames", "fit"
@@ -147,8 +150,11 @@ def _written(timing: Timing) -> dict[str, Any]:
     return {"us": us, "rows": rows, "frames": timing.frames}
 
 
-def read_tuning(path: str | os.PathLike[str], machine: Machine | None = None) -> Tuning:
-    """The timings in a file. machine: the one that they are needed for; None accepts any.
+def read_tuning(
+    path: str | os.PathLike[str], machine: Machine | None = None, words: str = ""
+) -> Tuning:
+    """The timings in a file. machine: the one that they are needed for; None accepts any. words: a regular expression of its
+    variants; "": of the backend that has variants without being asked for.
 
     Raises InputError for a file of another format, of another processor or of other kernels.
     """
@@ -158,11 +164,11 @@ def read_tuning(path: str | os.PathLike[str], machine: Machine | None = None) ->
     found = Machine(**{field.name: given.text(field.name) for field in fields(Machine)})
     if machine is not None:
         _check_machine(found, machine, str(path))
-    shapes = root.child("shapes")
+    shapes, words = root.child("shapes"), words or kernels_of(backend_that("variants")).variants
     return Tuning(
         found,
         _number(root, "frame_us", _MOST_SECONDS) * 1e-6,
-        MappingProxyType({key: _heights(shapes.child(key)) for key in shapes.value}),
+        MappingProxyType({key: _heights(shapes.child(key), words) for key in shapes.value}),
     )
 
 
@@ -181,11 +187,11 @@ def _check_machine(found: Machine, here: Machine, where: str) -> None:
         )
 
 
-def _heights(shape: Fields) -> Mapping[int, Mapping[str, Timing]]:
+def _heights(shape: Fields, words: str) -> Mapping[int, Mapping[str, Timing]]:
     found = {}
     for rows in shape.value:
         height, ways = height_of(rows, shape), shape.child(rows)
-        found[height] = MappingProxyType({name: _timing(ways, name) for name in ways.value})
+        found[height] = MappingProxyType({name: _timing(ways, name, words) for name in ways.value})
         if not ways.value:
             raise ways.fault("has no variant")
     if not found:
@@ -193,8 +199,8 @@ def _heights(shape: Fields) -> Mapping[int, Mapping[str, Timing]]:
     return MappingProxyType(found)
 
 
-def _timing(ways: Fields, variant: str) -> Timing:
-    if variant and not re.fullmatch(_words(exact=False), variant):
+def _timing(ways: Fields, variant: str, words: str) -> Timing:
+    if variant and not re.fullmatch(words, variant):
         raise ways.fault(f"'{variant[:20]}' is no variant of a kernel")
     own = ways.child(variant)
     seconds, rows = _number(own, "us", 1e6 * _MOST_SECONDS), _number(own, "rows", _MOST_ROWS)
@@ -222,10 +228,9 @@ def tuned(prepared: Prepared) -> PlanOptions:
         return options
     if not prepared.kernels.variants:
         raise InputError(
-            f"{option('tuning', options.tuning)} is of native code, {option('backend', options.backend)} has "
-            "no variants; leave one of them out"
+            f"{option('tuning', options.tuning)}: {option('backend', options.backend)} has no variants; leave one of them out"
         )
-    found = best_variants(_read(options.tuning), exact=options.exact)
+    found = best_variants(_read(options), prepared.kernels.variants)
     ways = {
         layer.name: found[key]
         for layer in prepared.network.layers
@@ -234,15 +239,13 @@ def tuned(prepared: Prepared) -> PlanOptions:
     return replace(options, ways=ways_text(ways))
 
 
-def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mapping[int, str]]:
-    """The fastest variant by shape, at the heights from which on it is another one. exact: among the variants of an
-    exact backend.
-    """
+def best_variants(tuning: Tuning, words: str) -> Mapping[str, Mapping[int, str]]:
+    """The fastest variant by shape, at the heights from which on it is another one. words: see `_fastest`."""
     found = {}
     for key, heights in tuning.shapes.items():
         chosen: dict[int, str] = {}
         for rows, ways in sorted(heights.items()):
-            best, _ = _fastest(ways, exact)
+            best, _ = _fastest(ways, words)
             if best and (not chosen or chosen[max(chosen)] != best):
                 chosen[rows] = best
         if chosen:
@@ -250,16 +253,19 @@ def best_variants(tuning: Tuning, *, exact: bool = False) -> Mapping[str, Mappin
     return MappingProxyType(found)
 
 
-def tuned_profile_of(options: PlanOptions, general: DeviceProfile) -> DeviceProfile:
+def tuned_profile_of(
+    options: PlanOptions, kernels: Backend, general: DeviceProfile
+) -> DeviceProfile:
     """The profile of the tuning file that the options name. general: of the backend. Raises InputError."""
-    return tuned_profile(_read(options.tuning), general, exact=options.exact, where=options.tuning)
+    found = _read(options)
+    return tuned_profile(found, general, kernels.variants, where=options.tuning)
 
 
 def tuned_profile(
-    tuning: Tuning, general: DeviceProfile, *, exact: bool = False, where: str = ""
+    tuning: Tuning, general: DeviceProfile, words: str, *, where: str = ""
 ) -> DeviceProfile:
     """Times of the fastest variants; layers of other shapes take their times from the general profile of the backend."""
-    layers = {key: _cost(key, heights, exact) for key, heights in tuning.shapes.items()}
+    layers = {key: _cost(key, heights, words) for key, heights in tuning.shapes.items()}
     sources = {
         **general.sources,
         _SOURCE: f"this machine, by csdfgen tune: {tuning.machine.cpu}",
@@ -277,9 +283,9 @@ def tuned_profile(
     )
 
 
-def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], exact: bool) -> PointwiseCost:
+def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], words: str) -> PointwiseCost:
     """The time of a shape with the fastest variant at every height."""
-    points = {rows: _fastest(ways, exact)[1] for rows, ways in sorted(heights.items())}
+    points = {rows: _fastest(ways, words)[1] for rows, ways in sorted(heights.items())}
     at = sorted((timing.rows, timing.seconds) for timing in points.values())
     fit = fit_line([rows for rows, _ in at], [seconds for _, seconds in at])
     values = tuple(timing.seconds for timing in points.values())
@@ -295,27 +301,28 @@ def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], exact: bool) ->
     )
 
 
-def _fastest(ways: Mapping[str, Timing], exact: bool) -> tuple[str, Timing]:
-    """The variant of the least time. exact: of those that an exact backend has, if one was measured."""
-    words = _words(exact)
+def _fastest(ways: Mapping[str, Timing], words: str) -> tuple[str, Timing]:
+    """The variant of the least time, of those that a regular expression matches, if one was measured. The usual one is it
+    unless another one takes less by more than `MARGIN`.
+    """
     allowed = {name: one for name, one in ways.items() if not name or re.fullmatch(words, name)}
-    return min((allowed or ways).items(), key=lambda item: item[1].seconds)
+    name, found = min((allowed or ways).items(), key=lambda item: item[1].seconds)
+    usual = ways.get(USUAL)
+    if usual is not None and found.seconds > (1 - MARGIN) * usual.seconds:
+        return USUAL, usual
+    return name, found
 
 
-def _words(exact: bool) -> str:
-    """A regular expression of the variants that there are. Raises ToolError where no backend has any."""
-    return kernels_of(backend_that("variants"), exact=exact).variants
-
-
-def _read(path: str) -> Tuning:
-    """The timings in a file, which is read again only after it has changed."""
+def _read(options: PlanOptions) -> Tuning:
+    """The timings in the file that options name, for their backend; it is read again only after it has changed."""
+    path, kernels = options.tuning, kernels_of(options.backend, cl_device=options.cl_device)
     try:
         stamp = Path(path).stat().st_mtime_ns
     except OSError:
         stamp = 0  # reading it reports why
-    return _read_at(path, stamp)
+    return _read_at(path, stamp, machine_of(kernels), kernels.variants)
 
 
 @lru_cache(maxsize=4)
-def _read_at(path: str, stamp: int) -> Tuning:
-    return read_tuning(path, machine_of())
+def _read_at(path: str, stamp: int, machine: Machine, words: str) -> Tuning:
+    return read_tuning(path, machine, words)

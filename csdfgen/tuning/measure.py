@@ -9,13 +9,16 @@ drifts. Variants that an earlier run measured often enough are not measured agai
 
 from __future__ import annotations
 
+import logging
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
+
+import numpy as np
 
 from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.devices.measure import SEED, Point, Sampler, mean_point, rows_and_work
@@ -33,8 +36,16 @@ from runtime.session import Executable
 
 __all__ = ["FRAMES", "Tuner"]
 
+_LOG = logging.getLogger(__name__)
+
 FRAMES, MOST_FRAMES = 5, 25
 """Frames that a median needs, and the number from which on more of them add nothing."""
+
+MOST_PROGRAMS = 8
+"""Programs in memory at a time."""
+
+TOLERANCE = 1e-3
+"""By how much of the largest value a result may differ: sums in another order, and Winograd's form."""
 
 _FIRST: tuple[int | str, ...] = ("auto", 1, 2, 4, "whole", 8)
 """Heights that are measured first, as most plans have them."""
@@ -47,12 +58,13 @@ Progress = Callable[[str, float, float], None]
 
 @dataclass(frozen=True)
 class _Round:
-    """A slab height of a network. keys: actor -> (shape, rows of a phase). groups: shape -> (its layers, their
-    variants), for shapes with several variants.
+    """A slab height of a network. keys: actor -> (shape, rows of a phase). layers: the same by layer. groups: shape ->
+    (its layers, their variants), for shapes with several variants.
     """
 
     height: int | str
     keys: Mapping[str, tuple[str, int]]
+    layers: Mapping[str, tuple[str, int]]
     groups: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]]
 
     @property
@@ -77,7 +89,8 @@ class _Round:
 
 
 class Tuner:
-    """Measures a network, height by height. found: all timings, those of earlier runs included.
+    """Measures a network, height by height. found: all timings, those of earlier runs included. backend: "" for the first one
+    with variants.
 
     Raises PlanError for a network that the backend cannot compute, ToolError where no backend has variants.
     """
@@ -87,11 +100,16 @@ class Tuner:
         network: Network,
         known: Tuning | None = None,
         fuse: str = "full",
+        backend: str = "",
+        cl_device: str = "",
     ) -> None:
-        self._backend = backend_that("variants")
+        self._backend, self._device = backend or backend_that("variants"), cl_device
         # the order of the plans that are measured needs no search
-        options = PlanOptions(fuse=fuse, policy="demand", backend=self._backend)
+        options = PlanOptions(
+            fuse=fuse, policy="demand", backend=self._backend, cl_device=cl_device
+        )
         self._prepared = prepare(network, options, self._kernels({}))
+        self._usual = "whole" if self._prepared.kernels.whole_variants else "auto"
         machine = machine_of(self._prepared.kernels)
         self.found = known or Tuning(machine, 1e-6, MappingProxyType({}))
         self._feeds = random_inputs(network, SEED)
@@ -123,10 +141,10 @@ class Tuner:
         return len(self.rounds)
 
     def _all_rounds(self) -> Iterator[_Round]:
-        heights = [
-            *_FIRST,
-            *(rows for rows in slab_heights(self._prepared.network) if rows not in _FIRST),
-        ]
+        every = slab_heights(self._prepared.network)
+        heights = [*_FIRST, *(rows for rows in every if rows not in _FIRST)]
+        if self._prepared.kernels.whole_variants:
+            heights = ["whole"]
         seen: set[tuple[str, int, str]] = set()
         for height in heights:
             one = self._round(height)
@@ -137,17 +155,23 @@ class Tuner:
 
     def _open(self, one: _Round) -> bool:
         """Whether any of its variants was not measured often enough."""
+        return any(self._frames(*wanted) < FRAMES for wanted in one.wanted())
+
+    def _lacks(self, one: _Round, assigned: Mapping[str, str]) -> bool:
+        """Whether any variant of a program was not measured often enough."""
         return any(
-            timing is None or timing.frames < FRAMES
-            for timing in (
-                self.found.shapes.get(key, {}).get(rows, {}).get(variant)
-                for key, rows, variant in one.wanted()
-            )
+            self._frames(*one.layers[name], variant) < FRAMES for name, variant in assigned.items()
         )
+
+    def _frames(self, key: str, rows: int, variant: str) -> int:
+        """Over how many frames a time was measured."""
+        timing = self.found.shapes.get(key, {}).get(rows, {}).get(variant)
+        return 0 if timing is None else timing.frames
 
     def _round(self, height: int | str) -> _Round:
         phased = self._prepared.at(str(height))
         keys: dict[str, tuple[str, int]] = {}
+        named: dict[str, tuple[str, int]] = {}
         same: dict[str, list[Layer]] = {}
         heights: dict[str, int] = {}
         for actor in phased.conversion.actors:
@@ -159,24 +183,45 @@ class Tuner:
             if actor.layer is not None:
                 same.setdefault(key, []).append(actor.layer)
                 heights[key] = rows
+                named[actor.layer.name] = key, rows
         groups = {}
         for key, layers in same.items():
             ways = tuple(self._prepared.kernels.variants_of(layers[0], heights[key]))
             if len(ways) > 1:
                 groups[key] = tuple(layer.name for layer in layers), ways
-        return _Round(height, MappingProxyType(keys), MappingProxyType(groups))
+        return _Round(
+            height, MappingProxyType(keys), MappingProxyType(named), MappingProxyType(groups)
+        )
 
     def _measure(self, one: _Round, seconds: float, report: Callable[[], None]) -> None:
         """Measure a height and keep its timings, also those that Ctrl-C ends after enough frames."""
-        report()
-        turns = [one.assigned(turn) for turn in range(one.turns)]
+        turns = [turn for turn in map(one.assigned, range(one.turns)) if self._lacks(one, turn)]
+        turns = turns or [one.assigned(0)]  # what it lacks is of layers without variants
         sets = [self._kernels(variants) for variants in turns]
         plan = self._planned(one.height, cast(Backend, _MostWorkspace(sets)))
+        for first in range(0, len(turns), MOST_PROGRAMS):
+            some = slice(first, first + MOST_PROGRAMS)
+            share = seconds * len(turns[some]) / len(turns)
+            self._sample(one, plan, turns[some], sets[some], share, report)
+        self.measured += 1
+
+    def _sample(
+        self,
+        one: _Round,
+        plan: Plan,
+        turns: Sequence[Mapping[str, str]],
+        sets: Sequence[Backend],
+        seconds: float,
+        report: Callable[[], None],
+    ) -> None:
+        """Measure some sets of variants, frames in turn."""
+        report()
         programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
         for turn, kernels in enumerate(sets):
             programs[turn] = Executable(plan, kernels=kernels)
         sampler = Sampler(programs, self._feeds)
         try:
+            wrong = self._differing(sampler, one, plan, turns)
             sampler.warm_up()
             end = time.monotonic() + seconds
             for done in range(MOST_FRAMES):
@@ -186,13 +231,12 @@ class Tuner:
                 report()
         finally:
             if min(map(len, sampler.samples.values())) >= FRAMES:
-                self.found = self.found.joined(*self._results(sampler, turns))
-                self.measured += 1
+                self.found = self.found.joined(*self._results(sampler, turns, wrong))
 
     def _results(
-        self, sampler: Sampler, turns: Sequence[Mapping[str, str]]
+        self, sampler: Sampler, turns: Sequence[Mapping[str, str]], wrong: Set[tuple[str, str]]
     ) -> tuple[float, Shapes]:
-        """Seconds of a frame besides its firings, and timings of all variants, scaled to the speed that the
+        """Seconds of a frame besides its firings, and timings of all variants but wrong ones, scaled to the speed that the
         machine had in the frames of the first height.
         """
         frames = [float(sample.sum()) for sample in sampler.samples[_REFERENCE]]
@@ -202,7 +246,8 @@ class Tuner:
         for turn, variants in enumerate(turns):
             for key, actor, point in sampler.measured(turn):
                 variant = "" if actor.layer is None else variants.get(actor.layer.name, "")
-                points.setdefault((key, point.height, variant), []).append(point)
+                if (key, variant) not in wrong:
+                    points.setdefault((key, point.height, variant), []).append(point)
         shapes: dict[str, dict[int, dict[str, Timing]]] = {}
         for (key, rows, variant), same in points.items():
             mean = mean_point(same)
@@ -212,10 +257,27 @@ class Tuner:
             )
         return drift * max(statistics.median(sampler.beside), 1e-9), shapes
 
+    def _differing(
+        self, sampler: Sampler, one: _Round, plan: Plan, turns: Sequence[Mapping[str, str]]
+    ) -> set[tuple[str, str]]:
+        """(shape, variant) of those by which the network has other results than without tuning. Of a program that has, every
+        variant is looked at alone.
+        """
+        expected, wrong = sampler.programs[_REFERENCE](self._feeds), set()
+        for turn, variants in enumerate(turns):
+            if _alike(sampler.programs[turn](self._feeds), expected):
+                continue
+            for name, variant in variants.items():
+                alone = Executable(plan, kernels=self._kernels({name: variant}))
+                if not _alike(alone(self._feeds), expected):
+                    wrong.add((one.layers[name][0], variant))
+                    _LOG.warning("%s is left out for %s: other results", variant, name)
+        return wrong
+
     @cached_property
     def _reference_program(self) -> Executable:
         kernels = self._kernels({})
-        return Executable(self._planned("auto", kernels), kernels=kernels)
+        return Executable(self._planned(self._usual, kernels), kernels=kernels)
 
     def _planned(self, height: int | str, kernels: Backend) -> Plan:
         prepared = replace(self._prepared, kernels=kernels)
@@ -223,7 +285,16 @@ class Tuner:
 
     def _kernels(self, variants: Mapping[str, str]) -> Backend:
         text = ways_text({name: {1: variant} for name, variant in variants.items()})
-        return kernels_of(self._backend, ways=text)
+        return kernels_of(self._backend, ways=text, cl_device=self._device)
+
+
+def _alike(found: Mapping[str, np.ndarray], expected: Mapping[str, np.ndarray]) -> bool:
+    """Whether results differ by rounding alone: by at most `TOLERANCE` of the largest value."""
+    for name, other in expected.items():
+        most = float(np.max(np.abs(other), initial=0, where=np.isfinite(other)))
+        if not np.allclose(found[name], other, rtol=0, atol=TOLERANCE * most, equal_nan=True):
+            return False
+    return True
 
 
 class _MostWorkspace:

@@ -14,11 +14,11 @@ __all__ = ["backend"]
 
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where there is no device."""
-    if fallback or ways:
-        raise InputError("the backend 'cuda' has no ways and no fallback")
-    return _made()
+    if fallback:
+        raise InputError("the backend 'cuda' has no fallback")
+    return DeviceKernels(_driver(), "CUDA", ways)
 
 
 @cache
-def _made() -> Backend:
-    return DeviceKernels(Cuda(), "CUDA")
+def _driver() -> Cuda:
+    return Cuda()

@@ -14,13 +14,14 @@ from csdfgen.backends.device.chains import chained
 from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.memory import DeviceMemory
-from csdfgen.backends.device.shapes import FILES
+from csdfgen.backends.device.shapes import FILES, USUAL, WORDS, Blocks, candidates
 from csdfgen.backends.device.sources import digest, kernels
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.families import Family
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.bound import moves
 from csdfgen.model.network import Layer
+from csdfgen.model.options import ways_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Code, Move, Step, View
 
@@ -28,14 +29,17 @@ __all__ = ["DeviceKernels"]
 
 
 class DeviceKernels(NativeKernels):
-    """The kernels of a device. title: what the language of its kernels is called."""
+    """The kernels of a device. title: what the language of its kernels is called. ways: blocks of layers, see
+    `PlanOptions.ways`.
+    """
 
     rereads_weights, tall_slabs, emits = False, True, False
 
-    variants = ""
+    variants, whole_variants = WORDS, True
 
-    def __init__(self, driver: Driver, title: str) -> None:
+    def __init__(self, driver: Driver, title: str, ways: str = "") -> None:
         self._driver, self._title, self.name = driver, title, driver.name
+        self._chosen = ways_of(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
         super().__init__(_Text(), ways=Ways(exact=True))  # type: ignore[arg-type]
 
     def peak(self) -> float | None:
@@ -63,7 +67,8 @@ class DeviceKernels(NativeKernels):
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""
-        return ()
+        family = self._family(layer)
+        return () if family is None else candidates(family.kernels, self._driver.blocks)
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> DeviceMemory:  # type: ignore[override]
         """See `Backend.allocate`. Raises ToolError where the device has not as much."""
@@ -102,7 +107,9 @@ class DeviceKernels(NativeKernels):
             writes.append((Ref(pad.pool, pad.offset), pad.size))
         spans = reads + writes
         refs = tuple(ref for ref, _ in spans)
-        touched = Touched(len(reads), len(writes), tuple(size for _, size in spans))
+        heights = self._chosen.get(step.layer.name, {})
+        blocks = heights.get(max((n for n in heights if n <= len(step.phase.out)), default=0), "")
+        touched = Touched(len(reads), len(writes), tuple(size for _, size in spans), blocks)
         return [
             one
             if definitions(one.kernel) is not None
@@ -113,6 +120,13 @@ class DeviceKernels(NativeKernels):
     def moves(self, made: Sequence[Instruction]) -> bool:
         """See `Backend.moves`."""
         return not any(definitions(one.kernel) is not None for one in made if not is_move(one))
+
+
+def _word(word: str) -> str:
+    """A word for blocks that are some. Raises ValueError."""
+    if word != USUAL:
+        Blocks.read(word)
+    return word
 
 
 def _spans(views: Iterable[View | None]) -> list[tuple[Ref, int]]:

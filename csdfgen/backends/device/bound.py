@@ -22,7 +22,7 @@ from csdfgen.backends.device.launches import MOST_LOSS, PORTS, Launch, levels, s
 from csdfgen.backends.device.loops import Loop, Span
 from csdfgen.backends.device.memory import DeviceMemory
 from csdfgen.backends.device.series import Member, table
-from csdfgen.backends.device.shapes import items_of
+from csdfgen.backends.device.shapes import blocks_of, items_of, most_zeros, named
 from csdfgen.backends.device.sources import joins, members, series
 from csdfgen.backends.device.work import Load, terms_of
 from csdfgen.backends.native.bound import Addresses
@@ -169,17 +169,18 @@ class DeviceBound:
         self._ports: dict[int, tuple[_PortMoves, Any]] = {}
         self._started: dict[Callable[[], None], Callable[[], None]] = {}
         constants, tables = uploaded.constants, _Tables()
+        plain = [
+            bare(one)
+            for one in program.instructions
+            if not is_move(one) and one.kernel != CHAIN and definitions(one.kernel) is None
+        ]
+        tables.put(np.zeros(most_zeros(plain, constants), np.float32))  # the first of all
         addresses = Addresses(
             constants,
             {name: (MEMORY | start, 1) for name, start in memory.starts.items()},
             lambda offset: WEIGHTS | offset,
             lambda table: TABLES | tables.put(table),
         )
-        plain = [
-            bare(one)
-            for one in program.instructions
-            if not is_move(one) and one.kernel != CHAIN and definitions(one.kernel) is None
-        ]
         steps, starts = addresses.steps(plain)
         base = tables.put(steps)
         where = iter(zip(plain, (base + starts).tolist(), strict=True))
@@ -204,10 +205,11 @@ class DeviceBound:
                     at = tables.put(np.concatenate((head, addresses.steps(maps)[0])))
                 else:
                     first, at = next(where)
-                items = items_of(first, constants, driver.blocks)
+                name = named(one.kernel, one.fields[-1].blocks)
+                items = items_of(first, constants, blocks_of(name, driver.blocks)[1])
                 terms = sum(terms_of(each, constants) for each in maps)
                 self._instructions.append(
-                    _Prepared(one.kernel, at, items, *_touched(one, addresses), terms)
+                    _Prepared(name, at, items, *_touched(one, addresses), terms)
                 )
         self._joined = {
             one.kernel
@@ -302,7 +304,7 @@ class DeviceBound:
 
     def _local(self, kernel: str) -> Local:
         arrays = kernel.startswith("port.") or definitions(kernel) is not None
-        return LOCAL if arrays else (*self._driver.blocks.local, 1)
+        return LOCAL if arrays else (*blocks_of(kernel, self._driver.blocks)[1].local, 1)
 
     def _launch(self, name: str, mine: Sequence[int], which: Any, first: int) -> _Make:
         local = self._local(name)

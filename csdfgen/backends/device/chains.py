@@ -18,12 +18,13 @@ MAP, CHAIN = "map_of", "maps_of"
 
 class Touched(NamedTuple):
     """The last field of an instruction of a family: how many of its last references are where spans begin that are read and
-    that are written, and the bytes of each.
+    that are written, and the bytes of each. blocks: a word for those of its kernel (`shapes`), "" for the device's.
     """
 
     reads: int
     writes: int
     sizes: tuple[int, ...]
+    blocks: str = ""
 
 
 def bare(one: Instruction) -> Instruction:

@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from csdfgen.backends.device.elements import definitions
-from csdfgen.backends.device.shapes import FILES, Blocks
+from csdfgen.backends.device.shapes import FILES, Blocks, blocks_of
 from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 
 __all__ = ["digest", "function_of", "joins", "kernels", "members", "series", "text_of"]
@@ -72,13 +72,16 @@ def function_of(kernel: str) -> str:
 
 def text_of(kernel: str, blocks: Blocks) -> str:
     """The whole text of a kernel: definitions, and the files that it consists of. Its name in it is that of `function_of`."""
-    some = members(kernel)
+    (kernel, blocks), some = blocks_of(kernel, blocks), members(kernel)
     each = some or [kernel]
     given = [found for one in each if (found := definitions(one)) is not None]
     families = [one for one in each if definitions(one) is None]
     lines = [] if not some else ["#define CHAIN"]
     lines += ["#define NEEDS_DOUBLE 1"] if any("NEEDS_DOUBLE" in found for found in given) else []
-    sizes = {"LANES": blocks.lanes, "PIXELS": blocks.pixels, "SPAN": blocks.span}
+    sizes = {
+        "LANES": blocks.lanes, "PIXELS": blocks.pixels, "VECTORS": blocks.vectors, "IN_ROW": int(blocks.in_row),
+        "SPAN": blocks.span,
+    }  # fmt: skip
     texts = [*lines, *_defined(sizes), _read("dialect.h")]
     if families:
         texts += [_declarations(), _read("maps.h")]

@@ -43,7 +43,7 @@ class NativeKernels:
 
     rereads_weights, tall_slabs, emits = False, True, True
 
-    profile = "native-core"
+    profile, whole_variants = "native-core", False
 
     def __init__(
         self,

@@ -20,9 +20,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from csdfgen.errors import InputError
-from csdfgen.files import Fields, parse_json
-from csdfgen.model.options import height_of
+from csdfgen.model.options import ways_of
 
 __all__ = [
     "CONV",
@@ -112,22 +110,4 @@ class Ways:
 @lru_cache(maxsize=64)
 def _parsed(text: str) -> Mapping[str, Mapping[int, Variant]]:
     """By layer and height, in rising order. Raises InputError."""
-    if not text:
-        return {}
-    found = {}
-    root = Fields(parse_json(text, "ways"), "ways")
-    for layer in root.value:
-        given = root.child(layer)
-        heights = {}
-        for rows in given.value:
-            word = given.text(rows)
-            height = height_of(rows, given)
-            try:
-                heights[height] = Variant.read(word)
-            except ValueError:
-                raise InputError(
-                    f"'{word[:20]}' is no variant; {', '.join(_WORDS)} are, or these with /N",
-                    where=given.where,
-                ) from None
-        found[layer] = dict(sorted(heights.items()))
-    return found
+    return ways_of(text, Variant.read, f"{', '.join(_WORDS)} are, or these with /N")

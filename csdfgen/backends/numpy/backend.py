@@ -75,6 +75,8 @@ class NumpyKernels:
 
     rereads_weights, tall_slabs, emits, variants = True, False, False, ""
 
+    whole_variants = False
+
     origin = "numpy", np.__version__
 
     profile = "numpy-core"

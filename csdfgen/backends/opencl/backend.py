@@ -17,11 +17,11 @@ def backend(
     *, exact: bool = False, fallback: bool = False, ways: str = "", device: str | None = None
 ) -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where there is no device, InputError for one that is not there."""
-    if fallback or ways:
-        raise InputError("the backend 'opencl' has no ways and no fallback")
-    return _made(device)
+    if fallback:
+        raise InputError("the backend 'opencl' has no fallback")
+    return DeviceKernels(_driver(device), "OpenCL", ways)
 
 
 @cache
-def _made(wanted: str | None) -> Backend:
-    return DeviceKernels(OpenCL(chosen(wanted)), "OpenCL")
+def _driver(wanted: str | None) -> OpenCL:
+    return OpenCL(chosen(wanted))

@@ -1,29 +1,60 @@
-/* Convolutions: csdf_conv_step. An item has LANES output channels of PIXELS pixels, which follow each other along the
- * columns of the slab, across its rows.
+/* Convolutions: csdf_conv_step. An item has VECTORS times LANES output channels of PIXELS pixels, which follow each other
+ * along the columns of the slab, across its rows or (IN_ROW) in one of them.
  */
+#define EACH_VECTOR _Pragma("unroll") for (int32_t v = 0; v < VECTORS; v++)
+/* Products of `count` terms of all pixels and the weights from a term on. */
+#define ADD_UP(first, count) { \
+    const int32_t terms = count; \
+    int64_t at = (int64_t)(first) * CSDF_PANEL; \
+    for (int32_t c = 0; c < terms; c++, at += CSDF_PANEL) { \
+        V factor[VECTORS]; \
+        EACH_VECTOR factor[v] = LOAD(weights[v] + at); \
+        EACH_PIXEL { \
+            const V term = SPLAT(in[p][c]); \
+            EACH_VECTOR MAD(sums[v][p], term, factor[v]); \
+        } \
+    } \
+}
+
 BODY(conv_of, csdf_conv_step)
 {
     GLOBAL const csdf_layer *layer = IN_TABLES(csdf_layer, step->layer);
     GLOBAL const csdf_source *pieces = IN_TABLES(csdf_source, step->pieces);
     const int32_t ins = layer->in_channels / layer->groups, outs = layer->out_channels / layer->groups;
-    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, blocks = panels * (CSDF_PANEL / LANES);
-    const int32_t group = across / blocks, block = across % blocks;
-    const int32_t channel = block * LANES, some = outs - channel;
-    const int32_t columns = step->out.columns, all = columns * step->out.count;
-    const int32_t begin = down * PIXELS;
-    if (group >= layer->groups || some <= 0 || begin >= all)
+    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, taps = layer->kernel_h * layer->kernel_w;
+    const int32_t blocks = (outs + VECTORS * LANES - 1) / (VECTORS * LANES);
+    const int32_t group = across / blocks, channel = across % blocks * VECTORS * LANES;
+    const int32_t columns = step->out.columns;
+#if !IN_ROW
+    const int32_t begin = down * PIXELS, all = columns * step->out.count;
+    if (group >= layer->groups || begin >= all)
         return;
-    const int32_t taps = layer->kernel_h * layer->kernel_w;
-    GLOBAL const float *weights = IN_WEIGHTS(float, layer->weights)
-        + (int64_t)(group * panels + channel / CSDF_PANEL) * taps * ins * CSDF_PANEL + channel % CSDF_PANEL;
-    V sums[PIXELS];
-    const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (group * panels * CSDF_PANEL + channel));
+#else
+    const int32_t strips = (columns + PIXELS - 1) / PIXELS, line = down / strips;
+    const int32_t begin = down % strips * PIXELS, all = columns;
+    if (group >= layer->groups || line >= step->out.count)
+        return;
+#endif
+    GLOBAL const float *weights[VECTORS];
+    V sums[VECTORS][PIXELS];
     int32_t row[PIXELS], column[PIXELS];
+    EACH_VECTOR {
+        const int32_t panel = channel + v * LANES < outs ? (channel + v * LANES) / CSDF_PANEL : panels - 1; /* the last one again */
+        const int32_t lane = (channel + v * LANES) % CSDF_PANEL, number = group * panels + panel;
+        const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (number * CSDF_PANEL + lane));
+        weights[v] = IN_WEIGHTS(float, layer->weights) + (int64_t)number * taps * ins * CSDF_PANEL + lane;
+        EACH_PIXEL
+            sums[v][p] = bias;
+    }
     EACH_PIXEL {
         const int32_t at = begin + p < all ? begin + p : all - 1; /* the last one again */
+#if !IN_ROW
         row[p] = at / columns;
         column[p] = step->out.column + at % columns;
-        sums[p] = bias;
+#else
+        row[p] = line;
+        column[p] = step->out.column + at;
+#endif
     }
     /* the taps of a row of the kernel are one run where pixels follow each other without gaps */
     const int32_t runs = layer->kernel_w > 1 && layer->groups == 1 && layer->dilation_w == 1 && step->piece_count == 1
@@ -41,12 +72,7 @@ BODY(conv_of, csdf_conv_step)
                 every &= inside;
             }
             if (every) {
-                GLOBAL const float *w = weights + (int64_t)y * layer->kernel_w * ins * CSDF_PANEL;
-                for (int32_t c = 0; c < layer->kernel_w * ins; c++, w += CSDF_PANEL) {
-                    const V factor = LOAD(w);
-                    EACH_PIXEL
-                        MAD(sums[p], SPLAT(in[p][c]), factor);
-                }
+                ADD_UP(y * layer->kernel_w * ins, layer->kernel_w * ins);
                 continue;
             }
         }
@@ -62,44 +88,36 @@ BODY(conv_of, csdf_conv_step)
                     continue;
                 table_of_rows rows = IN_TABLES(place, piece.rows);
                 GLOBAL const float *in[PIXELS];
-                int32_t inside[PIXELS], every = 1, any = 0;
+                int32_t any = 0;
                 EACH_PIXEL {
                     const int32_t from = first_row(row[p], layer->stride_h, step->each, step->apart) + y * layer->dilation_h;
                     const int32_t to = column[p] * layer->stride_w + x * layer->dilation_w - layer->pad_left;
                     const place at = rows[from];
-                    inside[p] = at != 0 && to >= 0 && to < step->width;
-                    in[p] = AT(const float, inside[p] ? at : layer->bias) + (inside[p] ? shift + to * piece.stride : 0);
-                    every &= inside[p];
-                    any |= inside[p];
+                    const int32_t inside = at != 0 && to >= 0 && to < step->width;
+                    in[p] = inside ? AT(const float, at) + (shift + to * piece.stride) : ZEROS;
+                    any |= inside;
                 }
-                GLOBAL const float *w = weights + (int64_t)((y * layer->kernel_w + x) * ins + low - group * ins) * CSDF_PANEL;
-                if (every) {
-                    for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
-                        const V factor = LOAD(w);
-                        EACH_PIXEL
-                            MAD(sums[p], SPLAT(in[p][c]), factor);
-                    }
-                } else if (any) {
-                    for (int32_t c = 0; c < end - low; c++, w += CSDF_PANEL) {
-                        const V factor = LOAD(w);
-                        EACH_PIXEL
-                            MAD(sums[p], SPLAT(inside[p] ? in[p][c] : 0.0f), factor);
-                    }
-                }
+                if (any)
+                    ADD_UP((y * layer->kernel_w + x) * ins + low - group * ins, end - low);
             }
         }
     }
     table_of_rows out = IN_TABLES(place, step->out.rows);
-    const int32_t into = group * outs + channel;
-    EACH_PIXEL {
-        if (begin + p >= all)
+    EACH_VECTOR {
+        const int32_t own = channel + v * LANES, some = outs - own, into = group * outs + own;
+        if (some <= 0)
             continue;
-        if (step->residual) {
-            GLOBAL const csdf_source *added = IN_TABLES(csdf_source, step->residual);
-            GLOBAL const float *there = AT(const float, IN_TABLES(place, added->rows)[row[p]]) + column[p] * added->stride;
-            sums[p] = sums[p] + load_some(there + into, some);
+        EACH_PIXEL {
+            if (begin + p >= all)
+                continue;
+            V sum = sums[v][p];
+            if (step->residual) {
+                GLOBAL const csdf_source *added = IN_TABLES(csdf_source, step->residual);
+                GLOBAL const float *there = AT(const float, IN_TABLES(place, added->rows)[row[p]]) + column[p] * added->stride;
+                sum = sum + load_some(there + into, some);
+            }
+            GLOBAL float *made = IN_MEMORY(float, out[row[p]]) + (int64_t)column[p] * step->out.stride + into;
+            store_some(activated(sum, layer->activation), made, some);
         }
-        GLOBAL float *made = IN_MEMORY(float, out[row[p]]) + (int64_t)column[p] * step->out.stride + into;
-        store_some(activated(sums[p], layer->activation), made, some);
     }
 }

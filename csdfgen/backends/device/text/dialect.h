@@ -82,6 +82,8 @@ typedef struct buffers {
 
 #define ARGUMENTS \
     GLOBAL char *memory_, GLOBAL const char *weights_, GLOBAL const char *tables_, GLOBAL const int32_t *which_, int32_t first_ GRID
+#define ZEROS IN_TABLES(float, 0) /* as many as a kernel reads one after the other */
+
 /* A kernel by its body, a function of a record, `step`, and of a work item, number `across` along the first axis and `down`
  * along the second one. Bodies are called by kernels of their own, or (CHAIN) by one kernel, which has none
  * of them in it: it would take long to build.
