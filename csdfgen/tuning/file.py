@@ -49,8 +49,10 @@ __all__ = [
 
 FORMAT, VERSION = "csdfgen-tuning", 1
 
-USUAL, MARGIN = "usual", 0.05
-"""The variant of a backend that computes without a tuning file, and the share of its time that another one has to save."""
+USUAL, MARGIN, LEAST_SAVED = "usual", 0.05, 1e-5
+"""The variant of a backend that computes without a tuning file; the share of its time, and the seconds, that another one has
+to save: the usual one may share launches with other layers.
+"""
 
 _MOST_SECONDS = 1e6
 _MOST_ROWS = 1 << 30
@@ -303,12 +305,14 @@ def _cost(key: str, heights: Mapping[int, Mapping[str, Timing]], words: str) -> 
 
 def _fastest(ways: Mapping[str, Timing], words: str) -> tuple[str, Timing]:
     """The variant of the least time, of those that a regular expression matches, if one was measured. The usual one is it
-    unless another one takes less by more than `MARGIN`.
+    unless another one saves as much as `MARGIN` and `LEAST_SAVED` say.
     """
     allowed = {name: one for name, one in ways.items() if not name or re.fullmatch(words, name)}
     name, found = min((allowed or ways).items(), key=lambda item: item[1].seconds)
     usual = ways.get(USUAL)
-    if usual is not None and found.seconds > (1 - MARGIN) * usual.seconds:
+    if usual is not None and found.seconds > usual.seconds - max(
+        MARGIN * usual.seconds, LEAST_SAVED
+    ):
         return USUAL, usual
     return name, found
 
