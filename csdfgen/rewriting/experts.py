@@ -12,7 +12,7 @@ Outputs are the same, but where an expert's result is not finite: that times zer
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from types import MappingProxyType
@@ -56,11 +56,6 @@ class _Expert:
     zeros: tuple[int, int] = (0, 0)
 
     @property
-    def key(self) -> tuple[str, int]:
-        """Of what layer, and which one."""
-        return self.product.name, self.position[1]
-
-    @property
     def result(self) -> Tensor:
         return self.layers[-1].output
 
@@ -72,9 +67,8 @@ class _Expert:
 
 def in_branches(network: Network) -> Network:
     """The network with every expert that has a share of its own in a branch. Raises InputError if there is none."""
-    found, done = network, set[tuple[str, int]]()
-    while (expert := next(_experts(found, done), None)) is not None:
-        done.add(expert.key)
+    found, tried = network, set[tuple[str, int]]()
+    while (expert := next(_experts(found, tried), None)) is not None:
         found = _branched(found, expert)
     if found is network:
         raise InputError(
@@ -87,15 +81,21 @@ def in_branches(network: Network) -> Network:
 # Where experts are --------------------------------------------------------------------------------
 
 
-def _experts(network: Network, done: set[tuple[str, int]]) -> Iterator[_Expert]:
-    """Those that are not done, the last ones first: an outer one in front of those in it, and a sum
-    takes the later one of two.
+def _experts(network: Network, tried: set[tuple[str, int]]) -> Iterator[_Expert]:
+    """Those that were not tried, the last ones first: an outer one in front of those in it, and a sum takes the later one
+    of two. tried: names of products, and which of their experts, which are added.
     """
     chosen = _chosen(network)
+
+    def is_new(product: Layer, share: Tensor, number: int = 0) -> bool:
+        key = product.name, number
+        new = key not in tried and share.name in chosen
+        tried.add(key)
+        return new
+
     for layer in reversed(network.layers):
-        for expert in _behind(network, layer):
-            if expert.key not in done and expert.share.name in chosen and expert.is_worth_it:
-                yield expert
+        if any(t is not None and t.name in chosen for t in layer.inputs):
+            yield from (one for one in _behind(network, layer, is_new) if one.is_worth_it)
 
 
 def _chosen(network: Network) -> set[str]:
@@ -107,20 +107,22 @@ def _chosen(network: Network) -> set[str]:
     return found
 
 
-def _behind(network: Network, layer: Layer) -> Iterator[_Expert]:
+def _behind(network: Network, layer: Layer, is_new: Callable[..., bool]) -> Iterator[_Expert]:
     """Experts whose results a layer multiplies by their shares."""
     stored = layer.stored
     if layer.op_type == "QLinearMul":
-        yield from _of_integers(network, layer, [layer.attributes[name] for name in "xwy"])
+        forms = [layer.attributes[name] for name in "xwy"]
+        yield from _of_integers(network, layer, forms, is_new)
     elif layer.op_type == "Mul" and stored is not None:
         forms = [stored.read(0), stored.read(1), stored.written(0)]
-        yield from _of_integers(network, layer, forms)
+        yield from _of_integers(network, layer, forms, is_new)
     if layer.op_type not in ("Mul", "MatMul") or stored is not None or len(layer.inputs) != 2:
         return
     for place, (result, share) in enumerate((layer.inputs, layer.inputs[::-1])):
         if result is None or share is None or result.dtype not in FLOATS:
             continue
-        if layer.op_type == "Mul" and share.elements == 1 < result.elements:
+        alone = layer.op_type == "Mul" and share.elements == 1 < result.elements
+        if alone and is_new(layer, share):
             yield from _alone(network, layer, share)
         joined = network.producer.get(result.name)
         if joined is None or joined.op_type != "Concat" or len(network.readers[result.name]) > 1:
@@ -138,13 +140,17 @@ def _behind(network: Network, layer: Layer) -> Iterator[_Expert]:
         ):
             continue
         for number, part in enumerate(joined.inputs):
-            layers = _only_for(network, part.name, share) if part is not None else ()
+            new = part is not None and is_new(layer, share, number)
+            layers = _only_for(network, part.name, share) if part is not None and new else ()
             if layers and layers[-1].output == part:
                 yield _Expert(layer, layers, share, (of_share, number))
 
 
 def _of_integers(
-    network: Network, product: Layer, formats: Sequence[Format | None]
+    network: Network,
+    product: Layer,
+    formats: Sequence[Format | None],
+    is_new: Callable[..., bool],
 ) -> Iterator[_Expert]:
     """An expert whose product is stored as an integer; a sum of it would take another scale, also where it is zero.
     formats: of both operands and of the product.
@@ -153,7 +159,7 @@ def _of_integers(
     for share, zero in zip(product.inputs, zeros, strict=False):
         if share is None or share.elements > 1 or product.output.elements == 1:
             continue
-        layers = _only_for(network, product.output.name, share)
+        layers = _only_for(network, product.output.name, share) if is_new(product, share) else ()
         if layers:
             yield _Expert(product, layers, share, (0, 0), zeros=(zero, zeros[-1]))
 
