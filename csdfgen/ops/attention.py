@@ -264,6 +264,11 @@ def _runs_with(layer: Layer, position: int, axis: int | None) -> bool:
 def _by_rows(layer: Layer, position: int) -> bool:
     """Whether a row of the output needs one row of the operand, that of the same index."""
     views, axis = views_of(layer), views_of(layer)[3].row
+    if position >= MASKS:
+        tensor, own, rank = layer.inputs[position], layer.input_axes[position], views[3].rank
+        if tensor is None or own is None or axis is None or axis == rank - 1:
+            return False
+        return tensor.shape[own] > 1 and own - len(tensor.shape) == axis - rank
     return views[position].row == axis and _runs_with(layer, position, axis)
 
 
@@ -272,7 +277,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     for position, (tensor, axis) in enumerate(zip(layer.inputs, layer.input_axes, strict=True)):
         if tensor is None:
             found.append(None)
-        elif position < MASKS and _by_rows(layer, position):
+        elif _by_rows(layer, position):
             found.append(out)
         else:
             found.append(Rows(0, height_along(tensor, axis)))
@@ -285,7 +290,11 @@ def _repeats(layer: Layer) -> bool:
     if axis is None:
         return True
     masks = [array.shape for position, array in layer.constants.items() if position >= MASKS]
-    masks += [t.shape for t in layer.inputs[MASKS:] if t is not None]
+    masks += [
+        t.shape
+        for k, t in enumerate(layer.inputs)
+        if k >= MASKS and t is not None and not _by_rows(layer, k)
+    ]
     from_behind = rank - axis
     cut = any(
         not _by_rows(layer, k) and _runs_with(layer, k, axis) and _length(layer, k, axis) > 1
@@ -329,11 +338,14 @@ def part_of(layer: Layer, position: int, array: np.ndarray, out: Rows) -> np.nda
     return _cut(array, axis, out)
 
 
-def aligned_mask(layer: Layer, mask: np.ndarray, out: Rows) -> np.ndarray:
-    """A mask with all axes of the scores, cut to the output rows (scores have no axis of the output's channels)."""
+def aligned_mask(layer: Layer, position: int, mask: np.ndarray, out: Rows) -> np.ndarray:
+    """A mask, of a computed one the rows that `_input_rows` names, with all axes of the scores: what these output rows
+    need (scores have no axis of the output's channels).
+    """
     rank, axis = views_of(layer)[0].rank, views_of(layer)[3].row
     array = mask.reshape((1,) * (rank - mask.ndim) + mask.shape)
-    return array if axis in (None, rank - 1) else _cut(array, axis, out)
+    whole = axis is None or axis == rank - 1 or _by_rows(layer, position)
+    return array if whole else _cut(array, axis, out)
 
 
 def _cut(array: np.ndarray, axis: int, out: Rows) -> np.ndarray:
@@ -345,14 +357,18 @@ def masks_of(layer: Layer, out: Rows) -> list[np.ndarray]:
     """The constants that are added to the scores of these output rows: parts of the same arrays for all rows, whose
     last axis, that of the keys, is stored side by side.
     """
-    return [aligned_mask(layer, mask, out) for mask in _wide_masks(layer)]
+    return [aligned_mask(layer, k, mask, out) for k, mask in _wide_masks(layer).items()]
 
 
 @remembered
-def _wide_masks(layer: Layer) -> list[np.ndarray]:
+def _wide_masks(layer: Layer) -> dict[int, np.ndarray]:
+    """By position."""
     keys = sizes_of(layer)[0]
-    masks = [array for position, array in sorted(layer.constants.items()) if position >= MASKS]
-    return [np.ascontiguousarray(np.broadcast_to(m, (*m.shape[:-1], keys))) for m in masks]
+    return {
+        position: np.ascontiguousarray(np.broadcast_to(mask, (*mask.shape[:-1], keys)))
+        for position, mask in sorted(layer.constants.items())
+        if position >= MASKS
+    }
 
 
 def first_query(layer: Layer, out: Rows) -> int:
@@ -384,9 +400,9 @@ def _kernel(layer: Layer) -> Emit:
             assert slab is not None
             operands.append(part_of(layer, position, seen(slab, view), rows))
         q, k, v = operands
-        for tensor, slab in zip(layer.inputs[MASKS:], work.slabs[MASKS:], strict=True):
-            if tensor is not None and slab is not None:
-                masks.append(aligned_mask(layer, tensor.to_onnx(slab), rows))
+        for position, (tensor, slab) in enumerate(zip(layer.inputs, work.slabs, strict=True)):
+            if position >= MASKS and tensor is not None and slab is not None:
+                masks.append(aligned_mask(layer, position, tensor.to_onnx(slab), rows))
         if layer.attributes["causal"]:
             shape = (*(1,) * len(out.shape[:-2]), q.shape[-2], k.shape[-2])
             masks.append(np.triu(np.full(shape, -np.inf, out.dtype), 1 + first_query(layer, rows)))

@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 import csdfgen
 import runtime
 from csdfgen.model.network import Layer, Network, Output, Tensor
+from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.evaluated import run_layer
 from tests.native_steps import compiler_missing
@@ -167,9 +168,10 @@ CHOOSING = frozenset(
 
 
 def _reads_all(layer: Layer) -> bool:
-    """Whether it reads all rows that it declares: windows with holes need not, and Attention holds masks whole."""
+    """Whether it reads all rows that it declares: windows with holes need not, and Attention holds some masks whole."""
     holes = max(layer.attributes.get("dilations", (1,))) > 1
-    masked = layer.op_type == "Attention" and any(layer.inputs[3:])
+    rows = operator_of(layer).input_rows(layer, Rows(0, 1))
+    masked = layer.op_type == "Attention" and any(one and len(one) > 1 for one in rows[3:])
     return layer.op_type not in CHOOSING and not holes and not masked
 
 

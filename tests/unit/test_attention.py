@@ -14,6 +14,8 @@ import csdfgen
 import runtime
 from csdfgen.backends.registry import kernels_for
 from csdfgen.lowering.program import lower
+from csdfgen.model.rows import Rows
+from csdfgen.ops.attention import ATTENTION, MASKS
 from csdfgen.rewriting.fuse import fuse
 
 
@@ -256,3 +258,34 @@ def test_scores_of_few_queries_exist_at_a_time() -> None:
     plan = csdfgen.plan(network, goal="memory")
     scores = 3 * 400 * 400 * 4
     assert plan.planned_bytes < scores // 4
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda p: p.__name__)
+def test_rows_of_a_computed_mask_are_read_with_the_rows_of_queries(
+    pattern: Callable[[Nodes], str],
+) -> None:
+    (layer,) = (
+        layer
+        for layer in fuse(csdfgen.load(_model(pattern))).layers
+        if layer.op_type == "Attention"
+    )
+    read = ATTENTION.input_rows(layer, Rows(4, 6))[MASKS:]
+    kept = [rows for rows in read if rows is not None]
+    alone = pattern in (computed_mask, mask_of_queries, mask_of_heads)
+    assert kept == [Rows(4, 6)] if alone else all(len(rows) > 2 for rows in kept)
+
+
+@pytest.mark.parametrize("backend", ["native", "numpy"])
+def test_a_computed_mask_is_never_held_whole(backend: str) -> None:
+    nodes, count = Nodes(), 300
+    q, k, v = (nodes.one("MatMul", "x", nodes.values(24, 24)) for _ in range(3))
+    mask = nodes.one("MatMul", "x", nodes.values(24, count))
+    scores = nodes.one("MatMul", q, nodes.one("Transpose", k, perm=[0, 2, 1]))
+    scores = nodes.one("Softmax", nodes.one("Add", scores, mask), axis=-1)
+    model = nodes.model((1, count, 24), nodes.one("MatMul", scores, v))
+    x = np.random.default_rng(0).normal(0, 1, (1, count, 24)).astype(np.float32)
+    plan = csdfgen.plan(csdfgen.load(model), goal="memory", backend=backend)
+    assert plan.planned_bytes < count * count * 4
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    (found,) = runtime.run(plan, {"x": x}).values()
+    np.testing.assert_allclose(found, wanted, atol=2e-5)

@@ -99,10 +99,12 @@ class _Attention(Family):
         for mask in operator.masks_of(self.layer, out):
             at = constants.weights(mask).offset
             masks += _starts(np.broadcast_to(mask, shape), at)
-        for tensor, view in zip(self.layer.inputs[MASKS:], step.inputs[MASKS:], strict=True):
-            if tensor is not None and view is not None:
+        for position, (tensor, view) in enumerate(
+            zip(self.layer.inputs, step.inputs, strict=True)
+        ):
+            if position >= MASKS and tensor is not None and view is not None:
                 array = tensor.to_onnx(offsets(view))
-                array = operator.aligned_mask(self.layer, array, out)
+                array = operator.aligned_mask(self.layer, position, array, out)
                 masks += np.broadcast_to(array, shape)[..., 0].reshape(-1).tolist()
                 pool, apart = view.pool, _mask_step(tensor) or 0
         queries, block = next(
