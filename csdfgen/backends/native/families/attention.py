@@ -99,9 +99,7 @@ class _Attention(Family):
         for mask in operator.masks_of(self.layer, out):
             at = constants.weights(mask).offset
             masks += _starts(np.broadcast_to(mask, shape), at)
-        for position, (tensor, view) in enumerate(
-            zip(self.layer.inputs, step.inputs, strict=True)
-        ):
+        for position, (tensor, view) in enumerate(zip(self.layer.inputs, step.inputs, strict=True)):
             if position >= MASKS and tensor is not None and view is not None:
                 array = tensor.to_onnx(offsets(view))
                 array = operator.aligned_mask(self.layer, position, array, out)
