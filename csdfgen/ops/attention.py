@@ -344,8 +344,9 @@ def aligned_mask(layer: Layer, position: int, mask: np.ndarray, out: Rows) -> np
     """
     rank, axis = views_of(layer)[0].rank, views_of(layer)[3].row
     array = mask.reshape((1,) * (rank - mask.ndim) + mask.shape)
-    whole = axis is None or axis == rank - 1 or _by_rows(layer, position)
-    return array if whole else _cut(array, axis, out)
+    if axis is None or axis == rank - 1 or _by_rows(layer, position):
+        return array
+    return _cut(array, axis, out)
 
 
 def _cut(array: np.ndarray, axis: int, out: Rows) -> np.ndarray:
