@@ -288,4 +288,4 @@ def test_a_computed_mask_is_never_held_whole(backend: str) -> None:
     assert plan.planned_bytes < count * count * 4
     (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     (found,) = runtime.run(plan, {"x": x}).values()
-    np.testing.assert_allclose(found, wanted, atol=2e-5)
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-4)
