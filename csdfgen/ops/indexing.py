@@ -440,6 +440,8 @@ def _scatter(layer: Layer, work: Work) -> list[Call]:
     """The data, and over it the updates at their places in the stored tensor."""
     output, scratch, calls = layer.output, work.scratch, list[Call]()
     indices, updates = (in_order(layer, work, k) for k in (INDICES, UPDATES))
+    # before all else, as rows that are not evenly spaced are gathered before: the workspace is the same either way
+    values = contiguous(updates, scratch, calls).reshape(-1)
     result, steps = work.result, _stored_steps(output)
     target = result if result.flags.c_contiguous else scratch.take(result.shape, result.dtype)
     data = in_order(layer, work, DATA)
@@ -460,7 +462,6 @@ def _scatter(layer: Layer, work: Work) -> list[Call]:
             calls.append(
                 (np.add, (first.reshape(*first.shape, *(1,) * len(rest)), offsets, places))
             )
-    values = contiguous(updates, scratch, calls).reshape(-1)
     flat, places = target.reshape(-1), places.reshape(-1)
     function = _REDUCTIONS[layer.attributes["reduction"]]
     if function is scattered:

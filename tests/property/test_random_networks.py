@@ -12,6 +12,8 @@ from tests.builder import Graph
 from tests.fuzz import Coverage, Setting, examine, run_seed
 
 PARTS, NETWORKS_A_PART = 20, 20
+FAILED = (41002,)
+"""Seeds one of whose networks failed: scratch of a ScatterND was too small where only one operand was evenly spaced."""
 
 
 def check(model: onnx.ModelProto, rows: str, level: str, image: str) -> None:
@@ -99,7 +101,7 @@ def test_rows_that_are_as_many_as_those_of_another_axis(behind: str) -> None:
         check(model, rows, "full", "streamed")
 
 
-@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("part", [*range(PARTS), *FAILED])
 def test_random_networks(part: int) -> None:
     """400 networks; each part draws its own, the same ones every time. `make fuzz` tries others."""
     coverage = Coverage()
