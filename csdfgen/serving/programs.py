@@ -55,6 +55,7 @@ class Programs:
         kernels = service.kernels.shared(threads)
         self._memory = kernels.allocate(guarded({ARENA: service.arena_bytes}))
         self.service = service
+        self._opened: set[BoundProgram] = set()
         self._programs: list[dict[int, BoundProgram]] = []
         self._inputs: list[list[str]] = []
         self._outputs: list[list[str]] = []
@@ -109,13 +110,14 @@ class Programs:
                 program.open(name, number, False, image[name])
             for name in outputs:
                 program.open(name, number, True, target[name])
+        self._opened.add(program)
         program.run()
 
     def release(self) -> None:
         """Forget the arrays of clients."""
-        for stage in self._programs:
-            for program in stage.values():
-                program.close()
+        for program in self._opened:
+            program.close()
+        self._opened.clear()
 
 
 def _ones(most: int) -> list[tuple[int, ...]]:
