@@ -68,8 +68,8 @@ class _Expert:
 def in_branches(network: Network) -> Network:
     """The network with every expert that has a share of its own in a branch. Raises InputError if there is none."""
     found, tried = network, set[tuple[str, int]]()
-    while (expert := next(_experts(found, tried), None)) is not None:
-        found = _branched(found, expert)
+    while experts := _apart(_experts(found, tried), tried):
+        found = _branched(found, experts)
     if found is network:
         raise InputError(
             f"{option('experts')}: no layer's result is multiplied by one number that a gate may choose to be zero",
@@ -79,6 +79,20 @@ def in_branches(network: Network) -> Network:
 
 
 # Where experts are --------------------------------------------------------------------------------
+
+
+def _apart(experts: Iterator[_Expert], tried: set[tuple[str, int]]) -> list[_Expert]:
+    """Those that have no layers in common with earlier ones, in the order of the network; the others are tried again."""
+    found: list[_Expert] = []
+    taken: set[str] = set()
+    for one in experts:
+        names = {layer.name for layer in one.layers}
+        if taken.isdisjoint(names):
+            taken |= names
+            found.append(one)
+        else:
+            tried.discard((one.product.name, one.position[1]))
+    return found[::-1]
 
 
 def _experts(network: Network, tried: set[tuple[str, int]]) -> Iterator[_Expert]:
@@ -193,26 +207,40 @@ def _only_for(network: Network, name: str, *others: Tensor) -> tuple[Layer, ...]
     if last is None or len(last.outputs) > 1:
         return ()
     found, kept = {last.name: last}, network.output_tensors | {one.name for one in others}
-    for layer in reversed(network.layers[: network.layers.index(last)]):
-        alone = all(
-            tensor.name not in kept
-            and network.readers[tensor.name]
-            and all(reader.name in found for reader, _ in network.readers[tensor.name])
-            for tensor in layer.outputs
-        )
-        if alone and layer.guards == last.guards:
-            found[layer.name] = layer
+    waiting = [last]
+    while waiting:
+        for tensor in waiting.pop().inputs:
+            maker = network.producer.get(tensor.name) if tensor is not None else None
+            if maker is None or maker.name in found or maker.guards != last.guards:
+                continue
+            readers = [network.readers[one.name] for one in maker.outputs if one.name not in kept]
+            needed = len(readers) == len(maker.outputs) and all(readers)
+            if needed and all(one.name in found for pairs in readers for one, _ in pairs):
+                found[maker.name] = maker
+                waiting.append(maker)
     return tuple(reversed(found.values()))
 
 
 # Into a branch ------------------------------------------------------------------------------------
 
 
-def _branched(network: Network, expert: _Expert) -> Network:
-    """The network with the layers of an expert in a branch that is computed if its share is not zero."""
+def _branched(network: Network, experts: Sequence[_Expert]) -> Network:
+    """The network with the layers of each expert in a branch that is computed if its share is not zero."""
+    new, inside = _New(network), dict[str, Layer]()
+    for expert in experts:
+        inside.update(_divided(expert, new))
+    layers = [inside.get(one.name, one) for one in network.layers]
+    after = replace(network, layers=_in_order(network, [*layers, *new.layers]))
+    nodes = onnx_nodes(*(expert.layers[-1] for expert in experts))
+    check_network("in_branches", network, after, may_repeat=frozenset(nodes))
+    return after
+
+
+def _divided(expert: _Expert, new: _New) -> dict[str, Layer]:
+    """The layers of an expert in their branch, by name; the condition and the layer that joins both branches are new."""
     result, last = expert.result, expert.layers[-1]
-    new = _New(network, last)
     share, (axis, position) = expert.share, expert.position
+    new.last = last
     name, outside = new.unused(f"{expert.product.name}/expert{position}"), last.guards
     if share.elements > 1:
         share = new.layer("Gather", f"{name}/share", share, np.array([position]), axis=axis)
@@ -237,19 +265,15 @@ def _branched(network: Network, expert: _Expert) -> Network:
     join = new.layers[-1]
     attributes = MappingProxyType({**join.attributes, "branch": name})
     new.layers[-1] = replace(join, attributes=attributes, outputs=(result,))
-
-    layers = [inside.get(one.name, one) for one in network.layers]
-    after = replace(network, layers=_in_order(network, [*layers, *new.layers]))
-    check_network("in_branches", network, after, may_repeat=frozenset(onnx_nodes(last)))
-    return after
+    return inside
 
 
 class _New:
-    """Layers that are added for a branch; they stand for the ONNX nodes of a layer, and are in its branches."""
+    """Layers that are added for branches; they stand for the ONNX nodes of a layer, `last`, and are where it is."""
 
-    def __init__(self, network: Network, last: Layer) -> None:
+    def __init__(self, network: Network) -> None:
         self.layers: list[Layer] = []
-        self._last = last
+        self.last = network.layers[-1]
         self._taken = {layer.name for layer in network.layers} | network.tensors.keys()
 
     def unused(self, name: str) -> str:
@@ -267,8 +291,8 @@ class _New:
         """Adds a layer; its output."""
         node = Node(self.unused(output), op_type, _OPSET, attributes, operands, (output,))
         made = OPERATORS[op_type].build(node)
-        nodes = onnx_nodes(self._last)
-        self.layers.append(replace(made, guards=self._last.guards, onnx_nodes=nodes))
+        nodes = onnx_nodes(self.last)
+        self.layers.append(replace(made, guards=self.last.guards, onnx_nodes=nodes))
         return made.output
 
 
