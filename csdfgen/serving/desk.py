@@ -49,7 +49,7 @@ class Desk:
         self._since: list[float] = [math.nan] * workers
         self._on_end = on_end
         self.draining = False
-        policy.settle(self.times, most)
+        policy.settle(self.times, most, workers)
 
     # Clients -------------------------------------------------------------------------------------
 

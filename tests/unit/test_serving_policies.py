@@ -18,6 +18,7 @@ from csdfgen.serving.policies import POLICIES, policy_of
 from csdfgen.serving.queueing import Worth
 from csdfgen.serving.requests import Batch, Request
 from csdfgen.serving.simulate import Simulated, simulate
+from csdfgen.serving.summary import Summary
 from csdfgen.serving.times import StageTimes, Times, read_times, table_of, write_times
 from tests.command import Call, refused
 
@@ -171,6 +172,21 @@ def test_adaptive_beats_greedy_where_batches_pay_and_lbci_where_they_do_not() ->
     assert math.prod(ratios) ** (1 / 3) <= 0.95
     pair = [served(name, convolutional(), 0.6).summary.mean for name in ("adaptive", "lbci")]
     assert pair[0] <= 0.9 * pair[1]
+
+
+def test_adaptive_shares_the_queue_among_workers() -> None:
+    """What waits is work of all of them: two workers at twice the rate."""
+
+    def found(policy: str, load: float, deadline: float = math.inf) -> Summary:
+        times = alexnet()
+        requests = Traffic("poisson", 2 * load * times.capacity, (1, 1), deadline).requests(2000, 7)
+        return simulate(policy_of(policy), times, requests, most=32, workers=2, seed=3).summary
+
+    others = [found(policy, 0.9) for policy in ("serial", "greedy", "lbci")]
+    own = found("adaptive", 0.9)
+    assert own.mean <= min(one.mean for one in others)
+    assert own.percentiles[99] <= min(one.percentiles[99] for one in others)
+    assert found("adaptive", 1.7, 0.5).in_time_of_all >= 0.65
 
 
 def test_deadlines_under_overload() -> None:

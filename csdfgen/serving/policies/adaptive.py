@@ -63,9 +63,9 @@ class Adaptive(Policy):
     refuse: bool = True
     margin: float | None = None
 
-    def settle(self, times: Times, most: int) -> None:
+    def settle(self, times: Times, most: int, workers: int = 1) -> None:
         """Forget what was measured of arrivals."""
-        super().settle(times, most)
+        super().settle(times, most, workers)
         self._margin = 1.0 + (float(times.spread.max()) if self.margin is None else self.margin)
         self._factor, self._pace = self._margin, 1.0
         self._worths: dict[int, Worth] = {}
@@ -104,7 +104,7 @@ class Adaptive(Policy):
         self._distance += weight * (max(now - self._last, 0.0) - self._distance)
         self._images += weight * (request.images - self._images)
         self._last = now
-        rate = self._pace * self._images / max(self._distance, 1e-9)
+        rate = self._pace * self._images / max(self._distance * self.workers, 1e-9)
         self._key = min(max(_key_of(rate), self._keys[0]), self._keys[1])
 
     def _worth(self) -> Worth:
@@ -120,8 +120,12 @@ class Adaptive(Policy):
         start = self._free_at(view)
         key = self.order(request)
         ahead = [one for one in view.queue if self.order(one) < key]
-        images = sum(one.left for one in ahead) + request.images
+        images = self._share(sum(one.left for one in ahead) + request.images)
         return start + self._factor * self._time_of(images) <= request.deadline
+
+    def _share(self, images: int) -> int:
+        """Of waiting images those of one worker."""
+        return -(-images // self.workers)
 
     def _free_at(self, view: View) -> float:
         """When the first worker has nothing left that has begun, or now."""
@@ -153,8 +157,13 @@ class Adaptive(Policy):
         if top is not None:
             return self._joined(view, top) if len(view.stack) == 1 else _GO_ON
         if not any(request.deadline < math.inf for request in view.queue):
-            return Decision(self._best(0, 0, view.waiting, self.largest(view)))
+            return Decision(self._started(view.waiting, self.largest(view)))
         return self._within_deadlines(view)
+
+    def _started(self, waiting: int, most: int) -> int:
+        """How many of the waiting images an idle worker starts."""
+        own = self._share(waiting)
+        return self._best(0, 0, own, min(most, own))
 
     def _best(self, stage: int, running: int, waiting: int, most: int) -> int:
         """How many of the waiting images start, in front of a stage in which so many are running; 0: none joins."""
@@ -182,7 +191,8 @@ class Adaptive(Policy):
         most = min(self.largest(view), self.most - top.images)
         if most <= 0:
             return _GO_ON
-        count = self._best(top.stage, top.images, view.waiting, most)
+        own = self._share(view.waiting)
+        count = self._best(top.stage, top.images, own, min(most, own))
         if not count:
             return _GO_ON
         due = min(request.deadline for request, _, _ in top.parts)
@@ -214,14 +224,14 @@ class Adaptive(Policy):
                 return Decision(refuse=tuple(hopeless))
             found = self._within_deadlines(rest)
             return Decision(found.start, (*hopeless, *found.refuse), found.until)
-        wished = count = self._best(0, 0, view.waiting, most)
+        wished = count = self._started(view.waiting, most)
         while count and view.now + self._factor * self.times.whole[count] > min(dues[:count]):
             count -= 1
         if not self.refuse:
             return Decision(count or wished)
         count = max(1, count)
         after = view.now + self._factor * self.times.whole[count]
-        if after <= min(dues[:count]) and not self._late(dues[count:], after):
+        if after <= min(dues[:count]) and not self._late(dues[count :: self.workers], after):
             return Decision(count)
         return self._most_in_time(view, dues, most)
 
@@ -235,7 +245,7 @@ class Adaptive(Policy):
             count = self._fitting(dues[skipped:], view.now, most)
             if count:
                 after = view.now + self._factor * self.times.whole[count]
-                rest = dues[skipped + count :]
+                rest = dues[skipped + count :: self.workers]
                 score = count + len(rest) - self._late(rest, after), count / self.times.whole[count]
                 if score > best:
                     best, refused, start = score, number, count

@@ -18,15 +18,18 @@ __all__ = ["Policy"]
 
 @dataclass
 class Policy(ABC):
-    """Base of all policies. times, most: of the desk that it decides for, see `settle`."""
+    """Base of all policies. times, most, workers: of the desk that it decides for, see `settle`."""
 
     name: ClassVar[str]
     times: ClassVar[Times]
     most: ClassVar[int]
+    workers: ClassVar[int]
 
-    def settle(self, times: Times, most: int) -> None:
-        """Prepare for a table of times and batches of at most `most` images; what was learnt is forgotten."""
-        self.times, self.most = times, most  # type: ignore[misc]
+    def settle(self, times: Times, most: int, workers: int = 1) -> None:
+        """Prepare for a table of times, batches of at most `most` images, and so many workers; what was learnt is
+        forgotten.
+        """
+        self.times, self.most, self.workers = times, most, workers  # type: ignore[misc]
 
     def prepare(self) -> None:
         """Compute before requests come what would delay them later."""

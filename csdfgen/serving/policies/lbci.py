@@ -32,9 +32,9 @@ class Lbci(Policy):
     delay: float = 0.5
     margin: float | None = None
 
-    def settle(self, times: Times, most: int) -> None:
+    def settle(self, times: Times, most: int, workers: int = 1) -> None:
         """Find N_opt, the largest batch that takes no longer than t_OPT = t_opt * (1 - r_max)."""
-        super().settle(times, most)
+        super().settle(times, most, workers)
         fluctuation = float(times.spread.max()) if self.margin is None else self.margin
         strict = self.delay * (1 - min(fluctuation, 1.0))
         fitting = [b for b in range(1, most + 1) if times.whole[b] <= strict]
