@@ -11,6 +11,7 @@ import csdfgen
 import runtime
 from csdfgen.backends.device.launches import PORTS, levels
 from csdfgen.backends.device.loops import Loop
+from csdfgen.backends.device.work import Load, Units
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
@@ -91,6 +92,18 @@ def test_only_what_is_apart_is_one_launch(
     touched = [(a, b, "kernel") for a, b in zip(reads, writes, strict=True)]
     assert len(levels(512, touched)) == launches
     assert len(levels(512, [(a, b, k) for k, (a, b, _) in enumerate(touched)])) == 2
+
+
+def test_what_one_unit_loses() -> None:
+    """Nothing where there is one, or one group; half of two units' work, in launches; more on devices with more of them."""
+    two, many, slow = (
+        Units.of("GPU", n, clock, 1, 1024) for n, clock in ((2, 1e9), (64, 1e9), (64, 0))
+    )
+    small, large = Load(two.terms, 1), Load(8 * two.terms, 16)
+    assert Units.of("CPU", 1, 3e9, 8, 4096).loss([large]) == two.loss([small]) == 0
+    assert two.loss([small, small]) == 1 and two.loss([large]) == 4
+    assert 4 < many.loss([large]) < slow.loss([large])
+    assert (two.items, Units.of("CPU", 4, 3e9, 8, 4096).items) == (256, 1)
 
 
 def test_small_instructions_that_follow_each_other_are_one_launch() -> None:

@@ -21,6 +21,9 @@ LAUNCH = 5e-6
 _LANES = 16
 """Multiply-accumulates of a unit in a cycle where the device does not say it, with loads between them."""
 
+_CLOCK = 5e8
+"""Hz of a device that does not say it."""
+
 _ITEMS = 256
 """Of a group that computes a series."""
 
@@ -45,17 +48,18 @@ class Units:
 
     @classmethod
     def of(cls, kind: str, count: int, clock: float, lanes: int, most: int) -> Units:
-        """For a device of a kind. clock: Hz. lanes: floats of a vector that it prefers. most: items of a group. A processor's
-        group is computed by one thread, which needs no items beside each other.
+        """For a device of a kind. clock: Hz, 0 if it is not known. lanes: floats of a vector that it prefers. most: items of a
+        group. A processor's group is computed by one thread, which needs no items beside each other.
         """
+        clock = clock or _CLOCK
         if kind == "CPU":
             return cls(count, LAUNCH * clock * lanes, 1)
         return cls(count, LAUNCH * clock * max(lanes, _LANES), min(most, _ITEMS))
 
     def loss(self, loads: list[Load]) -> float:
         """How many launches longer one unit computes than those that would share the work."""
-        groups = sum(one.groups for one in loads)
-        return sum(one.terms for one in loads) / self.terms * (1 - 1 / min(self.count, groups))
+        terms, groups = sum(one.terms for one in loads), sum(one.groups for one in loads)
+        return terms / self.terms * (1 - 1 / max(1, min(self.count, groups)))
 
 
 Terms = Callable[[Any, Constants], float]
