@@ -155,9 +155,10 @@ class BoundProgram:
         """See `Bound.driven`."""
         return self._bound.driven
 
-    def time(self, clock: Callable[[], int]) -> list[int]:
+    def time(self, clock: Callable[[], int], alone: bool = False) -> list[int]:
         """Execute the program once; returns the clock at the start and after every firing. If there is a device with a clock
         of its own, it executes a frame as any other, whose firings share launches, and one in which they do not; see `shared`.
+        alone: the times are those of the latter.
         """
         per_firing = self.prepared(1)
         self._looks.left_out.clear()
@@ -172,7 +173,8 @@ class BoundProgram:
                     run()
                 marks.append(self._bound.mark() or mark)
             self._bound.wait()
-            return shared([one() for one in marks], marks[0]() - mark())
+            read = [one() for one in marks]
+            return read if alone else shared(read, marks[0]() - mark())
         times = [clock()]
         for runs in per_firing:
             for run in runs:

@@ -183,18 +183,18 @@ class Executable:
         self._kept = x, out
 
     def time_firings(
-        self, x: Inputs, clock: Callable[[], int] = perf_counter_ns
+        self, x: Inputs, clock: Callable[[], int] = perf_counter_ns, *, alone: bool = False
     ) -> tuple[int, ...]:
         """Execute a frame; returns `clock` at the start and after each firing (of the last run of a batch), or the clock of
         the device that computes.
 
         The calls are those of any frame in the same order, with a reading of the clock between firings; on a device every
-        firing is launched by itself, behind a frame whose time they are reduced to.
+        firing is launched by itself, behind a frame whose time they are reduced to unless they are timed `alone`.
         """
         times: list[int] = []
 
         def timed(first: int) -> None:
-            times[:] = self._bound.time(clock)
+            times[:] = self._bound.time(clock, alone)
 
         self._frame(x, None, None, timed)
         return tuple(times)

@@ -133,15 +133,18 @@ class Measurements:
 
 
 class Sampler:
-    """Programs of one network, by height or another name, and the times of their frames so far."""
+    """Programs of one network, by height or another name, and the times of their frames so far. alone: firings on a device are
+    timed by themselves, and not as shares of a frame whose launches they share.
+    """
 
     def __init__(
         self,
         programs: Mapping[int | str, Executable],
         feeds: Mapping[str, np.ndarray],
         threads: int = 1,
+        alone: bool = False,
     ) -> None:
-        self._clock = clock_of(threads)
+        self._clock, self._alone = clock_of(threads), alone
         driven = next(iter(programs.values())).driven
         self._device = "" if driven is None else driven.device
         if self._device:  # a thread that waits for it takes no time of its own
@@ -197,7 +200,7 @@ class Sampler:
             short = self._short[height] or self._device
             plain = self._plain_frame(height) if short else None
             start = self._clock()
-            ended = program.time_firings(self._fed(height), self._clock)
+            ended = program.time_firings(self._fed(height), self._clock, alone=self._alone)
             whole = self._clock() - start
             self.samples[height].append(np.diff(np.array(ended, np.int64)))
             if plain is not None and self._device:  # whose firings are timed behind another frame

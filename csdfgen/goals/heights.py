@@ -173,10 +173,10 @@ class Heights:
 
 
 def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
-    """The profile that times are predicted by: of the named device, of the tuning file, or of the backend. Raises
-    InputError.
+    """The profile that times are predicted by: of the named device, of the tuning file, or of the backend. A file with times of
+    whole layers alone says nothing of what slabs cost. Raises InputError.
     """
-    if options.tuning and not options.device:
+    if options.tuning and not options.device and not kernels.whole_variants:
         return tuned_profile_of(options, kernels, device(kernels.profile))
     return device(options.device or kernels.profile)
 

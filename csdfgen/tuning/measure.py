@@ -219,7 +219,7 @@ class Tuner:
         programs: dict[int | str, Executable] = {_REFERENCE: self._reference_program}
         for turn, kernels in enumerate(sets):
             programs[turn] = Executable(plan, kernels=kernels)
-        sampler = Sampler(programs, self._feeds)
+        sampler = Sampler(programs, self._feeds, alone=True)
         try:
             wrong = self._differing(sampler, one, plan, turns)
             sampler.warm_up()

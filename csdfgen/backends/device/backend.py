@@ -108,7 +108,8 @@ class DeviceKernels(NativeKernels):
         spans = reads + writes
         refs = tuple(ref for ref, _ in spans)
         heights = self._chosen.get(step.layer.name, {})
-        blocks = heights.get(max((n for n in heights if n <= len(step.phase.out)), default=0), "")
+        lower = (n for n in heights if n <= len(step.phase.out))
+        blocks = heights[max(lower, default=min(heights))] if heights else ""
         touched = Touched(len(reads), len(writes), tuple(size for _, size in spans), blocks)
         return [
             one

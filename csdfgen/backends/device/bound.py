@@ -205,12 +205,23 @@ class DeviceBound:
                     at = tables.put(np.concatenate((head, addresses.steps(maps)[0])))
                 else:
                     first, at = next(where)
-                name = named(one.kernel, one.fields[-1].blocks)
-                items = items_of(first, constants, blocks_of(name, driver.blocks)[1])
                 terms = sum(terms_of(each, constants) for each in maps)
-                self._instructions.append(
-                    _Prepared(name, at, items, *_touched(one, addresses), terms)
-                )
+
+                def made(
+                    word: str,
+                    one: Instruction = one,
+                    at: int = at,
+                    first: Instruction = first,
+                    terms: float = terms,
+                ) -> _Prepared:
+                    name = named(one.kernel, word)
+                    items = items_of(first, constants, blocks_of(name, driver.blocks)[1])
+                    return _Prepared(name, at, items, *_touched(one, addresses), terms)
+
+                usual = made("")
+                # small ones are launched together by the usual kernel, which is worth more
+                small = self._loss([usual]) <= MOST_LOSS
+                self._instructions.append(usual if small else made(one.fields[-1].blocks))
         self._joined = {
             one.kernel
             for one in self._instructions
