@@ -172,7 +172,7 @@ def test_another_variant_has_to_save_time() -> None:
 def test_a_plan_with_tuning(
     network: Network, measured: Tuning, x: np.ndarray, tmp_path: Path
 ) -> None:
-    """It computes whole layers by the fastest blocks; its file says which."""
+    """It computes layers by the fastest blocks, but for small ones that share launches; its file says which."""
     file = tmp_path / "t.json"
     preferred = {
         key: {
@@ -188,7 +188,7 @@ def test_a_plan_with_tuning(
     frame = runtime.compile(plan)
     bound: Any = frame._bound._bound
     kernels = {one.kernel for one in bound._instructions}
-    assert {f"conv_of {SOME[0]}", f"depthwise_of {SOME[0]}"} <= kernels
+    assert f"conv_of {SOME[0]}" in kernels and "depthwise_of" in kernels
     (y,) = frame(x).values()
     np.testing.assert_allclose(y, computed(network, x, ""), rtol=1e-4, atol=1e-4)
     csdfgen.save_plan(plan, tmp_path / "plan.json")

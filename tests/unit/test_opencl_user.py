@@ -64,8 +64,8 @@ def test_the_choice_of_a_device(device: devices.Device, monkeypatch: pytest.Monk
 
 def test_a_device_of_a_plan_is_not_in_its_file(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str | None] = []
-    made = backend._made
-    monkeypatch.setattr(backend, "_made", lambda name: (asked.append(name), made(None))[1])
+    made = backend._driver
+    monkeypatch.setattr(backend, "_driver", lambda name: (asked.append(name), made(None))[1])
     options = PlanOptions(backend="opencl", cl_device="Mali")
     assert kernels_for(options).name == "opencl" and asked == ["Mali"]
     assert "cl_device" not in options.to_json()
