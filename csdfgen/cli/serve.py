@@ -11,6 +11,7 @@ from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.terminal import mebibytes, plain, reporting, say
 from csdfgen.errors import InputError
 from csdfgen.model.options import declare
+from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.serving.repository import Repository
@@ -119,7 +120,7 @@ class Serve(Command):
         for name, engine in repository.engines.items():
             made = engine.service
             say(
-                f"{plain(name)}: {len(made.stages)} stages, batches of up to {made.most}, {made.in_flight} images in flight, "
-                f"{mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.1f} ms"
+                f"{plain(name)}: {counted(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images in flight, "
+                f"{mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
             )
         say(f"http://{self.host}:{port}/v2 by policy {self.policy}; Ctrl-C or SIGTERM ends it")
