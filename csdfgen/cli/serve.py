@@ -120,7 +120,7 @@ class Serve(Command):
         for name, engine in repository.engines.items():
             made = engine.service
             say(
-                f"{plain(name)}: {counted(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images in flight, "
-                f"{mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
+                f"{plain(name)}: {counted(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images "
+                f"in flight, {mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
             )
         say(f"http://{self.host}:{port}/v2 by policy {self.policy}; Ctrl-C or SIGTERM ends it")
