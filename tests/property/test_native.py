@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import csdfgen
 import runtime
 from csdfgen.backends import registry
-from csdfgen.backends.native import families, strided
+from csdfgen.backends.native import bound, families, strided, threads
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
@@ -22,6 +22,7 @@ from csdfgen.backends.registry import kernels_of, settled
 from csdfgen.errors import InputError, PlanError, ToolError
 from csdfgen.ops import primitives
 from csdfgen.planning.plan import Plan
+from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Backend
 from csdfgen.rewriting.fuse import fuse
 from runtime.session import Executable
@@ -29,15 +30,21 @@ from tests.builder import Graph, reference
 from tests.lowered import shared_kernels
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
-from tests.op_harness import heights
+from tests.op_harness import Arg, Sample, heights
 from tests.op_samples import SAMPLES
+from tests.op_samples.quantized import U8, one
 from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
 from tests.small_models import residual_classifier
+from tests.unit.test_contraction import keys_times_values
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 LAYOUTS = (Layout(), Layout(block=2, pieces=3), Layout(onnx=True), Layout(block=3, pieces=2))
+
+
+def constant(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(np.float32)
 
 
 def close(got: np.ndarray, want: np.ndarray) -> None:
@@ -218,13 +225,13 @@ def test_backends_by_name(
 # Threads -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("threads", [2, 3])
-def test_threads_share_a_frame(threads: int) -> None:
+@pytest.mark.parametrize("count", [2, 3])
+def test_threads_share_a_frame(count: int) -> None:
     """Results are those of one thread to the last bit, in frame after frame."""
     plan = csdfgen.plan(csdfgen.load("zoo:resnet8@96x96"), backend="native", rows=16)
     (tensor,) = plan.network.inputs
-    alone, together = runtime.compile(plan), runtime.compile(plan, threads=threads)
-    assert shared_kernels(together._bound.program, threads)
+    alone, together = runtime.compile(plan), runtime.compile(plan, threads=count)
+    assert shared_kernels(together._bound.program, count)
     rng = np.random.default_rng(3)
     for _ in range(20):
         x = rng.standard_normal(tensor.shape).astype(np.float32)
@@ -246,13 +253,62 @@ def test_parts_of_a_kernel_are_the_whole(seed: int) -> None:
     plan = csdfgen.plan(csdfgen.load(model), backend="native", rows=int(rng.choice([2, 4, 8])))
     image = rng.standard_normal((1, ins, 16, wide)).astype(np.float32)
     (want,) = runtime.compile(plan)(image).values()
-    for threads in (2, 3):
-        together = runtime.compile(plan, threads=threads)
-        kernels = shared_kernels(together._bound.program, threads)
+    for count in (2, 3):
+        together = runtime.compile(plan, threads=count)
+        kernels = shared_kernels(together._bound.program, count)
         assert {"depthwise_of", "pool_of", "map_of"} < kernels
         assert kernels & {"winograd_of", "winograd_row_of"}
         (got,) = together(image).values()
         np.testing.assert_array_equal(got, want)
+
+
+_NOT_IN_SAMPLES = {"byte_winograd_of", "depthwise_bytes_of", "winograd_of"}
+"""Of kernels that threads share those that other tests compare: no sample is large enough, or made for them."""
+
+_RNG = np.random.default_rng(6)
+_LARGER = (
+    Sample("Conv", (Arg((1, 32, 9, 40), 2), constant(_RNG, 64, 32, 3, 3)), {"pads": [1] * 4}),
+    Sample("Conv", (Arg((1, 12, 9, 8), 2), constant(_RNG, 24, 4, 3, 3)), {"group": 3}),
+    Sample("LayerNormalization", (Arg((1, 7, 16), 1), constant(_RNG, 16)), {"axis": -1}, 17),
+    *(
+        Sample("Attention", (*[Arg((1, heads, 300, 8), 2)] * 3, *masks), given, 23)
+        for heads in (1, 5)
+        for masks, given in (((), {"is_causal": 1}), ((constant(_RNG, heads, 300, 300),), {}))
+    ),
+    one("QLinearGlobalAveragePool", U8, (1, 70, 6, 7)),
+)
+"""Of kernels that share no sample of `SAMPLES`."""
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However small: threads write the bits of one, whichever kernels they share."""
+    monkeypatch.setattr(threads, "_WORTH", 1)
+    seen: set[str] = set()
+
+    def recorded(made: Instruction, parts: int, constants: Constants) -> list[Instruction]:
+        found = threads.shared_out(made, parts, constants)
+        seen.update(one.kernel for one in found[1:])
+        return found
+
+    monkeypatch.setattr(bound, "shared_out", recorded)
+    alone = NativeKernels(load())
+    together = alone.shared(count)
+    for number, sample in enumerate((*SAMPLES[count - 2 :: 3 * count - 5], *_LARGER)):
+        layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+        height = heights(layer)[-1]
+        sizes = declared(layer, height, layout, None, alone)
+        wanted = run_scattered(layer, feeds, height, layout, None, sizes, alone)
+        found = run_scattered(layer, feeds, height, layout, None, sizes, together)
+        for got, want in zip(found, wanted, strict=True):
+            np.testing.assert_array_equal(got, want, err_msg=str(sample))
+    plan = csdfgen.plan(csdfgen.load(keys_times_values(75, 4, 40, 70)), backend="native")
+    x = _RNG.standard_normal((1, 8, 75)).astype(np.float32)
+    (want,) = runtime.compile(plan)(x).values()
+    (got,) = runtime.compile(plan, threads=count)(x).values()
+    np.testing.assert_array_equal(got, want)
+    if count == 2:
+        assert threads._SPLITS.keys() - seen <= _NOT_IN_SAMPLES
 
 
 def test_a_program_shared_by_threads(plan: Plan) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
@@ -48,6 +49,9 @@ _MOVED = 8
 
 _DEPTHWISE = 3
 """Multiply-accumulates that take as long as one of a depthwise layer: it waits for what it loads."""
+
+_POWERS = 16
+"""Multiply-accumulates that take as long as an element of a softmax or of a normalization."""
 
 _FLOAT, _ALIGNMENT = 4, 64
 
@@ -129,23 +133,27 @@ def shared_out(made: Instruction, threads: int, constants: Constants) -> list[In
 
 
 def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Columns, or channels: panels of them, or whole groups."""
     (layer,), out = constants.rows_of(step.layer), step.out
     taps = layer.kernel_h * layer.kernel_w * (layer.in_channels // layer.groups)
     work = out.count * out.columns * out.channels * taps
-    work *= _DEPTHWISE if kernel.startswith("depthwise") else 1
+    alone = kernel.startswith("depthwise")
+    work *= _DEPTHWISE if alone else 1
     parts = min(threads, work // _WORTH)
     bytes_each = 1 if kernel.endswith("bytes_of") else _FLOAT
     weights = bytes_each * taps * layer.out_channels
-    panels = layer.out_channels // PANEL if layer.groups == 1 else 0
-    by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or panels < parts)
+    size = PANEL if alone or layer.groups == 1 else layer.out_channels // layer.groups
+    blocks = layer.out_channels // size
+    by_columns = out.columns >= _COLUMNS * parts and (weights <= _NEAR or blocks < parts)
     room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
     wide = SIDE if kernel == f"{FEWER}_of" else 1
-    if parts < 2 or not (by_columns or panels >= parts):
+    if parts < 2 or not (by_columns or blocks >= parts):
         return []
     found = []
-    units = -(-out.columns // wide) if by_columns else panels
+    units = -(-out.columns // wide) if by_columns else blocks
     for number, (start, stop) in enumerate(_ranges(units, parts)):
-        part = step._replace(out=_some(out, layer, by_columns, start, stop, panels, wide))
+        some = _columns(out, start, stop, wide) if by_columns else _channels(out, start, stop, size)
+        part = step._replace(out=some)
         if room:
             part = part._replace(
                 workspace=_behind(step.workspace, number * room), workspace_bytes=room
@@ -154,15 +162,16 @@ def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> 
     return found
 
 
-def _some(
-    out: Any, layer: Any, by_columns: bool, start: int, stop: int, panels: int, pixels: int = 1
-) -> Any:
-    """Of what a step writes units of columns, or panels of channels."""
-    if by_columns:
-        first, last = start * pixels, min(out.columns, stop * pixels)
-        return out._replace(column=out.column + first, columns=last - first)
-    first = start * PANEL
-    last = layer.out_channels if stop == panels else stop * PANEL
+def _columns(out: Any, start: int, stop: int, pixels: int) -> Any:
+    """Of what a step writes these columns, in units of so many."""
+    first, last = start * pixels, min(out.columns, stop * pixels)
+    return out._replace(column=out.column + first, columns=last - first)
+
+
+def _channels(out: Any, start: int, stop: int, size: int) -> Any:
+    """Of what a step writes these blocks of channels; the last one has those that fill no block, too."""
+    first = start * size
+    last = out.channels if stop == out.channels // size else stop * size
     return out._replace(channel=first, channels=last - first)
 
 
@@ -192,7 +201,9 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
         return []
     found = []
     for number, (start, stop) in enumerate(_ranges(across if by_columns else panels, parts)):
-        some = _some(out, layer, by_columns, start, stop, panels, pixels)
+        some = (
+            _columns(out, start, stop, pixels) if by_columns else _channels(out, start, stop, PANEL)
+        )
         place = _behind(step.workspace, number * room)
         found.append(step._replace(out=some, workspace=place, workspace_bytes=room))
     return found
@@ -229,20 +240,168 @@ def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any
 
 
 def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
-    """Channels."""
+    """Panels of channels, or columns."""
     source = step.source
     panels = source.channels // PANEL
     seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
-    parts = min(threads, seen * _MOVED // _WORTH, panels)
+    parts = min(threads, seen * _MOVED // _WORTH)
     size = _FLOAT if kernel == "pool_of" else 1
+    if parts < 2 or max(panels, step.columns) < parts:
+        return []
+    if panels >= parts:
+        return [
+            step._replace(
+                source=_from(source, first, count, size, constants),
+                out=_shifted(step.out, size * first, constants),
+            )
+            for first, count in _blocks(source.channels, parts)
+        ]
     found = []
-    for start, stop in _ranges(panels, parts) if parts > 1 else ():
-        first = start * PANEL
-        last = source.channels if stop == panels else stop * PANEL
-        rows = _shifted(source.rows, size * first, constants)
-        part = source._replace(rows=rows, channels=last - first)
-        out = _shifted(step.out, size * first, constants)
-        found.append(step._replace(source=part, out=out))
+    for start, stop in _ranges(step.columns, parts):
+        part = step._replace(
+            pad_left=step.pad_left - start * step.stride_w,
+            columns=stop - start,
+            out=_shifted(step.out, size * start * step.stride, constants),
+        )
+        if getattr(step, "columns_seen", None) is not None:
+            part = part._replace(columns_seen=_behind(step.columns_seen, start))
+        found.append(part)
+    return found
+
+
+def _sum(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Panels of channels of a sum over all pixels of bytes."""
+    source = step.source
+    parts = min(
+        threads,
+        step.count * step.width * source.channels * _MOVED // _WORTH,
+        source.channels // PANEL,
+    )
+    return [
+        step._replace(
+            source=_from(source, first, count, 1, constants),
+            sums=_behind(step.sums, _FLOAT * first),
+            out=step.out and _behind(step.out, first),
+        )
+        for first, count in (_blocks(source.channels, parts) if parts > 1 else ())
+    ]
+
+
+def _from(source: Any, first: int, count: int, size: int, constants: Constants) -> Any:
+    """Some channels of what is read, of so many bytes each."""
+    return source._replace(rows=_shifted(source.rows, size * first, constants), channels=count)
+
+
+def _blocks(channels: int, parts: int) -> list[tuple[int, int]]:
+    """(first, count) of the channels of parts that begin with a panel.
+
+    >>> _blocks(40, 2)
+    [(0, 16), (16, 24)]
+    """
+    panels = channels // PANEL
+    return [
+        (start * PANEL, (channels if stop == panels else stop * PANEL) - start * PANEL)
+        for start, stop in _ranges(panels, parts)
+    ]
+
+
+def _lines(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Rows, of which each is computed by itself."""
+    each = (
+        step.lines * step.size if kernel == "normalize_of" else step.blocks * step.size * step.inner
+    )
+    parts = min(threads, step.count, step.count * each * _POWERS // _WORTH)
+    return [
+        step._replace(count=stop - start, a=_behind(step.a, start), out=_behind(step.out, start))
+        for start, stop in (_ranges(step.count, parts) if parts > 1 else ())
+    ]
+
+
+def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Pairs of matrices, or rows of the only one."""
+    alone, work = step.groups == 1, step.groups * step.count * step.depth * step.columns
+    apart = step.a_step != 1 or step.out_step != 1
+    parts = min(threads, step.count if alone else step.groups, work // _WORTH)
+    parts = min(parts, step.rows) if apart else parts
+    if parts < 2:
+        return []
+    rows = step.rows // parts
+    padded = -(-step.columns // (2 * PANEL)) * 2 * PANEL
+    room = _FLOAT * rows * ((step.a_step != 1) * step.depth + (step.out_step != 1) * padded)
+    of_b = step.columns if step.by_columns else step.depth
+    found = []
+    for number, (start, stop) in enumerate(_ranges(step.count if alone else step.groups, parts)):
+        first = start if alone else start * step.count
+        part = step._replace(a=_behind(step.a, first), out=_behind(step.out, first))
+        if alone:
+            part = part._replace(count=stop - start)
+        else:
+            part = part._replace(groups=stop - start, b=_behind(step.b, start * of_b))
+        if apart:
+            part = part._replace(rows=rows, workspace=_behind(step.workspace, number * room))
+        found.append(part)
+    return found
+
+
+def _contracted(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Matrices, or rows of the only one."""
+    alone = step.groups == 1
+    whole = step.height if alone else step.groups
+    work = step.groups * step.count * step.height * step.width
+    parts = min(threads, whole, work // _WORTH)
+    found = []
+    for start, stop in _ranges(whole, parts) if parts > 1 else ():
+        rows = start if alone else start * step.height
+        part = step._replace(
+            a=_shifted(
+                step.a, _FLOAT * start * (step.a_step if alone else step.a_group), constants
+            ),
+            out=_shifted(step.out, _FLOAT * rows * step.width, constants),
+        )
+        if alone:
+            part = part._replace(height=stop - start)
+        else:
+            moved = _shifted(step.b, _FLOAT * start * step.b_group, constants)
+            part = part._replace(groups=stop - start, b=moved)
+        found.append(part)
+    return found
+
+
+def _attended(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Groups, or queries of the only one, where the workspace suffices for each part."""
+    alone = step.groups == 1
+    whole = step.count if alone else step.groups
+    each = 1 if alone else step.count
+    work = step.groups * step.count * step.keys * (step.channels + step.values)
+    parts = min(threads, whole, work // _WORTH)
+    at_once = min(step.queries, step.count)
+    room = scratch_floats(step, at_once, step.block) // max(1, parts) * _FLOAT
+    room = room // _ALIGNMENT * _ALIGNMENT
+    sizes = [(min(q, at_once), min(b or step.keys, step.block)) for q, b in PART_BLOCKS]
+    size = next((one for one in sizes if _FLOAT * scratch_floats(step, *one) <= room), None)
+    if parts < 2 or size is None:
+        return []
+    queries, block = size
+    found = []
+    for number, (start, stop) in enumerate(_ranges(whole, parts)):
+        first, last = start * each, stop * each
+        part = step._replace(
+            queries=queries,
+            block=block,
+            q=_behind(step.q, first),
+            out=_behind(step.out, first),
+            workspace=_behind(step.workspace, number * room),
+        )
+        if step.masks:
+            rows, all_of = constants.rows_of(step.mask), step.groups * step.count
+            mine = [rows[m * all_of + k] for m in range(step.masks) for k in range(first, last)]
+            part = part._replace(mask=constants.table(step.mask.pool, mine))
+        if alone:
+            causal = step.causal if step.causal < 0 else step.causal + start
+            found.append(part._replace(count=stop - start, causal=causal))
+        else:
+            moved = [_behind(one, start * step.keys) for one in (step.k, step.v)]
+            found.append(part._replace(groups=stop - start, k=moved[0], v=moved[1]))
     return found
 
 
@@ -289,5 +448,11 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "map_bytes_of": _map,
     "pool_bytes_of": _pool,
     "average_bytes_of": _pool,
+    "sum_bytes_of": _sum,
+    "normalize_of": _lines,
+    "softmax_of": _lines,
+    "multiply_of": _multiplied,
+    "contract_of": _contracted,
+    "attention_of": _attended,
 }
 """Kernel -> what shares a step of it out."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from csdfgen.ops.base import LEAST
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["attention"]
+__all__ = ["PART_BLOCKS", "attention", "scratch_floats"]
 
 AttentionStep = structure("csdf_attention_step").record
 QUERIES = constant("CSDF_QUERIES")
@@ -26,6 +27,9 @@ _BLOCKS = ((QUERIES, 0), (QUERIES, 128), (16, 64), (8, 64), (4, 32), (1, PANEL))
 
 _QUICK = 3
 """Of these blocks the number of those that take at most 1.25 times as long as the first."""
+
+PART_BLOCKS = _BLOCKS[:4]
+"""Those that threads take, as they share the workspace of one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +70,11 @@ class _Attention(Family):
 
     def _bytes(self, step: Step, queries: int, block: int) -> int:
         """What so many queries and keys at a time take (csdf_attention_step says why)."""
-        keys = min(block or self.keys, self.keys)
-        packed = _padded(keys) * self.channels, _padded(self.values) * keys
-        apart = max(self.channels, _padded(self.values)) if max(self.steps[::3]) > 1 else 0
         view = operator.views_of(self.layer)[3]
         count = len(step.phase.out) if view.row == view.rank - 2 else queries
-        scores = min(queries, count) * (_padded(self.keys) + apart)
-        return FLOAT * (scores + (sum(packed) if keys == self.keys else max(packed)))
+        shape = AttentionStep(keys=self.keys, channels=self.channels, values=self.values)
+        shape = shape._replace(q_step=self.steps[0], out_step=self.steps[3])
+        return FLOAT * scratch_floats(shape, min(queries, count), block or self.keys)
 
     def _places(self, step: Step) -> list[np.ndarray]:
         """Of the elements of queries, keys, values and outputs the offsets in bytes, shape (*batch, positions,
@@ -132,6 +134,15 @@ class _Attention(Family):
             Ref(step.workspace.pool, step.workspace.offset),
         )
         return [instruction("attention_of", made)]
+
+
+def scratch_floats(step: Any, queries: int, block: int) -> int:
+    """Floats of workspace of a step that processes so many queries and keys at a time (csdf_attention_step says why)."""
+    keys = min(block, step.keys)
+    packed = _padded(keys) * step.channels, _padded(step.values) * keys
+    apart = max(step.channels, _padded(step.values)) if max(step.q_step, step.out_step) > 1 else 0
+    scores = queries * (_padded(step.keys) + apart)
+    return scores + (sum(packed) if keys == step.keys else max(packed))
 
 
 def _padded(size: int) -> int:
