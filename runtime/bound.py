@@ -110,6 +110,7 @@ class BoundProgram:
         self._memory, self._looks = memory, _Looks(memory)
         self._bound = self._kernels.bind(self.program, memory, self._constants)
         self._cut: dict[tuple[int, bool], list[Runs]] = {}
+        self._frame_runs: Runs | None = None
         self._held: list[Callable[[], bool]] = []
 
     # Running -------------------------------------------------------------------------------------
@@ -127,6 +128,14 @@ class BoundProgram:
         """Execute the program once on the open arrays. sink: receives the rows of outputs as they are computed, instead of
         the arrays. progress: called with the firings done in this run.
         """
+        if sink is None and progress is None:
+            self._looks.left_out.clear()
+            if self._frame_runs is None:
+                self._frame_runs = [run for runs in self.prepared(self.firings) for run in runs]
+            for run in self._frame_runs:
+                run()
+            self._bound.wait()
+            return
         size = self.firings if progress is None else SEGMENT
         self._looks.sink = sink
         self._looks.left_out.clear()
@@ -263,7 +272,8 @@ class BoundProgram:
 
     def is_free(self) -> bool:
         """Whether no array of the memory that was lent, nor a view of one, is still referenced."""
-        self._held = [held for held in self._held if held()]
+        if self._held:
+            self._held = [held for held in self._held if held()]
         return not self._held
 
     def elsewhere(self) -> BoundProgram:

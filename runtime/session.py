@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import operator
 import os
-import threading
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from threading import Lock, get_ident
 from time import perf_counter_ns
 
 import numpy as np
@@ -44,7 +44,7 @@ class _End:
 
     name: str
     shape: Shape
-    dtype: str
+    dtype: np.dtype
     constant: np.ndarray | None = None
 
 
@@ -79,11 +79,14 @@ class Executable:
         self.firings = bound.firings
         # programs that share memory would overwrite outputs that the caller still holds
         self._lends = bool(bound.results) and memory is None
-        network = plan.network
+        network, self._batch = plan.network, plan.network.batch
         self._inputs = [
-            _End(one.name, network.whole_shape(one), one.dtype) for one in network.inputs
+            _End(one.name, network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs
         ]
-        self._outputs = [_End(o.name, *network.whole_form(o), o.constant) for o in network.outputs]
+        self._outputs = []
+        for one in network.outputs:
+            shape, dtype = network.whole_form(one)
+            self._outputs.append(_End(one.name, shape, np.dtype(dtype), one.constant))
         self._turn = Turn()
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -139,6 +142,8 @@ class Executable:
         are computed (see `OnRows`); no output is then stored, and the result is empty. An exception in it ends the frame.
         progress: called with the number of firings done, and of all firings. Raises InputError if arrays do not fit.
         """
+        if on_rows is None and progress is None:
+            return self._frame(x, out, None, None)
         return self._frame(x, out, on_rows, lambda first: self._run(first, on_rows, progress))
 
     def run_into(self, x: np.ndarray, out: np.ndarray) -> None:
@@ -147,12 +152,9 @@ class Executable:
         x, out: as in a call. They stay in use until the next frame: with the arrays of the last call nothing is checked or
         opened again, and a frame costs little more than its kernels. Raises InputError if they do not fit.
         """
-        if self._turn.owner == threading.get_ident():
-            raise InputError(
-                "called from within its own frame; compile the plan once more for that"
-            )
         with self._turn:
-            if self._kept is None or self._kept[0] is not x or self._kept[1] is not out:
+            kept = self._kept
+            if kept is None or kept[0] is not x or kept[1] is not out:
                 self._keep(x, out)
             self._bound.run()
 
@@ -168,9 +170,9 @@ class Executable:
                 f"run_into takes one input and one output, the network has {len(self._inputs)} and {len(self._outputs)}; "
                 "call the program with out="
             )
-        if self._bound.images != self.plan.network.batch:
+        if self._bound.images != self._batch:
             raise InputError(
-                f"run_into takes the images of one run, {self._bound.images}, not a batch of {self.plan.network.batch}; call the "
+                f"run_into takes the images of one run, {self._bound.images}, not a batch of {self._batch}; call the "
                 "program with out="
             )
         if not isinstance(x, np.ndarray):
@@ -228,16 +230,14 @@ class Executable:
         x: Inputs,
         out: Mapping[str, np.ndarray] | None,
         on_rows: OnRows | None,
-        fire: Callable[[int], None],
+        fire: Callable[[int], None] | None,
     ) -> dict[str, np.ndarray]:
-        """A frame as in a call. fire: executes a run, given the index of its first image (see `_run`)."""
+        """A frame as in a call. fire: executes a run, given the index of its first image (see `_run`); None: without a sink
+        and progress.
+        """
         feeds = self.checked(x)
         if out is not None:
             self._check_out(out, on_rows)
-        if self._turn.owner == threading.get_ident():
-            raise InputError(
-                "called from within its own frame; compile the plan once more for that"
-            )
         outputs: dict[str, np.ndarray] = {}
         with self._turn:
             self._kept = None
@@ -246,10 +246,13 @@ class Executable:
             if on_rows is None:
                 outputs, filled = self._arrays(out or {})
             try:
-                for first in range(0, self.plan.network.batch, bound.images):
+                for first in range(0, self._batch, bound.images):
                     self._open(feeds, False, first)
                     self._open(filled, True, first)
-                    fire(first)
+                    if fire is None:
+                        bound.run()
+                    else:
+                        fire(first)
             finally:
                 bound.close()
             if on_rows is not None:
@@ -262,15 +265,18 @@ class Executable:
 
     def _open(self, arrays: Mapping[str, np.ndarray], output: bool, first: int) -> None:
         """Open the parts of whole arrays that belong to the run which starts with image `first`."""
-        open_, batch = self._bound.open, self.plan.network.batch
+        open_ = self._bound.open
         for name, whole in arrays.items():
+            if self._batch == 1:
+                open_(name, 0, output, whole)
+                continue
             for image in range(self._bound.images):
                 at = first + image
-                open_(name, image, output, whole if batch == 1 else whole[at : at + 1])
+                open_(name, image, output, whole[at : at + 1])
 
     def _run(self, first: int, on_rows: OnRows | None, progress: Progress | None) -> None:
         """Execute one run of a frame, on the images that start with `first`; their arrays are open."""
-        runs = self.plan.network.batch // self._bound.images
+        runs = self._batch // self._bound.images
         before = self.firings * (first // self._bound.images)
 
         def reported(done: int, of_run: int) -> None:
@@ -287,7 +293,9 @@ class Executable:
 
     def checked(self, x: Inputs) -> dict[str, np.ndarray]:
         """The given inputs by name. Raises InputError for shapes or types that do not fit."""
-        if isinstance(x, Mapping):
+        if not isinstance(x, np.ndarray) and isinstance(
+            x, Mapping
+        ):  # asking for a class alone is quick
             given = x
         elif len(self._inputs) == 1:
             given = {self._inputs[0].name: x}
@@ -406,17 +414,22 @@ def _checked_threads(threads: object) -> int:
 
 class Turn:
     """A lock of a program. After a fork it is free in the child unless the forking thread holds it, because no other thread
-    of the parent exists there to release it. owner: the thread that holds it.
+    of the parent exists there to release it. owner: the thread that holds it. Raises InputError for a thread that has it.
     """
 
     def __init__(self) -> None:
         self.owner: int | None = None
-        self._lock = threading.Lock()
+        self._lock = Lock()
         _TURNS.add(self)
 
     def __enter__(self) -> None:
+        me = get_ident()
+        if self.owner == me:
+            raise InputError(
+                "called from within its own frame; compile the plan once more for that"
+            )
         self._lock.acquire()
-        self.owner = threading.get_ident()
+        self.owner = me
 
     def __exit__(self, *error: object) -> None:
         self.owner = None
@@ -424,8 +437,8 @@ class Turn:
 
     def after_fork(self) -> None:
         """Release the lock in the child of a fork, unless the forking thread holds it."""
-        if self.owner != threading.get_ident():
-            self.owner, self._lock = None, threading.Lock()
+        if self.owner != get_ident():
+            self.owner, self._lock = None, Lock()
 
 
 _TURNS: weakref.WeakSet[Turn] = weakref.WeakSet()

@@ -4,6 +4,7 @@ in the arena until the next frame.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -300,6 +301,31 @@ def test_the_same_arrays_again_and_again(result: str) -> None:
     two = runtime.compile(csdfgen.plan(csdfgen.load(several()), backend="numpy"))
     with pytest.raises(InputError, match="takes one input and one output, the network has 1 and 4"):
         two.run_into(image, y)
+
+
+@pytest.mark.parametrize(
+    ("into", "most"),
+    [
+        pytest.param(False, 42, id="call"),
+        pytest.param(True, 12, id="run_into"),
+    ],
+)
+def test_a_frame_of_native_code_makes_few_calls(into: bool, most: int) -> None:
+    """Calls, of Python and of C, that the interpreter makes for a frame: what a frame of a small network costs."""
+    g = Graph()
+    model = g.model(g.node("Relu", g.input("x", (1, 16))))
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="native", result="stored"))
+    x = g.feeds(1)["x"]
+    y = next(iter(frame(x).values()))
+    frame.run_into(x, y)
+    calls: list[str] = []
+    note = sys.getprofile()
+    sys.setprofile(lambda _frame, event, _given: calls.append(event))
+    try:
+        frame.run_into(x, y) if into else frame(x)
+    finally:
+        sys.setprofile(note)
+    assert 0 < sum(event.endswith("call") for event in calls) <= most
 
 
 def test_a_frame_within_a_frame_and_two_places_for_rows_are_refused() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -91,9 +92,10 @@ class NativeBound:
             constants = constants.copy()  # parts of steps have tables of their own
             parts = [shared_out(one, team.threads, constants) for (one,) in parts]
         self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
+        self._here: list[Any] = list(self._ports)
         self._forms = program.ports
         self._opened: dict[int, tuple[np.dtype, tuple[int, ...]]] = {}
-        self._arrays: dict[int, np.ndarray] = {}
+        self._arrays: list[np.ndarray | None] = [None] * len(self._here)
         pools = {name: (address_of(array), 1) for name, array in memory.items()}
         pools[PORTS] = ctypes.addressof(self._ports), structure(PORTS).size
 
@@ -121,22 +123,27 @@ class NativeBound:
 
     def open(self, port: int, array: np.ndarray | None) -> None:
         """See `Bound.open`."""
-        here = self._ports[port]
+        here = self._here[port]
+        self._arrays[port] = array
         if array is None:
             here.base = None
-            self._arrays.pop(port, None)
             return
-        if not (array.flags.aligned and array.dtype.isnative):
-            array = np.array(array, array.dtype.newbyteorder("="))  # rare: bytes of a file
-        self._arrays[port] = array
+        if not array.flags.aligned:
+            array = self._arrays[port] = array.copy()  # rare: bytes of a file
         known = array.dtype, array.strides
         if self._opened.get(port) != known:
+            if not array.dtype.isnative:
+                self.open(port, array.astype(array.dtype.newbyteorder("=")))
+                return
             form = self._forms[port]
             stored = form.stored(array)
             here.strides[: stored.ndim] = stored.strides
             here.copy = self._library.address(copy_kernel(array.dtype, np.dtype(form.dtype)))
             self._opened[port] = known
-        here.base = _address_of(array)
+        try:  # a buffer tells its address in a third of the time that numpy takes
+            here.base = _place(_first(array))
+        except (TypeError, ValueError, BufferError):  # read only, not contiguous, or empty
+            here.base = address_of(array)
 
     def prepared(self, numbers: Sequence[int]) -> Callable[[], None]:
         """See `Bound.prepared`."""
@@ -148,10 +155,15 @@ class NativeBound:
             else:
                 calls.append(self._chained(list(group)))
 
-        def run(kept: object = self) -> None:
-            for function, arguments in calls:
-                function(*arguments)
+        if len(calls) == 1:
+            run: Any = partial(calls[0][0], *calls[0][1])
+        else:
 
+            def run() -> None:
+                for function, arguments in calls:
+                    function(*arguments)
+
+        run.kept = self, calls
         return run
 
     def wait(self) -> None:
@@ -164,21 +176,18 @@ class NativeBound:
         """One call for instructions of native code that follow each other."""
         spans = [(int(self._first[n]), int(self._first[n + 1])) for n in numbers]
         order = [k for first, stop in spans for k in range(first, stop)]
-        table = np.ascontiguousarray(self._records[order])
+        table: Any = np.ascontiguousarray(self._records[order])
         if self._team is None:
-            return self._run, (address_of(table), len(table), table)
+            # the argument keeps the table alive
+            return self._library.run, (
+                (ctypes.c_char * table.nbytes).from_buffer(table),
+                len(table),
+            )
         return self._team.call(address_of(table), [stop - first for first, stop in spans], table)
 
-    def _run(self, table: int, count: int, kept: np.ndarray) -> None:
-        self._library.run(table, count)
 
-
-def _address_of(array: Any) -> int:
-    """Of the first element. A buffer tells it in a third of the time that numpy takes."""
-    try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))
-    except (TypeError, ValueError, BufferError):  # read only, not contiguous, or empty
-        return address_of(array)
+_first: Callable[[Any], Any] = ctypes.c_char.from_buffer
+_place = ctypes.addressof
 
 
 class Addresses:
