@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import errno
 import json
+import mmap
 import os
 import stat
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
+from weakref import WeakValueDictionary
 
 from csdfgen.errors import CsdfgenError, InputError
 
@@ -26,7 +29,11 @@ __all__ = [
     "MAX_INTEGER",
     "TAKEN_BY",
     "Fields",
+    "MappedFile",
+    "cache_folder",
+    "file_of",
     "load_json",
+    "mapped",
     "packaged_file",
     "parse_json",
     "parts_of",
@@ -120,6 +127,53 @@ def read_bytes(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> byt
             f"holds {max(size, len(data))} bytes; at most {limit} are read", where=str(path)
         )
     return data
+
+
+class MappedFile(mmap.mmap):
+    """A file as read-only memory. Processes that map it share its pages, which come from the file when they are read and
+    may leave memory at any time. identity: changes when the file is written or replaced.
+    """
+
+    identity: str
+
+
+def file_of(array: Any) -> MappedFile | None:
+    """The mapped file whose bytes are those of an array of numpy."""
+    owner = array
+    while (base := getattr(owner, "base", None)) is not None:
+        owner = base
+    found = owner.obj if isinstance(owner, memoryview) else owner
+    return found if isinstance(found, MappedFile) else None
+
+
+_MAPPED: WeakValueDictionary[str, MappedFile] = WeakValueDictionary()
+"""Files that are mapped now, by identity."""
+
+
+def mapped(path: str | os.PathLike[str]) -> MappedFile:
+    """A file that is not empty, mapped once in this process. Raises OSError."""
+    with Path(path).open("rb") as file:
+        found = os.fstat(file.fileno())
+        identity = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+        known = _MAPPED.get(identity)
+        if known is None:
+            known = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
+            known.identity = identity
+            _MAPPED[identity] = known
+        return known
+
+
+def cache_folder(name: str, environment: Mapping[str, str] = os.environ) -> Path:
+    """The user's folder for files that can be created again."""
+    if environment.get("XDG_CACHE_HOME"):
+        base = Path(environment["XDG_CACHE_HOME"])
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    elif os.name == "nt":
+        base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    else:
+        base = Path.home() / ".cache"
+    return base / "csdfgen" / name
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:

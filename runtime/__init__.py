@@ -9,6 +9,7 @@ frame(x, on_rows=f)                 # no output is stored: f receives its rows a
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -31,6 +32,7 @@ def compile(  # shadows the builtin, which is not used here
     backend: str = "",
     watchers: Mapping[str, Watcher] | None = None,
     cl_device: str = "",
+    weights: str = "",
 ) -> Executable:
     """A program for many frames of one plan: `frame = compile(plan); y = frame(x)`.
 
@@ -42,6 +44,8 @@ def compile(  # shadows the builtin, which is not used here
     watchers: tensor name -> a function that receives its rows as they are computed (`bound.Watcher`).
     cl_device: the device of the backend "opencl", a number or a part of its name; "": the plan's, or the one that
         `csdfgen devices --opencl` lists first as a GPU.
+    weights: "copied" into memory of this process, "mapped" from a file of the user's cache (as in `csdfgen.plan`), or
+        "", the plan's.
     Raises ScheduleError, CapacityExceededError or PlanError for a plan that is not valid, InputError
     for an unknown backend or device, ToolError if a backend cannot be had on this machine.
     """
@@ -52,6 +56,8 @@ def compile(  # shadows the builtin, which is not used here
 
     _check(plan, Plan, "csdfgen.plan")
     made_for = plan.options.backend
+    if weights and weights != plan.options.weights:
+        plan = replace(plan, options=replace(plan.options, weights=weights))
     kernels = kernels_for(computed_by(plan.options, backend, cl_device))
     try:
         return Executable(plan, taps, threads, kernels, watchers)

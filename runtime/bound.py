@@ -106,6 +106,11 @@ class BoundProgram:
         """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
         return self.program.constants.packed_bytes or None
 
+    @property
+    def weights(self) -> Sequence[np.ndarray]:
+        """The bytes of the arrays that the program only reads, on the host."""
+        return [block.values for block in self.program.constants.blocks]
+
     def _bind(self, memory: Storage) -> None:
         self._memory, self._looks = memory, _Looks(memory)
         self._bound = self._kernels.bind(self.program, memory, self._constants)

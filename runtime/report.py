@@ -76,7 +76,8 @@ class Report:
     """A run of a plan. ok and max_abs_error are None without a check. measured_bytes: touched in the arena. python_peak_bytes,
     call_peak_bytes: allocated in addition to it, while firing and in the whole call (see `measurement.Measurement`).
     latency_ms: median of the timed frames. result: see `RESULTS`. parameters_packed: bytes of weights in the layout of the
-    kernels, None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
+    kernels, None if unknown. weights: bytes that the program only reads, and those of them in memory behind the last frame,
+    None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
     processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
     and false.
     """
@@ -95,6 +96,7 @@ class Report:
     layers: tuple[LayerComparison, ...] = ()
     result: str = RESULTS[0]
     parameters_packed: int | None = None
+    weights: tuple[int, int | None] = (0, None)
     driven: Driven | None = None
     branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
@@ -187,6 +189,7 @@ def measure(
         outputs={one.name: plan.network.whole_form(one) for one in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
+        weights=program.weight_bytes,
         driven=driven,
         branches=_since(program.branches, taken),
     ), outputs
@@ -350,6 +353,11 @@ def to_json(report: Report) -> dict[str, Any]:
         "branches": {n: {"then": y, "else": e} for n, (y, e) in report.branches.items()},
         "figures": dict(report.figures),
         "parameters_packed": report.parameters_packed,
+        "weights": {
+            "kept": plan.options.weights,
+            "bytes": report.weights[0],
+            "resident_bytes": report.weights[1],
+        },
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,
         "image": plan.options.image,

@@ -20,6 +20,7 @@ import numpy as np
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, option
+from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.model.network import Shape
 from csdfgen.planning.plan import Plan
@@ -104,6 +105,14 @@ class Executable:
     def packed_bytes(self) -> int | None:
         """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
         return self._bound.packed_bytes
+
+    @property
+    def weight_bytes(self) -> tuple[int, int | None]:
+        """Bytes of all that the program only reads, and how many of them are in memory now; None where the system does not
+        say. Weights that are mapped come to memory when they are read.
+        """
+        arrays = self._bound.weights
+        return sum(one.nbytes for one in arrays), resident_bytes(arrays)
 
     @property
     def driven(self) -> Driven | None:

@@ -103,13 +103,16 @@ def diagnose() -> list[Finding]:
 
 def _compiler() -> Finding:
     """What builds native code."""
-    from csdfgen.backends.native.build import cache_folder, find_compiler
+    from csdfgen.backends.native.build import find_compiler
+    from csdfgen.files import cache_folder
 
     try:
         compiler = find_compiler()
     except ToolError as error:
         return Finding("C compiler", error.message, absent=True)
-    return Finding("C compiler", f"{compiler.name}; native code is kept in {cache_folder()}")
+    return Finding(
+        "C compiler", f"{compiler.name}; native code is kept in {cache_folder('native')}"
+    )
 
 
 def _opencl() -> Finding:

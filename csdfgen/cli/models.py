@@ -19,7 +19,7 @@ from csdfgen.files import parts_of
 from csdfgen.goals.choice import chosen, plan_options, run_options
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import counted
 from csdfgen.phases.graphs import graph_of
 from csdfgen.planning.plan import Plan
@@ -52,6 +52,7 @@ def load_network(model: str, asked: Asked) -> Network:
         fix=asked.fixed,
         batch=asked.batch,
         apart="batching" in asked.given,
+        weights=asked.given.get("weights", DEFAULTS.weights),
     )
 
 
@@ -145,10 +146,11 @@ def planned(source: Source, progress: Progress, *, backend: str | None = None) -
     return Planned(saved.plan(network, kernels_for(saved.planned_with)), model, source, network)
 
 
-def network_of_plan(saved: SavedPlan, model: str) -> Network:
+def network_of_plan(saved: SavedPlan, model: str, weights: str = DEFAULTS.weights) -> Network:
     """A model with the shapes of a plan. Raises PlanError."""
     try:
-        network = load_network(model, Asked(shapes=saved.inputs, fixed=saved.fixed))
+        asked = Asked({"weights": weights}, saved.inputs, fixed=saved.fixed)
+        network = load_network(model, asked)
     except CsdfgenError as error:
         message = f"made for '{saved.model}', cannot be loaded with the plan's shapes: {error}"
         raise PlanError(message, where=saved.where) from None

@@ -52,7 +52,7 @@ _SHOWN_IMAGES = 4
 _LISTED = 40
 """Layers that are listed; the others take less time than these."""
 
-_COMPUTED_BY = frozenset({"backend", "fallback", "cl_device"})
+_COMPUTED_BY = frozenset({"backend", "fallback", "cl_device", "weights"})
 """Options that say who computes a plan, not what it is."""
 
 _PREDICTED_BY = frozenset({"device", "tuning"})
@@ -272,12 +272,13 @@ class Run(Command):
         memory, images = given.get("memory", 0), given.get("frames", 0) or asked.batch or 0
         saved = read_saved(self.plan, memory, images)
         _check_agreement(saved, asked)
-        network = network_of_plan(saved, self.model)
+        weights = given.get("weights", DEFAULTS.weights)
+        network = network_of_plan(saved, self.model, weights)
         if saved.of_table and not images and self.input:
             frames = read_frames(self.input, replace(network, batch=1), self._images())
             images = sum(len(next(iter(arrays.values()))) for arrays in frames)
             saved = read_saved(self.plan, memory, images)
-            network = network_of_plan(saved, self.model)
+            network = network_of_plan(saved, self.model, weights)
         progress("reading the plan")
         of = saved.planned_with
         backend, device = given.get("backend", ""), given.get("cl_device", "")
@@ -339,6 +340,10 @@ class Run(Command):
             f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}",
             f"backend    {kernels.name}{code}",
         )
+        if plan.options.weights == "mapped":
+            there, resident = report.weights
+            known = "an unknown number" if resident is None else f"{resident:,}"
+            say(f"weights    mapped, {there:,} bytes, {known} of them in memory of this process")
         if (driven := report.driven) is not None:
             say(
                 f"device     {driven.launches:,} launches a frame, {driven.copied:,} bytes copied between host and device, "

@@ -10,7 +10,7 @@ from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.terminal import mebibytes, plain, reporting, say
 from csdfgen.errors import InputError
-from csdfgen.model.options import declare
+from csdfgen.model.options import DEFAULTS, declare
 from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
@@ -65,6 +65,10 @@ class Serve(Command):
     threads: int = declare("Threads of a worker.", 1, "N", low=1, high=1024)
     stages: int = declare("Most stages that a network is cut into.", 4, "N", low=1, high=16)
     backend: str = declare("The backend that computes.", "auto", "NAME")
+    weights: str = declare(
+        "copied, or mapped: packed weights are in a file whose pages processes share.",
+        DEFAULTS.weights, "copied|mapped",
+    )  # fmt: skip
     host: str = declare("The address to listen on.", "127.0.0.1", "HOST")
     port: int = declare("The port to listen on; 0 is a free one.", 8000, "N", low=0, high=65_535)
     queue: int = declare(
@@ -110,7 +114,7 @@ class Serve(Command):
     def _given(self) -> dict[str, Any]:
         return {
             "max_batch": self.max_batch, "in_flight": self.in_flight, "workers": self.workers, "stages": self.stages,
-            "backend": self.backend,
+            "backend": self.backend, "weights": self.weights,
         }  # fmt: skip
 
     def _of_engine(self) -> dict[str, Any]:

@@ -35,7 +35,7 @@ INDEX, PICTURE = "front.json", "front.svg"
 
 _OF_ONE_IMAGE = (
     *CONVERSION, "effort", "goal", "recompute", "tiles", "backend", "exact", "fallback", "tuning", "ways",
-    "cl_device",
+    "cl_device", "weights",
 )  # fmt: skip
 """Options of a plan of several images that one of one image has too."""
 

@@ -111,7 +111,16 @@ def plan(
 
 
 @keywords(
-    "fuse", "image", "device", "effort", "backend", "cl_device", "exact", "fallback", "batching"
+    "fuse",
+    "image",
+    "device",
+    "effort",
+    "backend",
+    "cl_device",
+    "weights",
+    "exact",
+    "fallback",
+    "batching",
 )
 def plan_table(
     network: Network,
@@ -177,7 +186,7 @@ def _options(given: Mapping[str, Any]) -> PlanOptions:
 
 @keywords(
     "fuse", "image", "frames", "device", "effort", "recompute", "pack", "result", "backend", "cl_device",
-    "exact", "fallback", "tuning",
+    "weights", "exact", "fallback", "tuning",
 )  # fmt: skip
 def pareto(
     network: Network,

@@ -14,6 +14,7 @@ their instructions: those of the first step are made, those of the others are th
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,12 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from csdfgen.errors import PlanError
+from csdfgen.files import cache_folder
+from csdfgen.lowering.weight_file import weight_file
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
+from csdfgen.phases.graphs import digest_of
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Addresses, Plan
@@ -115,8 +119,24 @@ def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> P
         return _lowered(plan, kernels, constants)
     known = _KNOWN.setdefault(plan, WeakKeyDictionary())
     if kernels not in known:
-        known[kernels] = _lowered(plan, kernels, Constants(plan.pools))
+        lowered = _mapped if plan.options.weights == "mapped" else _lowered
+        known[kernels] = lowered(plan, kernels, Constants(plan.pools))
     return known[kernels]
+
+
+def _mapped(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+    """The same with its weights in a file. What layers have packed in memory is forgotten. Raises InputError."""
+    build = "|".join((kernels.name, kernels.code, *kernels.origin))
+    network = plan.network
+    parts = (build, network.source, network.name, digest_of(plan.conversion), repr(plan.options))
+    name = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
+    with weight_file(cache_folder("weights") / f"{name}.weights", build) as file:
+        program = _lowered(plan, kernels, constants)
+        constants.move(file.moved)
+    for layer in network.layers:
+        for one in (layer, *layer.epilogue):
+            one.known.clear()
+    return program
 
 
 def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:

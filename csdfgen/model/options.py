@@ -208,6 +208,12 @@ class PlanOptions:
         "", "N|NAME", kind=kinds.TEXT, panel=GOALS, users=frozenset({"flag", "keyword"}),
         shown="the first GPU, else the first device", here=True,
     )  # fmt: skip
+    weights: str = declare(
+        "copied: packed weights are memory of this process; mapped: they are in a file of the user's cache, whose pages "
+        "processes share, are read when they are needed and may leave memory.",
+        "copied", kind=word("copied", "mapped"), panel=GOALS, users=frozenset({"flag", "keyword"}),
+        shown="copied", here=True,
+    )  # fmt: skip
     exact: bool = declare(
         "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
         False, kind=kinds.FLAG, panel=GOALS,

@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.files import file_of
 from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor, remembered
 from csdfgen.model.rows import Rows, Window
@@ -153,8 +154,10 @@ def _channels_last(weights: np.ndarray) -> np.ndarray:
     them.
 
     Elementwise arithmetic (a folded BatchNormalization) keeps this order, so that packing need not
-    copy.
+    copy. Weights of a mapped file stay as they are there.
     """
+    if file_of(weights) is not None:
+        return weights
     stored = np.ascontiguousarray(np.moveaxis(weights, (0, 1), (-1, -2)))
     return np.moveaxis(stored, (-1, -2), (0, 1))
 

@@ -10,20 +10,25 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from contextvars import ContextVar
+from functools import wraps
+from typing import Any, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
 __all__ = [
+    "KEEPER",
     "PADDING",
     "WEIGHTS",
     "Array",
     "Constants",
     "Instruction",
+    "Keeper",
     "Ref",
     "address_of",
     "aligned_bytes",
     "bounds_of",
+    "kept",
     "row_pool",
 ]
 
@@ -35,6 +40,32 @@ PADDING = -1
 
 _LINE = 64
 """Bytes of a line of cache: where arrays of constants begin."""
+
+
+class Keeper(Protocol):
+    """What keeps packed weights somewhere else than in memory of this process alone."""
+
+    def kept(self, pack: Callable[..., np.ndarray], given: tuple[Any, ...]) -> np.ndarray:
+        """What a function makes of arrays, numbers and words; made, or found where it was kept."""
+
+
+KEEPER: ContextVar[Keeper | None] = ContextVar("KEEPER", default=None)
+"""What keeps the weights that are packed now; None: memory."""
+
+_Given = ParamSpec("_Given")
+
+
+def kept(pack: Callable[_Given, np.ndarray]) -> Callable[_Given, np.ndarray]:
+    """A function that packs weights; a keeper keeps what it makes of arguments that have no names."""
+
+    @wraps(pack)
+    def asked(*given: _Given.args, **named: _Given.kwargs) -> np.ndarray:
+        keeper = KEEPER.get()
+        if keeper is None or named:
+            return pack(*given, **named)
+        return keeper.kept(pack, given)
+
+    return asked
 
 
 class Ref(NamedTuple):
@@ -173,6 +204,8 @@ class Constants:
             flat = _in_order(owner)
             if flat is None:  # between its elements are others, or nothing
                 owner = values = flat = np.array(values, order="C")
+            if not flat.flags.aligned:  # as bytes of a file may be
+                flat = flat.copy()
             start = self._owners[id(owner)] = self._size
             self.blocks.append(Block(start, flat.reshape(-1).view(np.uint8)))
             self._size += -(-max(1, owner.nbytes) // _LINE) * _LINE
@@ -182,6 +215,12 @@ class Constants:
         found = Ref(WEIGHTS, address_of(values) + shift)
         self._arrays[id(given)] = given, found
         return found
+
+    def move(self, moved: Callable[[np.ndarray], np.ndarray]) -> None:
+        """Have the bytes of all arrays elsewhere, and forget the arrays that were given."""
+        self.blocks = [Block(start, moved(values)) for start, values in self.blocks]
+        self._arrays.clear()
+        self._owners.clear()
 
     def block(self, offset: int) -> Block:
         """The array that a place of the pool of weights is in."""

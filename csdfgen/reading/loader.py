@@ -21,6 +21,7 @@ from onnx import numpy_helper
 from csdfgen.errors import CsdfgenError, InputError, ModelError, about, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
+from csdfgen.model.options import OPTIONS
 from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.dequantized import as_integers
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
@@ -55,6 +56,7 @@ def load(
     shapes: AskedShapes | None = None,
     batch: int | None = None,
     fix: AskedValues | None = None,
+    weights: str = "copied",
 ) -> Network:
     """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt), a name of the zoo ("zoo:NAME" or
     "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX, a module of torch, or an exported program.
@@ -66,6 +68,7 @@ def load(
         of a model whose constants fix one image, if its images do not touch each other.
     fix: input name -> its value, a number, numbers or a text such as "16000": the input becomes a constant, and
         what depends on it alone is folded (the branch of an If that a sample rate selects).
+    weights: "copied" into memory, or "mapped": read in the file where they are, which must not change meanwhile.
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
@@ -80,11 +83,13 @@ def load(
     )
     try:
         file = _read(source, shapes, batch)
+        if OPTIONS["weights"].kind.read(weights, "weights") == "mapped":
+            file = replace(file, weights=tuple(replace(w, mapped=True) for w in file.weights))
         given = shapes if isinstance(shapes, Mapping) else {}
         fixed = fixed_inputs(file, fix, given) if fix else {}
         if fixed:
-            weights = (Weight(numpy_helper.from_array(a, name)) for name, a in fixed.items())
-            file = replace(file, weights=(*file.weights, *weights))
+            values = (Weight(numpy_helper.from_array(a, name)) for name, a in fixed.items())
+            file = replace(file, weights=(*file.weights, *values))
         if isinstance(shapes, Mapping):
             shapes = {name: sizes for name, sizes in shapes.items() if name not in fixed}
         graph = _graph(file)
@@ -112,16 +117,17 @@ def load_frames(
     batch: int | None = None,
     apart: bool = False,
     fix: AskedValues | None = None,
+    weights: str = "copied",
 ) -> Network:
     """A model of one image as a batch of `frames`, if nothing else says how many images it takes.
 
     apart: refuse one whose images touch each other, instead of what it means with them. Raises as
     `load`; InputError.
     """
-    network = load(source, shapes=shapes, batch=batch, fix=fix)
+    network = load(source, shapes=shapes, batch=batch, fix=fix, weights=weights)
     if frames == 1 or network.batch > 1 or batch is not None:
         return network
-    whole = load(source, shapes=shapes, batch=frames, fix=fix)
+    whole = load(source, shapes=shapes, batch=frames, fix=fix, weights=weights)
     if whole.batch == 1 and apart:
         raise InputError(
             f"{option('requests', frames)} are images that do not touch each other; in this network "

@@ -57,10 +57,13 @@ class Stored:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
-    """An initializer: its message, and where its raw data are if they were left in the file."""
+    """An initializer: its message, and where its raw data are if they were left in the file. mapped: they are read where
+    they are, and never copied.
+    """
 
     tensor: onnx.TensorProto
     stored: Stored | None = None
+    mapped: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -14,6 +14,7 @@ import onnx
 from onnx import TensorProto
 
 from csdfgen.errors import ModelError
+from csdfgen.files import mapped
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
 __all__ = [
@@ -101,7 +102,7 @@ def _decode(weight: Weight, directory: Path | None) -> np.ndarray:
         stored = _external(tensor, directory, count * dtype.itemsize)
     if stored is not None:
         _check_bytes(shape, dtype, stored.length)
-        flat = _read(stored, dtype, count)
+        flat = (_mapped if weight.mapped and count else _read)(stored, dtype, count)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
         _check_bytes(shape, dtype, len(raw))
@@ -157,6 +158,18 @@ def _read(stored: Stored, dtype: np.dtype, count: int) -> np.ndarray:
     if array.size != count:
         raise ModelError(f"needs {count} elements, '{stored.path.name}' gave {array.size}")
     return _native(array, dtype)
+
+
+def _mapped(stored: Stored, dtype: np.dtype, count: int) -> np.ndarray:
+    """The same, where they are in the file, if they are elements of this machine: perhaps not aligned, never to be written."""
+    if _on_disk(dtype) != dtype:
+        return _read(stored, dtype, count)
+    try:
+        return np.frombuffer(mapped(stored.path), dtype, count, stored.offset)
+    except OSError as error:
+        raise ModelError(
+            f"cannot be mapped from '{stored.path.name}': {error.strerror or error}"
+        ) from error
 
 
 def _typed(tensor: onnx.TensorProto, dtype: np.dtype, count: int) -> np.ndarray:

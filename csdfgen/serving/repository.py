@@ -15,6 +15,7 @@ from typing import Any
 
 from csdfgen.errors import CsdfgenError, InputError, PlanError, about, option
 from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS
 from csdfgen.model.units import size_of
 from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
@@ -110,7 +111,7 @@ class Repository:
         for name, (source, _) in found.items():
             progress(name)
             with about(source):
-                networks[name] = load(source)
+                networks[name] = load(source, weights=self.given.get("weights", DEFAULTS.weights))
         made: dict[str, Service] = {}
         for name, network in networks.items():
             with about(found[name][0]):

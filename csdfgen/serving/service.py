@@ -123,7 +123,7 @@ def plan(
     max_batch: images of a batch. in_flight: images that have begun and are not answered, by default two batches a worker.
     memory: bytes of arenas and slots, or a text such as "64MiB"; where they do not fit, fewer images are in flight, down to a
     batch, and stages compute batches in parts. stages: the most stages. cuts: names of tensors for each cut, instead of those
-    that are found. given: options of `csdfgen.plan`: fuse, backend, exact, fallback.
+    that are found. given: options of `csdfgen.plan`: fuse, backend, weights, exact, fallback.
     Raises InputError for numbers below 1 and tensors that do not exist; PlanError for a memory that is too small, with the least
     that suffices.
     """

@@ -29,12 +29,12 @@ from csdfgen.backends.native.build import (
     WARNINGS,
     Compiler,
     build,
-    cache_folder,
     find_compiler,
     sources,
 )
 from csdfgen.backends.native.library import Library
 from csdfgen.errors import ToolError
+from csdfgen.files import cache_folder
 from tests.command import heed_interrupts
 from tests.native_steps import compiler_missing
 
@@ -234,10 +234,9 @@ def test_cc_comes_first(tmp_path: Path) -> None:
 
 def test_the_cache_is_where_the_system_has_caches(tmp_path: Path) -> None:
     assert (
-        cache_folder(environment={"XDG_CACHE_HOME": str(tmp_path)})
-        == tmp_path / "csdfgen" / "native"
+        cache_folder("native", {"XDG_CACHE_HOME": str(tmp_path)}) == tmp_path / "csdfgen" / "native"
     )
-    assert cache_folder(environment={}).parts[-2:] == ("csdfgen", "native")
+    assert cache_folder("native", {}).parts[-2:] == ("csdfgen", "native")
 
 
 @needs_compiler

@@ -16,9 +16,8 @@ from typing import Any
 
 from csdfgen.backends.device.shapes import Blocks
 from csdfgen.backends.device.sources import text_of
-from csdfgen.backends.native.build import cache_folder
 from csdfgen.errors import InputError, ToolError
-from csdfgen.files import write_bytes
+from csdfgen.files import cache_folder, write_bytes
 
 __all__ = ["BuildError", "Builder"]
 

@@ -27,7 +27,7 @@ from pathlib import Path
 from csdfgen.backends.native import generate, structures
 from csdfgen.backends.native.generate import SOURCES
 from csdfgen.errors import ToolError
-from csdfgen.files import write_bytes
+from csdfgen.files import cache_folder, write_bytes
 
 __all__ = [
     "FLAGS",
@@ -37,7 +37,6 @@ __all__ = [
     "WARNINGS",
     "Compiler",
     "build",
-    "cache_folder",
     "find_compiler",
     "sources",
     "sources_digest",
@@ -157,19 +156,6 @@ def find_compiler(environment: Mapping[str, str] = os.environ) -> Compiler:
     )
 
 
-def cache_folder(name: str = "native", environment: Mapping[str, str] = os.environ) -> Path:
-    """The user's folder for files that a backend can create again."""
-    if environment.get("XDG_CACHE_HOME"):
-        base = Path(environment["XDG_CACHE_HOME"])
-    elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
-    elif os.name == "nt":
-        base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    else:
-        base = Path.home() / ".cache"
-    return base / "csdfgen" / name
-
-
 def sources() -> tuple[Path, ...]:
     """The C files of the kernel library; headers are in the same folder or generated."""
     return tuple(sorted(SOURCES.glob("*.c")))
@@ -195,7 +181,7 @@ def build(
     """
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
-    folder = folder or cache_folder()
+    folder = folder or cache_folder("native")
     flags = (*flags, f"-I{SOURCES}")
     with _in(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native.structures import PANEL
-from csdfgen.program.instructions import aligned_bytes
+from csdfgen.program.instructions import aligned_bytes, kept
 
 __all__ = [
     "aligned",
@@ -30,13 +30,16 @@ __all__ = [
 ]
 
 
-def aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
+def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
     packed = _empty(np.shape(array), dtype)
     packed[...] = array
     return packed
+
+
+aligned = kept(_aligned)
 
 
 def _empty(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
@@ -59,6 +62,7 @@ def _panels(array: np.ndarray) -> np.ndarray:
     return packed
 
 
+@kept
 def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
     out, ins, high, wide = weights.shape
@@ -72,25 +76,29 @@ def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     return packed
 
 
+@kept
 def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
     """(out,) as (groups, panels, 16); zeros for None."""
     values = np.zeros(out, np.float32) if bias is None else bias
     each = out // groups
     packed = np.zeros((groups, each + -each % PANEL), np.float32)
     packed[:, :each] = values.reshape(groups, each)
-    return aligned(packed.reshape(groups, -1, PANEL))
+    return _aligned(packed.reshape(groups, -1, PANEL))
 
 
+@kept
 def depthwise_weights(weights: np.ndarray) -> np.ndarray:
     """(out, 1, h, w) as (h, w, out), for `csdf_depthwise`."""
-    return aligned(np.transpose(weights[:, 0], (1, 2, 0)))
+    return _aligned(np.transpose(weights[:, 0], (1, 2, 0)))
 
 
+@kept
 def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
     """(out,), zeros for None."""
-    return aligned(np.zeros(out, np.float32) if bias is None else bias)
+    return _aligned(np.zeros(out, np.float32) if bias is None else bias)
 
 
+@kept
 def gemm_weights(weights: np.ndarray) -> np.ndarray:
     """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
     return _panels(weights)
@@ -115,6 +123,7 @@ def pace_of(inputs: int, taps: int) -> int:
     return inputs if whole else inputs + -inputs % FOUR
 
 
+@kept
 def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) int8 as (groups, panels, fours, 16, 4), for `csdf_conv_bytes`."""
     out, ins, high, wide = weights.shape
@@ -124,18 +133,20 @@ def byte_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     by_tap = terms[:, :each, : high * wide * pace].reshape(groups, each, high * wide, pace)
     by_tap[..., :ins] = weights.reshape(groups, each, ins, -1).swapaxes(2, 3)
     terms[:, :each, : high * wide * pace] = by_tap.reshape(groups, each, -1)
-    return aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
+    return _aligned(terms.reshape(groups, -1, PANEL, fours, FOUR).swapaxes(2, 3), "int8")
 
 
+@kept
 def depthwise_byte_weights(weights: np.ndarray) -> np.ndarray:
     """(out, 1, h, w) int8 as (w, pairs of h, out, 2), for `csdf_depthwise_bytes`; out filled up to whole panels."""
     out, _, high, wide = weights.shape
     pairs = -(-high // 2)
     packed = np.zeros((wide, 2 * pairs, out + -out % PANEL), np.int8)
     packed[:, :high, :out] = weights[:, 0].transpose(2, 1, 0)
-    return aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
+    return _aligned(packed.reshape(wide, pairs, 2, -1).swapaxes(2, 3), "int8")
 
 
+@kept
 def winograd_byte_weights(weights: np.ndarray) -> np.ndarray:
     """(out, in, 3, 3) int8 as (panels, 16 points, pairs of in, 16, 2) int16 for `csdf_byte_winograd`: G w G' with a G that is
     twice the usual one, integers up to 9 times the weights.
@@ -146,16 +157,17 @@ def winograd_byte_weights(weights: np.ndarray) -> np.ndarray:
     packed = np.zeros((out + -out % PANEL, 16, ins + ins % 2), np.int16)
     packed[:out, :, :ins] = points.reshape(out, 16, ins)
     pairs = packed.reshape(-1, PANEL, 16, packed.shape[2] // 2, 2)
-    return aligned(pairs.transpose(0, 2, 3, 1, 4), "int16")
+    return _aligned(pairs.transpose(0, 2, 3, 1, 4), "int16")
 
 
+@kept
 def byte_panels(values: np.ndarray, groups: int = 1, dtype: str = "int32") -> np.ndarray:
     """(..., out) as (..., groups, panels, 16), filled up with zeros."""
     *outer, out = values.shape
     each = out // groups
     packed = np.zeros((*outer, groups, each + -each % PANEL), dtype)
     packed[..., :each] = values.reshape(*outer, groups, each)
-    return aligned(packed.reshape(*outer, groups, -1, PANEL), dtype)
+    return _aligned(packed.reshape(*outer, groups, -1, PANEL), dtype)
 
 
 _SIDES = {2: ((1, 0, 0), (0.5, 0.5, 0.5), (0.5, -0.5, 0.5), (0, 0, 1))}
@@ -178,6 +190,7 @@ def _six(taps: int) -> np.ndarray:
     return np.array([*rows, [float(k == taps - 1) for k in range(taps)]])
 
 
+@kept
 def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     """(out, in, 3, 3) for `csdf_winograd` with tiles of 2 or 4 rows, G w G' rounded once: blocks of up to
     64 outputs, ((tile + 2) * 6, panels, in, 16) each.
@@ -187,6 +200,7 @@ def winograd_weights(weights: np.ndarray, tile: int) -> np.ndarray:
     return _at_points(weights.reshape(1, len(weights), -1, 9), both)
 
 
+@kept
 def winograd_row_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in / groups, h, w) for `csdf_winograd_row`, w from 2 to 5, rounded once: of each group
     blocks of up to 64 outputs, (6, panels, h, in / groups, 16) each.

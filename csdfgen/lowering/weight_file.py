@@ -1,0 +1,256 @@
+"""Where are the weights of a program if not in memory of its process? In a file that is mapped, packed as kernels read them.
+
+Processes that run one program share the pages of its file, and the system reads a page when a kernel does and may take it
+back at any time: weights of experts that are not chosen are never read, and a network may have more weights than the machine
+has memory. Each array is written as soon as it is packed. It is found again by what it was made of: the code that packed
+it, numbers, and arrays of weights, which are known by their bytes, or by file and place where they are mapped themselves.
+
+The file is a cache (`csdfgen.files.cache_folder`). It appears complete or not at all, and is written again if it is damaged,
+was changed (its time is part of it), or lacks an array.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import mmap
+import os
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+
+from csdfgen.errors import InputError, option
+from csdfgen.files import MappedFile, file_of, mapped
+from csdfgen.program.instructions import KEEPER, address_of
+
+__all__ = ["LEAST", "WeightFile", "resident_bytes", "weight_file"]
+
+LEAST = mmap.PAGESIZE
+"""Bytes of an array below which it stays in memory."""
+
+_FEW = LEAST + 64
+"""Bytes of memory that an array below that may take, with those that align it."""
+
+_SEGMENT = 1 << 28
+"""Bytes of a file that is being written that are mapped at a time; those that stay empty take no space."""
+
+_END = struct.Struct("<16sQQ32s")
+"""What a file ends with: a word, where its index starts, the bytes of the index and their digest."""
+
+_WORD = b"csdfgen-weights1"
+
+_MAPPED: WeakValueDictionary[str, np.ndarray] = WeakValueDictionary()
+"""Arrays that programs of this process have: plans for several batches share them, whichever file they are in."""
+
+
+class WeightFile:
+    """Packed weights, of a file that exists or is being written. path: of the file. build: what packs them."""
+
+    def __init__(self, path: Path, build: str) -> None:
+        self.path, self._build = path, build
+        self._arrays: dict[str, np.ndarray] = {}
+        self._old: MappedFile | None = None
+        self._index: dict[str, tuple[int, str, list[int]]] = {}
+        self._new: dict[str, tuple[int, str, list[int]]] = {}
+        self._fd, self._part, self._end = -1, "", 0
+        self._segments: list[tuple[int, MappedFile]] = []
+        self._sources: dict[int, MappedFile] = {}
+        with suppress(OSError, ValueError, KeyError, TypeError, struct.error):
+            self._open()
+
+    def _open(self) -> None:
+        """Read the index of the file that is there. Raises anything if it is damaged."""
+        file = mapped(self.path)
+        word, start, size, digest = _END.unpack(file[-_END.size :])
+        text = file[start : start + size]
+        if word != _WORD or start + size + _END.size != len(file):
+            raise ValueError("is no such file")
+        if hashlib.sha256(text).digest() != digest:
+            raise ValueError("is damaged")
+        found = json.loads(text)
+        if found["written"] != self.path.stat().st_mtime:
+            raise ValueError("was changed")
+        self._index, self._old = found["arrays"], file
+
+    # Arrays --------------------------------------------------------------------------------------
+
+    def kept(self, pack: Callable[..., np.ndarray], given: tuple[Any, ...]) -> np.ndarray:
+        """See `Keeper.kept`."""
+        parts = [self._build, _code_of(pack)]
+        parts += [self._named(one) if isinstance(one, np.ndarray) else repr(one) for one in given]
+        key = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
+        found = self._found(key)
+        if found is None:
+            token = KEEPER.set(None)
+            try:
+                found = pack(*given)
+            finally:
+                KEEPER.reset(token)
+            if found.nbytes >= LEAST:
+                found = self._write(key, found)
+        return found
+
+    def moved(self, values: np.ndarray) -> np.ndarray:
+        """The bytes of an array: where they are in a file, in this one, or in memory if they are few."""
+        source = file_of(values)
+        if source is not None:
+            self._sources[id(source)] = source
+        if values.nbytes < _FEW or source is not None:
+            return values
+        key = hashlib.sha256(values.data).hexdigest()[:32]
+        found = self._found(key)
+        return self._write(key, values) if found is None else found
+
+    def _found(self, key: str) -> np.ndarray | None:
+        found = self._arrays.get(key)
+        if found is None:
+            found = _MAPPED.get(key)
+            if found is None and key in self._index:
+                at, dtype, shape = self._index[key]
+                found = _MAPPED[key] = np.ndarray(shape, dtype, self._old, at)
+            if found is not None:
+                self._arrays[key] = found
+        return found
+
+    def _named(self, array: np.ndarray) -> str:
+        """What tells an array from all others."""
+        form = f"{array.dtype.str}{array.shape}"
+        file = file_of(array)
+        if file is None:
+            return f"{form}{hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()}"
+        self._sources[id(file)] = file
+        at = address_of(array) - address_of(np.frombuffer(file, np.uint8))
+        return f"{form}{array.strides}{at}:{file.identity}"
+
+    def _write(self, key: str, values: np.ndarray) -> np.ndarray:
+        """Put an array into the file that is being written. Raises InputError where there is no space."""
+        try:
+            if self._fd < 0:
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                self._fd, self._part = tempfile.mkstemp(".part", ".", self.path.parent)
+            at = self._room(values.nbytes)
+            data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
+            while data:
+                data = data[os.pwrite(self._fd, data, at + values.nbytes - len(data)) :]
+        except OSError as error:
+            raise self._failed(error) from None
+        self._new[key] = at, values.dtype.str, list(values.shape)
+        start, segment = self._segments[-1]
+        found = np.ndarray(values.shape, values.dtype, segment, at - start)
+        self._arrays[key] = _MAPPED[key] = found
+        return found
+
+    def _room(self, size: int) -> int:
+        """Where so many bytes go, in pages of their own. Raises OSError."""
+        at = self._end + -self._end % mmap.ALLOCATIONGRANULARITY
+        if not self._segments or at + size > self._segments[-1][0] + len(self._segments[-1][1]):
+            length = max(size, _SEGMENT)
+            os.ftruncate(self._fd, at + length)
+            made = MappedFile(self._fd, length, access=mmap.ACCESS_READ, offset=at)
+            made.identity = f"{self._part}:{at}"
+            self._segments.append((at, made))
+        self._end = at + size
+        return at
+
+    def _failed(self, error: OSError) -> InputError:
+        way = option("weights", "copied")
+        return InputError(
+            f"packed weights cannot be written: {error.strerror or error}; make room there, set XDG_CACHE_HOME to another "
+            f"folder, or use {way}, which writes none",
+            where=str(self.path.parent),
+        )
+
+    # The end -------------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Give the file its name, with all arrays that were asked for, and give back the pages that were read. Raises
+        InputError.
+        """
+        if self._new:
+            for key, values in list(self._arrays.items()):
+                if key not in self._new:
+                    self._write(key, values)
+            written = int(time.time())
+            text = json.dumps({"written": written, "arrays": self._new}).encode()
+            end = _END.pack(_WORD, self._end, len(text), hashlib.sha256(text).digest())
+            try:
+                os.pwrite(self._fd, text + end, self._end)
+                os.ftruncate(self._fd, self._end + len(text) + len(end))
+                os.utime(self._part, (written, written))
+                Path(self._part).replace(self.path)
+            except OSError as error:
+                raise self._failed(error) from None
+        files = [*self._sources.values(), *(one for _, one in self._segments)]
+        for file in files if self._old is None else (*files, self._old):
+            if hasattr(mmap, "MADV_DONTNEED"):
+                file.madvise(mmap.MADV_DONTNEED)
+
+    def close(self) -> None:
+        """Nothing is written from now on; what was not finished is gone."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            Path(self._part).unlink(missing_ok=True)
+            self._fd = -1
+
+
+@contextmanager
+def weight_file(path: Path, build: str) -> Iterator[WeightFile]:
+    """A file that keeps what is packed meanwhile; it is finished in the end. Raises InputError if it cannot be written."""
+    if not hasattr(os, "pwrite"):
+        raise InputError(
+            f"{option('weights', 'mapped')} needs a POSIX system; use {option('weights', 'copied')}"
+        )
+    file = WeightFile(path, build)
+    token = KEEPER.set(file)
+    try:
+        yield file
+        file.finish()
+    finally:
+        KEEPER.reset(token)
+        file.close()
+
+
+@cache
+def _code_of(pack: Callable[..., np.ndarray]) -> str:
+    """What tells a function from its other versions."""
+    return f"{pack.__qualname__}:{_module_digest(inspect.getfile(pack))}"
+
+
+@cache
+def _module_digest(path: str) -> str:
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+
+
+_PRESENT = np.uint64(1 << 63)
+
+
+def resident_bytes(arrays: Iterable[np.ndarray]) -> int | None:
+    """How many bytes of arrays are in memory of this process; None where the system does not say.
+
+    Source: the Linux kernel's Documentation/admin-guide/mm/pagemap.rst.
+    """
+    found, page = 0, mmap.PAGESIZE
+    try:
+        with Path("/proc/self/pagemap").open("rb", buffering=0) as pages:
+            for array in arrays:
+                start, end = address_of(array), address_of(array) + array.nbytes
+                first, behind = start // page, -(-end // page)
+                pages.seek(8 * first)
+                there = np.frombuffer(pages.read(8 * (behind - first)), np.uint64) & _PRESENT != 0
+                held = np.full(len(there), page)
+                if len(held):
+                    held[0] -= start % page
+                    held[-1] -= -end % page
+                found += int(held[there].sum())
+    except OSError:
+        return None
+    return found

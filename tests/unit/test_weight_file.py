@@ -1,0 +1,306 @@
+"""Weights that are mapped: the same outputs, pages that processes share, experts that are not read, more weights than memory."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime.session
+from csdfgen.errors import InputError
+from csdfgen.lowering import weight_file
+from csdfgen.lowering.weight_file import WeightFile
+from csdfgen.program.instructions import address_of
+from tests.builder import reference
+from tests.command import ROOT, Call
+from tests.models import model
+from tests.native_steps import compiler_missing
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/pagemap").exists(), reason="needs Linux")
+
+BACKENDS = [
+    "numpy",
+    pytest.param("native", marks=pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")),
+]  # fmt: skip
+
+WIDE = 1024
+"""Features of a layer with 4 MiB of weights."""
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of weights; that of compiled kernels stays."""
+    from csdfgen.files import cache_folder
+
+    folder = tmp_path / "cache" / "csdfgen"
+    folder.mkdir(parents=True)
+    (folder / "native").symlink_to(cache_folder("native"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return folder / "weights"
+
+
+def products(path: Path, layers: int = 2, seed: int = 0, external: bool = True) -> Path:
+    """A file of a chain of square products, a convolution before it."""
+    rng = np.random.default_rng(seed)
+    arrays = {"filter": rng.normal(size=(64, 16, 3, 3)).astype(np.float32)}
+    arrays["first"] = (rng.normal(size=(64 * 36, WIDE)) / 50).astype(np.float32)
+    text = "c = Conv (x, filter)  r0 = Relu(c)  f = Flatten(r0)  y0 = MatMul(f, first)"
+    for k in range(layers):
+        arrays[f"w{k}"] = (rng.normal(size=(WIDE, WIDE)) / 32).astype(np.float32)
+        text += f"  y{k + 1} = MatMul(y{k}, w{k})"
+    made = model(f"g (float[1,16,8,8] x) => (y{layers}) {{ {text} }}", arrays)
+    onnx.save_model(made, path, save_as_external_data=external, location=f"{path.stem}.data")
+    return path
+
+
+def mapped(path: Path, backend: str = "numpy") -> tuple[runtime.session.Executable, np.ndarray]:
+    """A program with mapped weights, and its output, as in a process without others."""
+    weight_file._MAPPED.clear()
+    network = csdfgen.load(path, weights="mapped")
+    frame = runtime.compile(csdfgen.plan(network, weights="mapped", backend=backend))
+    (y,) = frame(INPUT).values()
+    return frame, y
+
+
+INPUT = np.random.default_rng(1).normal(size=(1, 16, 8, 8)).astype(np.float32)
+
+
+@pytest.mark.parametrize("external", [True, False])
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_outputs_are_those_of_copied_weights(
+    tmp_path: Path, cache: Path, backend: str, external: bool
+) -> None:
+    path = products(tmp_path / "net.onnx", external=external)
+    copied = runtime.compile(csdfgen.plan(csdfgen.load(path), backend=backend))
+    assert copied.plan.options.weights == "copied" and not cache.exists()
+    (wanted,) = copied(INPUT).values()
+    for _ in range(2):
+        frame, y = mapped(path, backend)
+        np.testing.assert_array_equal(y, wanted)
+        total, resident = frame.weight_bytes
+        assert resident is not None and 8 * WIDE * WIDE < resident <= total
+        del frame
+    (file,) = cache.iterdir()
+    assert file.suffix == ".weights"
+    # what a program of copied weights is asked for later is mapped then
+    again = runtime.compile(copied.plan, weights="mapped")
+    np.testing.assert_array_equal(next(iter(again(INPUT).values())), wanted)
+
+
+def test_nothing_is_packed_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    backend = "numpy" if compiler_missing() else "native"
+    path = products(tmp_path / "net.onnx")
+    written: list[str] = []
+    write = WeightFile._write
+
+    def counted(self: WeightFile, key: str, values: np.ndarray) -> np.ndarray:
+        written.append(key)
+        return write(self, key, values)
+
+    monkeypatch.setattr(WeightFile, "_write", counted)
+    assert mapped(path, backend) and written
+    written.clear()
+    assert mapped(path, backend) and not written
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_file_that_is_not_sound_is_written_again(
+    tmp_path: Path, cache: Path, backend: str
+) -> None:
+    path = products(tmp_path / "net.onnx")
+    _, wanted = mapped(path, backend)
+    (file,) = cache.iterdir()
+    whole = file.read_bytes()
+
+    def damaged(data: bytes) -> None:
+        file.write_bytes(data)
+        np.testing.assert_array_equal(mapped(path, backend)[1], wanted)
+        (only,) = cache.iterdir()
+        assert only == file and only.read_bytes()[:1000] == whole[:1000]
+
+    half = len(whole) // 2
+    damaged(whole[:half])
+    damaged(b"")
+    damaged(b"something else" * 1000)
+    damaged(whole[:half] + bytes([whole[half] ^ 0xFF]) + whole[half + 1 :])
+    # and one of other weights under the same name
+    stat = file.stat()
+    mapped(products(path, seed=1), backend)
+    assert file.stat().st_ino != stat.st_ino
+
+
+def test_programs_of_one_process_share_arrays(tmp_path: Path, cache: Path) -> None:
+    network = csdfgen.load(products(tmp_path / "net.onnx"), weights="mapped")
+    plans = [csdfgen.plan(network, weights="mapped", rows=rows) for rows in ("1", "whole")]
+    one, other = map(runtime.compile, plans)
+    (y,), (same,) = one(INPUT).values(), other(INPUT).values()
+    np.testing.assert_allclose(y, same, rtol=1e-4, atol=1e-4)
+
+    def places(frame: runtime.session.Executable) -> set[int]:
+        return {address_of(a) for a in frame._bound.weights if a.nbytes > 4 * WIDE * WIDE - 1}
+
+    assert len(places(one)) == 3 and places(one) == places(other)
+    assert len(list(cache.iterdir())) == 1  # nothing new for another one
+
+
+def test_weights_that_changed_are_packed_again(tmp_path: Path) -> None:
+    path = products(tmp_path / "net.onnx", layers=1)
+    _, before = mapped(path)
+    products(path, layers=1, seed=3)
+    _, after = mapped(path)
+    network = csdfgen.load(path)
+    np.testing.assert_array_equal(after, runtime.run(csdfgen.plan(network, backend="numpy"), INPUT)["y1"])  # fmt: skip
+    assert np.abs(after - before).max() > 0.1
+
+
+def test_no_room_for_the_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(InputError, match=r"No space left on device; make room there.*weights='copied'"):  # fmt: skip
+        mapped(products(tmp_path / "net.onnx"))
+    assert not list(cache.iterdir())
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_branch_that_is_not_taken_is_not_read(tmp_path: Path, backend: str) -> None:
+    rng = np.random.default_rng(2)
+    arrays = {
+        "yes": (rng.normal(size=(WIDE, WIDE)) / 32).astype(np.float32),
+        "no": (rng.normal(size=(WIDE, 2 * WIDE)) / 32).astype(np.float32),
+        "back": (rng.normal(size=(2 * WIDE, WIDE)) / 32).astype(np.float32),
+        "zero": np.zeros((), np.float32),
+    }
+    made = model(
+        f"""g (float[1,{WIDE}] x) => (z) {{
+            mean = ReduceMean <axes = [0, 1], keepdims = 0> (x)
+            warm = Greater(mean, zero)
+            y = If (warm) <
+                then_branch = t () => (t1) {{ t1 = MatMul(x, yes) }},
+                else_branch = e () => (e2) {{ e1 = MatMul(x, no)  e2 = MatMul(e1, back) }}
+            >
+            z = Relu(y)
+        }}""",
+        arrays,
+    )
+    x = rng.normal(size=(1, WIDE)).astype(np.float32)
+    x += np.sign(x.mean())
+    signs = np.sign(x.mean()), -np.sign(x.mean())
+    wanted = [reference(made, {"x": sign * x})["z"] for sign in signs]
+    path = tmp_path / "branches.onnx"
+    onnx.save_model(made, path, save_as_external_data=True, location="branches.data")
+    network = csdfgen.load(path, weights="mapped")
+    plan = csdfgen.plan(network, weights="mapped", backend=backend)
+    sizes = []
+    for sign, there in zip(signs, wanted, strict=True):
+        frame = runtime.compile(plan)
+        found = frame(sign * x)["z"]
+        np.testing.assert_allclose(found, there, rtol=1e-4, atol=1e-5)
+        sizes.append(frame.weight_bytes)
+    (total, resident), (_, both) = sizes
+    assert resident is not None and both is not None
+    assert 4 * WIDE * WIDE <= resident < 0.3 * total < 0.99 * total < both <= total
+
+
+SHARING = """
+import sys, numpy as np, csdfgen, runtime
+network = csdfgen.load(sys.argv[1], weights="mapped")
+frame = runtime.compile(csdfgen.plan(network, weights="mapped", backend=sys.argv[2]))
+frame(np.ones((1, 16, 8, 8), np.float32))
+print("ready", flush=True)
+sys.stdin.readline()
+of, sizes = False, {"Rss": 0, "Pss": 0}
+for line in open("/proc/self/smaps"):
+    name, _, rest = line.partition(":")
+    if "-" in name.split()[0]:
+        of = line.rstrip().endswith((".weights", ".data", ".part (deleted)"))
+    elif of and name in sizes:
+        sizes[name] += int(rest.split()[0])
+print(sizes["Rss"], sizes["Pss"], flush=True)
+sys.stdin.readline()
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_processes_share_pages(tmp_path: Path, backend: str) -> None:
+    path = products(tmp_path / "net.onnx")
+    mapped(path, backend)
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", SHARING, str(path), backend],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for one in both:
+        assert one.stdout is not None and one.stdout.readline() == "ready\n"
+    one = both[0]
+    assert one.stdin is not None and one.stdout is not None
+    print(file=one.stdin, flush=True)
+    resident, share = map(int, one.stdout.readline().split())
+    assert resident > 12 * WIDE * WIDE // 1024  # KiB
+    assert share < 0.55 * resident
+    for one in both:
+        one.communicate("\n\n")
+
+
+LIMITED = """
+import resource, sys
+import csdfgen.cli, csdfgen.api, runtime.report, csdfgen.reading.loader, csdfgen.goals.choice
+import csdfgen.backends.registry as registry
+registry.kernels_of(sys.argv[-1])
+held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
+most = (held << 10) + int(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+sys.exit(csdfgen.cli.main(sys.argv[2:]))
+"""
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_more_weights_than_memory(tmp_path: Path, backend: str) -> None:
+    path = products(tmp_path / "net.onnx", layers=16)
+    assert path.with_suffix(".data").stat().st_size > 72 << 20
+
+    def run(weights: str) -> subprocess.CompletedProcess[str]:
+        arguments = ["run", str(path), "--json", "--weights", weights, "--backend", backend]
+        return subprocess.run(
+            [sys.executable, "-c", LIMITED, str(88 << 20), *arguments],
+            capture_output=True, text=True, cwd=ROOT, check=False,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+        )  # fmt: skip
+
+    copied = run("copied")
+    assert copied.returncode == 1 and "memory" in copied.stderr, copied.stderr
+    assert len(copied.stderr.splitlines()) == 1
+    made = run("mapped")
+    assert made.returncode == 0, made.stderr
+
+
+def test_the_command_reports_them(tmp_path: Path, call: Call, cache: Path) -> None:
+    path = str(products(tmp_path / "net.onnx"))
+    plan = str(tmp_path / "plan.json")
+    assert call("schedule", path, "-o", plan).code == 0
+    for more in ([], ["--plan", plan]):
+        found = call("run", path, "--weights", "mapped", "--check", *more)
+        assert found.code == 0, found.err
+        pattern = r"weights    mapped, ([\d,]+) bytes, ([\d,]+) of them in memory of this process"
+        total, resident = re.search(pattern, found.out).groups()  # type: ignore[union-attr]
+        assert 0 < int(resident.replace(",", "")) <= int(total.replace(",", ""))
+    assert list(cache.glob("*.weights"))
+    assert "weights" not in Path(plan).read_text()
+    values = call("run", path, "--json").json["weights"]
+    assert values["kept"] == "copied" and 0 < values["resident_bytes"] <= values["bytes"]
+    for function in (csdfgen.load, csdfgen.plan):
+        with pytest.raises(InputError, match=r"weights='lent'.*copied"):
+            function(path if function is csdfgen.load else csdfgen.load(path), weights="lent")
