@@ -33,6 +33,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import (
 from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
 
 from csdfgen.errors import CsdfgenError, ModelError, option
+from csdfgen.model.formats import ARITHMETIC, BFLOAT16
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.selection import fill_of
 from csdfgen.reading.fixed import hold_constant
@@ -40,6 +41,7 @@ from csdfgen.reading.fronts import ShapeOf, from_other
 from csdfgen.reading.input_shapes import declare_shapes
 from runtime.images import top_classes
 from runtime.steps import StepDifference, StepSize, counted
+from runtime.widened import in_float32, wide
 
 __all__ = [
     "NOISE",
@@ -124,10 +126,15 @@ float64 are trained in float32.
 """
 
 TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
-    {"float16": Tolerance(1e-2, 1e-2, 5e-3), "float32": FLOAT32, "float64": FLOAT32}
+    {
+        "bfloat16": Tolerance(1e-2, 5e-2, 4e-2),
+        "float16": Tolerance(1e-2, 1e-2, 5e-3),
+        "float32": FLOAT32,
+        "float64": FLOAT32,
+    }
 )
-"""By dtype; float16 has 11 bits, and onnxruntime keeps intermediate results in float32. Other
-dtypes are compared exactly.
+"""By dtype, the coarsest first; float16 has 11 bits, bfloat16 has 8, and onnxruntime keeps intermediate results in float32.
+Other dtypes are compared exactly.
 """
 
 
@@ -143,17 +150,20 @@ def tolerance_of(dtype: np.dtype) -> Tolerance | None:
 
 
 def compared_as(network: Network) -> Mapping[str, np.dtype]:
-    """Tensor name -> the dtype with the tolerance that applies: the tensor's own, or float16 if it is computed from a float16
-    tensor, because csdfgen rounds there and onnxruntime may not.
+    """Tensor name -> the dtype with the tolerance that applies: the tensor's own, or the coarsest of two bytes that it is
+    computed from, because csdfgen rounds there and onnxruntime may not.
     """
     found = {tensor.name: np.dtype(tensor.dtype) for tensor in network.tensors.values()}
-    coarse: set[str] = set()
+    order = list(TOLERANCES)
+    coarse: dict[str, str] = {}
     for layer in network.layers:
-        after = any(tensor is not None and tensor.name in coarse for tensor in layer.inputs)
-        coarse.update(t.name for t in layer.outputs if after or found[t.name] == np.float16)
-    rounded = np.dtype(np.float16)
+        before = [coarse[t.name] for t in layer.inputs if t is not None and t.name in coarse]
+        for tensor in layer.outputs:
+            known = before + [name for name in (tensor.dtype,) if name in ARITHMETIC]
+            if known:
+                coarse[tensor.name] = min(known, key=order.index)
     return {
-        name: rounded if name in coarse and dtype.kind == "f" else dtype
+        name: np.dtype(coarse[name]) if name in coarse and dtype.name in TOLERANCES else dtype
         for name, dtype in found.items()
     }
 
@@ -334,6 +344,8 @@ class Reference:
         self._fixed = network.fixed
         extra = list(extra_outputs)
         self._names, data, folder = _prepared(source, network, extra)
+        types = {tensor.name: tensor.dtype for tensor in network.tensors.values()}
+        self._rounded = {name for name, dtype in types.items() if dtype == BFLOAT16.dtype}
         self._sizes = (
             {}
             if extra
@@ -375,7 +387,9 @@ class Reference:
         takes = {entry.name for entry in self._session.get_inputs()}
         # asarray, because ascontiguousarray makes an array of shape (1,) of a scalar
         arrays = {**self._fixed, **feeds}
-        given = {name: np.asarray(a, order="C") for name, a in arrays.items() if name in takes}
+        given = {
+            name: np.asarray(wide(a), order="C") for name, a in arrays.items() if name in takes
+        }
         if not self._one_by_one:
             return self._run(given)
         images = [
@@ -392,6 +406,9 @@ class Reference:
         except REFUSALS as error:
             raise self._refused("run", error) from None
         found = {name: np.asarray(a) for name, a in zip(self._names, results, strict=True)}
+        found.update(
+            {name: found[name].astype(BFLOAT16.dtype) for name in self._rounded & {*found}}
+        )
         return found | {name: filled(found[name], shape) for name, shape in self._sizes.items()}
 
     def _refused(self, what: str, error: Exception) -> ModelError:
@@ -429,7 +446,9 @@ def _quiet() -> None:
 def _prepared(
     source: str | os.PathLike[str] | onnx.ModelProto, network: Network, extra: Sequence[str]
 ) -> tuple[list[str], bytes, Path | None]:
-    """(names of the outputs, the serialised model for onnxruntime, the folder of its external data)."""
+    """(names of the outputs, the serialised model for onnxruntime, the folder of its external data). What is bfloat16 is
+    float32 in it.
+    """
     folder = None
     try:
         if isinstance(source, onnx.ModelProto):
@@ -440,6 +459,7 @@ def _prepared(
         else:
             model = onnx.load(os.fspath(source), load_external_data=False)
             folder = Path(source).resolve().parent
+        in_float32(model, folder)
         names = _adapt(model, network, extra)
         return names, model.SerializeToString(), folder
     except (DecodeError, EncodeError, OSError, ValueError) as error:

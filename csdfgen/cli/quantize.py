@@ -38,7 +38,7 @@ __all__ = ["Formats", "Quantize", "Stored", "say_formats", "say_quality", "writt
 
 _PANEL = "Number formats"
 
-Stored = Literal["float16", "int16", "int8", "mixed"]
+Stored = Literal["bfloat16", "float16", "int16", "int8", "mixed"]
 
 IntegerIo = Annotated[
     bool,
@@ -51,15 +51,15 @@ IntegerIo = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class Quantize(Command):
-    """Store a float model in fewer bytes, calibrated on inputs: int8, int16, float16, or mixed by what each
-    tensor costs in memory and quality.
+    """Store a float model in fewer bytes, calibrated on inputs: int8, int16, bfloat16, float16, or mixed by
+    what each tensor costs in memory and quality.
     """
 
     examples = (
         "csdfgen quantize model.onnx -o int8.onnx --calibrate pictures/*.jpg --resize",
         "csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --arena-factor 1.25",
         "csdfgen quantize model.onnx -o mixed.onnx --calibrate x.npz --format mixed --latency 20ms --device host",
-        "csdfgen quantize model.onnx -o half.onnx --format float16",
+        "csdfgen quantize model.onnx -o half.onnx --format bfloat16",
     )
 
     model: ModelArgument
@@ -73,7 +73,7 @@ class Quantize(Command):
         None, "FILES|X.npz",
     )  # fmt: skip
     format: Stored = declare(
-        "float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; mixed: int8, and "
+        "bfloat16, float16: all in two bytes; int16: activations in two, weights in one; int8: all in one; mixed: int8, and "
         "int16 where that removes most noise.",
         "int8",
     )  # fmt: skip
@@ -253,7 +253,9 @@ class Formats:
         self, model: str, asked: Asked, planning: PlanOptions, progress: Progress
     ) -> Quantized:
         """A model in other formats, with the plan of it that is asked for. Raises CsdfgenError."""
-        if self.formats != "float16" and not self.calibrate:
+        from csdfgen.model.formats import ARITHMETIC
+
+        if self.formats not in ARITHMETIC and not self.calibrate:
             raise InputError(
                 f"--formats {self.formats} is chosen by what inputs show; give some with --calibrate FILES",
                 where=model,

@@ -8,13 +8,14 @@ from collections.abc import Iterable
 __all__ = ["TYPES", "comment", "identifier", "identifiers", "network_name"]
 
 TYPES = {
+    "bfloat16": "uint16_t",
     "float16": "uint16_t",
     "float32": "float",
     "float64": "double",
     "bool": "uint8_t",
     **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
 }
-"""Stored type -> type of an element in C; a float16 is stored as its 16 bits."""
+"""Stored type -> type of an element in C; a float16 or bfloat16 is stored as its 16 bits."""
 
 _LONGEST = 40
 

@@ -18,7 +18,14 @@ import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import Program
-from csdfgen.program.instructions import Array, Constants, Instruction, Ref, aligned_bytes
+from csdfgen.program.instructions import (
+    Array,
+    Constants,
+    Instruction,
+    Ref,
+    aligned_bytes,
+    type_name,
+)
 from csdfgen.program.steps import Port
 
 __all__ = ["StoredProgram", "read_program", "write_program"]
@@ -109,9 +116,9 @@ def _plain(value: Any) -> Any:
         if type(value) is made:
             return ["", kind, *map(_plain, value)]
     if isinstance(value, np.generic):
-        return ["", "number", value.dtype.str, value.item()]
+        return ["", "number", type_name(value.dtype), value.item()]
     if isinstance(value, np.dtype):
-        return ["", "dtype", value.str]
+        return ["", "dtype", type_name(value)]
     if isinstance(value, (tuple, list)):
         return list(map(_plain, value))
     return value

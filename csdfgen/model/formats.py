@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import ml_dtypes  # noqa: F401  # numpy knows bfloat16 by its name from here on
 import numpy as np
 
 __all__ = [
     "ARITHMETIC",
+    "BFLOAT16",
     "FLOAT32",
     "Arithmetic",
     "Format",
@@ -55,6 +57,9 @@ class Format:
 
 FLOAT32 = Format()
 
+BFLOAT16 = Format("bfloat16")
+"""The upper half of a float32: 8 bits of exponent, 7 of fraction. Values are rounded to the nearest, half to even."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stored:
@@ -87,7 +92,7 @@ class Arithmetic:
 
 
 ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
-    {"float16": Arithmetic("float32", "float16")}
+    {name: Arithmetic("float32", name) for name in ("float16", "bfloat16")}
 )
 """Stored type -> arithmetic, for types with sums in another type: sums in float16 would lose precision, and numpy's float16 is
 slow. All other types are their own accumulators; integers wrap around, so that the order of their sums does not matter.

@@ -174,6 +174,7 @@ _ONNX_TYPES: Mapping[int, str] = {
     11: "float64",
     12: "uint32",
     13: "uint64",
+    16: "bfloat16",
 }
 """TensorProto.DataType -> numpy's name, for the types that can be computed."""
 
@@ -284,7 +285,7 @@ OPERATORS: tuple[Operator, ...] = (
         attributes={"to": REQUIRED, "saturate": 1, "round_mode": "up"},
         normalise=_no_attributes,
         aliases=view_of_first,
-        notes="to float16, 32, 64, signed and unsigned integers, bool; a view where the type stays",
+        notes="to bfloat16, float16, 32, 64, signed and unsigned integers, bool; a view where the type stays",
     ),
     elementwise(
         "CastLike",

@@ -58,7 +58,7 @@ __all__ = [
 SIGNED = (*FLOATS, *(name for name in INTEGERS if name.startswith("i")))
 NUMERIC = (*FLOATS, *INTEGERS)
 BOOL = ("bool",)
-EVERY = (*NUMERIC, *BOOL)
+EVERY = (*NUMERIC, *BOOL, "bfloat16")
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,8 @@ def values_of(array: np.ndarray, form: Format) -> np.ndarray:
     >>> values_of(np.array([[3, 5], [1, 7]], np.int8), Format("int8", (0.5, 2.0), (1, 1), 0)).tolist()
     [[1.0, 2.0], [0.0, 12.0]]
     """
+    if form.scale is None:
+        return array.astype(np.float32)
     scale, zero = _numbers(form)
     if form.axis is not None:
         behind = (1,) * (array.ndim - 1 - normal_axis(form.axis, array.ndim))
@@ -103,16 +105,20 @@ def widening(
     parts: Iterable[tuple[np.ndarray, np.ndarray]], values: np.ndarray, form: Format
 ) -> Iterable[Call]:
     """Calls that make values of integers. parts: of the values, each with the integers it is to hold."""
-    scale, zero = _numbers(form)
     for target, array in parts:
         yield np.copyto, (target, array, "unsafe")
+    if form.scale is None:
+        return
+    scale, zero = _numbers(form)
     if zero:
         yield np.subtract, (values, zero, values)
     yield np.multiply, (values, scale, values)
 
 
 def narrowing(values: np.ndarray, form: Format) -> list[Call]:
-    """Calls that leave the integers of values where these were."""
+    """Calls that leave the integers of values where these were; what has no scale is rounded as it is copied."""
+    if form.scale is None:
+        return []
     scale, zero = _numbers(form)
     return [(np.divide, (values, scale, values)), *rounded(values, int(zero), *limits(form.dtype))]
 
@@ -283,7 +289,12 @@ def integer_twin(layer: Layer) -> Layer | None:
     x, w = (None, None) if stored is None else (stored.read(0), stored.read(1))
     if layer.op_type not in _TWINS or stored is None or x is None or w is None:
         return None
-    if stored.applied or layer.inputs[0] is None or _scales_mix(layer, w):
+    if (
+        stored.applied
+        or layer.inputs[0] is None
+        or None in (x.scale, w.scale)
+        or _scales_mix(layer, w)
+    ):
         return None
     given = layer.attributes
     if given.get("alpha", 1) != 1 or (given.get("beta", 1) != 1 and 2 in layer.constants):

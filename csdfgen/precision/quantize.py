@@ -4,7 +4,7 @@
     made.save("small.onnx"); print(made.formats, made.sqnr_db)
 
 "int8": activations and weights in one byte. "int16": activations in two, weights in one. "mixed": int8, and
-int16 where that takes away most noise within an arena. "float16": all in two bytes, without calibration.
+int16 where that takes away most noise within an arena. "float16", "bfloat16": all in two bytes, without calibration.
 What is made is plain ONNX in QDQ form, which onnxruntime runs too.
 """
 
@@ -25,11 +25,12 @@ from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes
 from csdfgen.goals.choice import check_together, chosen, profile_for, usual
-from csdfgen.model.formats import Format
+from csdfgen.model.formats import ARITHMETIC, Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.units import counted, size_of, time_of
 from csdfgen.planning.plan import Plan
+from csdfgen.precision.bfloat16 import in_floats
 from csdfgen.precision.calibrate import (
     Inputs,
     Sample,
@@ -73,7 +74,6 @@ from csdfgen.precision.weights import (
 from csdfgen.precision.wish import GOALS, METHOD, Wish
 from csdfgen.precision.writer import (
     Skeleton,
-    in_float16,
     in_int8,
     skeleton,
     with_formats,
@@ -183,7 +183,7 @@ def quantize(
     """A float model in fewer bytes: `csdfgen quantize`.
 
     inputs: an array, or arrays by input name, with one picture or several along axis 0, or several such;
-        needed but for "float16". arena_factor, memory, min_sqnr, latency (seconds, or "20ms"), goal: see
+        needed but for "float16" and "bfloat16". arena_factor, memory, min_sqnr, latency (seconds, or "20ms"), goal: see
         `Wish`. device: where times are predicted, as for `csdfgen.plan`; latency needs one. integer_io: inputs and
         outputs stay the integers that they become; `Quantized.ends` has their formats, by which noise is
         measured too. with_front: also all choices from the arena of int8 to twice as much. planning:
@@ -215,7 +215,7 @@ def quantize(
             hold_constant(source, fixed_inputs(from_proto(source), fix, shapes or {}))
             shapes = {name: sizes for name, sizes in (shapes or {}).items() if name not in fix}
         work = _Work(source, inputs, wish, shapes, progress or _untold, options)
-        return work.in_float16() if format == "float16" else work.in_integers(with_front)
+        return work.in_floats() if format in ARITHMETIC else work.in_integers(with_front)
 
 
 def sensitivity(
@@ -278,7 +278,7 @@ class _Work:
                 f"constant with {option('fix')}, or quantize what is around it"
             )
         self.samples = [] if self.inputs is None else list(samples_of(self.network, self.inputs))
-        if not self.samples and self.wish.format != "float16":
+        if not self.samples and self.wish.format not in ARITHMETIC:
             raise InputError(
                 "there is no input to calibrate on; give pictures or arrays (--calibrate)"
             )
@@ -302,9 +302,9 @@ class _Work:
 
     # Formats --------------------------------------------------------------------------------------
 
-    def in_float16(self) -> Quantized:
+    def in_floats(self) -> Quantized:
         """All weights and activations in two bytes."""
-        made = in_float16(self.model)
+        made = in_floats(self.model, self.wish.format)
         return self._finished(made, None, None, (), lambda network: chosen(network, self.options))
 
     def in_integers(self, with_front: bool) -> Quantized:

@@ -14,12 +14,12 @@ from collections.abc import Iterator, Mapping
 import onnx
 
 from csdfgen.errors import InputError
-from csdfgen.model.formats import Format
+from csdfgen.model.formats import ARITHMETIC, Format
+from csdfgen.precision.bfloat16 import in_floats
 from csdfgen.precision.prepare import float_model, prepared
 from csdfgen.precision.ranges import Range, format_of
 from csdfgen.precision.writer import (
     Skeleton,
-    in_float16,
     in_int8,
     joined_ranges,
     skeleton,
@@ -36,8 +36,8 @@ def variants(
     means anything. Raises InputError, ModelError.
     """
     model = prepared(float_model(source)[0])
-    if form == "float16":
-        yield in_float16(model)
+    if form in ARITHMETIC:
+        yield in_floats(model, form)
         return
     found = skeleton(model, in_int8(model, {}))
     if not found.tensors:

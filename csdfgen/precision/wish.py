@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from math import nextafter
 
 from csdfgen.errors import InputError, option
+from csdfgen.model.formats import ARITHMETIC
 from csdfgen.precision.thresholds import METHODS, PERCENTILE
 
 __all__ = ["FORMATS", "GOALS", "METHOD", "Wish"]
 
-FORMATS = ("float16", "int16", "int8", "mixed")
+FORMATS = ("bfloat16", "float16", "int16", "int8", "mixed")
 
 GOALS = ("memory", "speed")
 """What is least at a required quality: memory, or time."""
@@ -81,6 +82,6 @@ class Wish:
             f"{option('goal', self.goal)} is for {option('min_sqnr')}: the fastest of that quality; give one",
         )
         yield (
-            self.integer_io and self.format == "float16",
-            f"{option('integer_io')} is for int8, int16 and mixed; float16 has no integers",
+            self.integer_io and self.format in ARITHMETIC,
+            f"{option('integer_io')} is for int8, int16 and mixed; {self.format} has no integers",
         )

@@ -30,6 +30,7 @@ __all__ = [
     "bounds_of",
     "kept",
     "row_pool",
+    "type_name",
 ]
 
 WEIGHTS = "weights"
@@ -83,6 +84,11 @@ class Instruction(NamedTuple):
     kernel: str
     fields: tuple[Any, ...]
     refs: tuple[Ref | None, ...]
+
+
+def type_name(dtype: np.dtype[Any]) -> str:
+    """A type in numpy's words, with the order of its bytes where numpy has a word for that."""
+    return dtype.name if dtype.kind == "V" else dtype.str
 
 
 class Array(NamedTuple):
@@ -247,7 +253,7 @@ class Constants:
     def placed(self, values: np.ndarray) -> tuple[Array, Ref]:
         """An array without its memory."""
         known = values.__array_interface__  # made once: it has all of them
-        form = Array(known["shape"], known["strides"] or values.strides, known["typestr"])
+        form = Array(known["shape"], known["strides"] or values.strides, type_name(values.dtype))
         return form, self._placed(known["data"][0], values)
 
 

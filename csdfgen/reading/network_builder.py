@@ -22,6 +22,7 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
 from csdfgen.reading.batching import for_each, lifted
+from csdfgen.reading.bfloat16 import in_float32, rounded_at_the_ends, several
 from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
@@ -86,6 +87,7 @@ def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset
             rest.append(operation)
             continue
         operands = [graph.constants[n] if n else None for n in operation.inputs]
+        operation = _on_values(operation, operands)
         try:
             node = _node(operation, operation.name, _values(operation, operands))
             results = _integers(operation, folder.fold(operation, node))
@@ -208,6 +210,15 @@ def _can_unroll(operation: Operation) -> bool:
     return _is_known(operation) and operation.op_type in UNROLLED
 
 
+def _on_values(operation: Operation, operands: Sequence[_Value]) -> Operation:
+    """The operation as its operator has it: on float32, where operands are bfloat16."""
+    if operation.stored is None and any(
+        str(getattr(o, "dtype", "")) == "bfloat16" for o in operands
+    ):
+        return in_float32(operation, operands, _signature(operation))
+    return operation
+
+
 def _node(operation: Operation, name: str, operands: Sequence[_Known]) -> Node:
     """The node with its operands; ModelError if it is not what its operator's schema says."""
     allowed = _signature(operation)
@@ -304,6 +315,7 @@ class _Visit:
                 self._values.update((name, result) for name in operation.outputs if name)
                 return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+            operation = _on_values(operation, operands)
             if _can_open(operation) and operands and isinstance(operands[0], Tensor | _Unknown):
                 self._branches(operation, operands[0])
                 return
@@ -468,12 +480,14 @@ class _Visit:
         node = _node(operation, self._layer_name(operation.name), values)
         node = self._bounded.prepared(node, operation.inputs)
         try:
-            layers = _layers(self._for_all_images(node), alone=operation.stored is not None)
+            alone = operation.stored is not None and not several(operation)
+            layers = _layers(self._for_all_images(node), alone=alone)
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
-        if operation.stored is not None:
-            (layer,) = layers
-            layers = (_on_integers(layer, operation, known, values),)
+        if alone or [layer.op_type for layer in layers] == [operation.op_type]:
+            layers = (_on_integers(layers[0], operation, known, values),)
+        elif operation.stored is not None:
+            layers = rounded_at_the_ends(layers, operation, known)
         for layer in self._normalized(self._grouped(layers)):
             self._add(layer)
             self._bounded.follow(layer)
@@ -638,7 +652,8 @@ def _on_integers(
     has changed is no longer what is stored, and stays as it is now.
     """
     stored = operation.stored
-    assert stored is not None
+    if stored is None:
+        return layer
     inputs, constants = list(layer.inputs), dict(layer.constants)
     forms: list[Format | None] = [None] * len(inputs)
     for k, (operand, value) in enumerate(zip(operands, values, strict=True)):

@@ -60,7 +60,8 @@ class Formal:
 class Signature:
     """What the schema of one operator in one opset says.
 
-    inputs: by position; a variadic operator's last one stands for all that follow.
+    inputs: by position; a variadic operator's last one stands for all that follow. outputs: their type variables, likewise;
+        () where they are not known.
     min_inputs to max_inputs operands, at most max_outputs results.
     attributes: name -> (kind, whether it is required).
     """
@@ -70,6 +71,18 @@ class Signature:
     max_inputs: int
     max_outputs: int
     attributes: Mapping[str, tuple[str, bool]]
+    outputs: tuple[str, ...] = ()
+
+    def variable(self, position: int) -> str:
+        """The type variable of an operand."""
+        return self._formal(position).variable
+
+    def dtypes(self, position: int) -> frozenset[str]:
+        """The element types that are allowed for an operand."""
+        return self._formal(position).dtypes
+
+    def _formal(self, position: int) -> Formal:
+        return self.inputs[min(position, len(self.inputs) - 1)]
 
 
 @lru_cache(maxsize=1024)
@@ -97,6 +110,7 @@ def signature(op_type: str, opset: int) -> Signature | None:
             name: (str(a.type).rsplit(".", 1)[-1], bool(a.required))
             for name, a in schema.attributes.items()
         },
+        outputs=tuple(formal.type_str for formal in schema.outputs),
     )
 
 

@@ -15,6 +15,7 @@ from onnx import TensorProto
 
 from csdfgen.errors import ModelError
 from csdfgen.files import mapped
+from csdfgen.model.formats import ARITHMETIC
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
 __all__ = [
@@ -44,6 +45,7 @@ DTYPES: dict[int, str] = {
     TensorProto.FLOAT: "float32",
     TensorProto.FLOAT16: "float16",
     TensorProto.DOUBLE: "float64",
+    TensorProto.BFLOAT16: "bfloat16",
     TensorProto.INT8: "int8",
     TensorProto.INT16: "int16",
     TensorProto.INT32: "int32",
@@ -73,7 +75,7 @@ def dtype_name(code: int) -> str:
     names = {v: k for k, v in TensorProto.DataType.items()}
     what = names.get(code, f"number {code}").lower() if code else "undefined"
     raise ModelError(
-        f"element type {what} is not supported; use float16/32/64, int8 to int64, uint8 to uint64 or bool"
+        f"element type {what} is not supported; use bfloat16, float16/32/64, int8 to int64, uint8 to uint64 or bool"
     )
 
 
@@ -181,8 +183,8 @@ def _typed(tensor: onnx.TensorProto, dtype: np.dtype, count: int) -> np.ndarray:
             f"of shape {_dims(tuple(tensor.dims))} needs {count} elements, the file holds {len(values)}"
         )
     array = np.fromiter(values, carrier, count)
-    if dtype == np.float16:  # the bits of each number, as an integer
-        return array.astype(np.uint16).view(np.float16)
+    if dtype.name in ARITHMETIC:  # the bits of each number, as an integer
+        return array.astype(np.uint16).view(dtype)
     return array.astype(dtype, copy=False)
 
 

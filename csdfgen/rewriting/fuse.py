@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.model.formats import FLOAT32, Stored
+from csdfgen.model.formats import BFLOAT16, FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind, Mode
@@ -178,6 +178,32 @@ def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
         return None
     applied = (*producer.epilogue, replace(layer, epilogue=()), *layer.epilogue)
     return _joined(producer, layer, epilogue=applied)
+
+
+def clip_before_rounding(producer: Layer, layer: Layer) -> Layer | None:
+    """A layer that rounds to bfloat16, then a Relu, or a Clip to values that bfloat16 has: it clips first, with the same
+    result, since rounding keeps the order of values.
+    """
+    made, given = producer.stored, layer.stored
+    if made is None or given is None or layer.op_type not in ("Relu", "Clip") or layer.constants:
+        return None
+    forms = (made.written(0), given.read(0), given.written(0))
+    if forms != (BFLOAT16,) * 3 or len(producer.outputs) != 1 or layer.epilogue:
+        return None
+    if made.applied != len(producer.epilogue) or "bounds" in layer.attributes:
+        return None
+    clip = replace(
+        layer,
+        inputs=tuple(t and replace(t, format=FLOAT32) for t in layer.inputs),
+        outputs=tuple(replace(t, format=FLOAT32) for t in layer.outputs),
+        stored=None,
+    )
+    return _joined(
+        producer,
+        layer,
+        epilogue=(*producer.epilogue, clip),
+        stored=replace(made, applied=made.applied + 1),
+    )
 
 
 def read_rows_instead_of_flattening(producer: Layer, layer: Layer) -> Layer | None:
@@ -379,6 +405,7 @@ FOLD_RULES: tuple[PairRule, ...] = (
 FULL_RULES: tuple[PairRule, ...] = (
     *FOLD_RULES,
     read_rows_instead_of_flattening,
+    clip_before_rounding,
     apply_in_the_producers_slab,
 )
 

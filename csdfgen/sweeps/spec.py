@@ -18,6 +18,7 @@ from typing import Any
 from csdfgen.devices.toml_table import TomlTable
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import quoted, read_bytes
+from csdfgen.model.formats import ARITHMETIC
 from csdfgen.sweeps.axes import AXES, Value, value_of
 
 if sys.version_info >= (3, 11):
@@ -181,7 +182,7 @@ def _check(point: Point, grid: TomlTable) -> None:
         raise grid.fault("batches", "is of several images; say how many with frames")
     if not values["formats"]:
         return
-    if values["formats"] != "float16" and not point.calibration.files:
+    if values["formats"] not in ARITHMETIC and not point.calibration.files:
         raise grid.fault(
             "formats",
             f"'{values['formats']}' is chosen by what inputs show; give calibration = {{ files = [...] }}",

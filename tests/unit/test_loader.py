@@ -173,7 +173,7 @@ def test_the_rows_of_an_input_are_those_of_the_first_spatial_operator() -> None:
 
 
 def test_an_input_of_another_kind_is_refused() -> None:
-    refused(model("g (bfloat16[1,3] x) => (y) { y = Relu(x) }"), "bfloat16 is not supported")
+    refused(model("g (float8e5m2[1,3] x) => (y) { y = Relu(x) }"), "float8e5m2 is not supported")
     refused(model("g (seq(float[1,3]) x) => (y) { y = Relu(x) }"), "input 'x': is not a tensor")
 
 
@@ -424,7 +424,7 @@ def test_unsupported_operators_are_told_before_anything_else(case: str) -> None:
     info, nodes = UNKNOWN_BEFORE[case]
     shapes = {"x": (1, 2, 3)} if case == "no shape of that rank" else None
     proto = model(f"g ({info}) => (y) {{ {nodes} }}")
-    weight = proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.BFLOAT16)
+    weight = proto.graph.initializer.add(name="w", data_type=onnx.TensorProto.FLOAT8E5M2)
     weight.raw_data = b""
     with pytest.raises(UnsupportedOperatorError, match="'csdfgen operators' lists those that are"):
         load(proto, shapes=shapes)

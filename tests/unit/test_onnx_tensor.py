@@ -45,6 +45,18 @@ def test_any_byte_but_zero_is_true() -> None:
     np.testing.assert_array_equal(got.view(np.uint8), [0, 1, 1])
 
 
+def test_bfloat16_raw_and_one_by_one() -> None:
+    bits = np.array([0x3F80, 0xC020, 0x7F80], np.uint16)
+    for raw in (True, False):
+        tensor = TensorProto(name="w", data_type=TensorProto.BFLOAT16, dims=[3])
+        if raw:
+            tensor.raw_data = bits.tobytes()
+        else:
+            tensor.int32_data.extend(bits.tolist())
+        got = read(tensor)
+        assert got.dtype.name == "bfloat16" and got.astype(float).tolist() == [1, -2.5, np.inf]
+
+
 def test_empty_and_scalar_tensors() -> None:
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (2, 0), b"", True)).shape == (2, 0)
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (), [5.0])) == 5
@@ -52,7 +64,7 @@ def test_empty_and_scalar_tensors() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [TensorProto.BFLOAT16, TensorProto.STRING, TensorProto.FLOAT8E4M3FN, TensorProto.INT4, 0, 99],
+    [TensorProto.STRING, TensorProto.FLOAT8E4M3FN, TensorProto.INT4, 0, 99],
 )
 def test_other_element_types_are_refused_by_name(code: int) -> None:
     known = {v: k for k, v in TensorProto.DataType.items()}

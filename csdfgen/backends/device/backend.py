@@ -20,6 +20,7 @@ from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.families import Family
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.bound import moves
+from csdfgen.model.formats import BFLOAT16
 from csdfgen.model.network import Layer
 from csdfgen.model.options import ways_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
@@ -41,6 +42,16 @@ class DeviceKernels(NativeKernels):
         self._driver, self._title, self.name = driver, title, driver.name
         self._chosen = ways_of(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
         super().__init__(_Text(), ways=Ways(exact=True))  # type: ignore[arg-type]
+
+    def refusal(self, layer: Layer) -> str | None:
+        """See `Backend.refusal`."""
+        tensors = (*layer.inputs, *layer.outputs)
+        if any(tensor is not None and tensor.dtype == BFLOAT16.dtype for tensor in tensors):
+            return (
+                "bfloat16 has no kernels on devices; store the float model with csdfgen quantize "
+                "--format float16, or take another backend"
+            )
+        return super().refusal(layer)
 
     def peak(self) -> float | None:
         """See `Backend.peak`: unknown."""

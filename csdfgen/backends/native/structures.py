@@ -393,6 +393,8 @@ def _picked(at: Sequence[int]) -> Any:
 
 def short_name(dtype: np.dtype[Any]) -> str:
     """The kernels' name of a type. Raises PlanError."""
+    if dtype.name == "bfloat16":
+        return "bf16"
     if dtype.kind not in "bfiu" or not dtype.isnative:
         raise PlanError(f"elements of type {dtype} have no native kernels")
     return "bool" if dtype.kind == "b" else f"{dtype.kind}{8 * dtype.itemsize}"

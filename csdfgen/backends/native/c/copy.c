@@ -121,6 +121,7 @@ static uint64_t natural(double x)
 
 #define SAME(x) (x)
 #define TO_F16(x) csdf_to_f16((float)(x))
+#define TO_BF16(x) csdf_to_bf16((float)(x))
 #define TO_F32(x) ((float)(x))
 #define TO_F64(x) ((double)(x))
 #define TO_BOOL(x) ((uint8_t)((x) != 0))
@@ -147,6 +148,13 @@ static uint64_t natural(double x)
     { \
         const char *a = l->a; \
         char *out = l->out; \
+        if (l->sa == sizeof(from_type) && l->so == sizeof(to_type)) { \
+            const from_type *x = (const void *)a; \
+            to_type *made = (void *)out; \
+            for (ptrdiff_t i = 0; i < l->n; i++) \
+                made[i] = write(read(x[i])); \
+            return; \
+        } \
         for (ptrdiff_t i = 0; i < l->n; i++, a += l->sa, out += l->so) \
             *(to_type *)(void *)out = write(read(*(const from_type *)(const void *)a)); \
     }
@@ -164,12 +172,20 @@ static uint64_t natural(double x)
 
 #define TO_FLOATS(from, type) \
     CONVERT(from, type, SAME, f16, csdf_f16, TO_F16) \
+    CONVERT(from, type, SAME, bf16, csdf_bf16, TO_BF16) \
     CONVERT(from, type, SAME, f32, float, TO_F32) \
     CONVERT(from, type, SAME, f64, double, TO_F64)
 
 TO_INTEGERS(F, f32, float, SAME)
 TO_INTEGERS(F, f64, double, SAME)
 TO_INTEGERS(F, f16, csdf_f16, csdf_from_f16)
+TO_INTEGERS(F, bf16, csdf_bf16, csdf_from_bf16)
+CONVERT(bf16, csdf_bf16, csdf_from_bf16, f32, float, SAME)
+CONVERT(bf16, csdf_bf16, csdf_from_bf16, f64, double, TO_F64)
+CONVERT(bf16, csdf_bf16, csdf_from_bf16, f16, csdf_f16, TO_F16)
+CONVERT(f16, csdf_f16, csdf_from_f16, bf16, csdf_bf16, TO_BF16)
+CONVERT(f32, float, SAME, bf16, csdf_bf16, TO_BF16)
+CONVERT(f64, double, SAME, bf16, csdf_bf16, TO_BF16)
 CONVERT(f32, float, SAME, f16, csdf_f16, TO_F16)
 CONVERT(f32, float, SAME, f64, double, TO_F64)
 CONVERT(f64, double, SAME, f16, csdf_f16, TO_F16)

@@ -1,8 +1,6 @@
 /* How are elements visited, and what is a float16? */
 #include "strided.h"
 
-#include <string.h>
-
 void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *))
 {
     csdf_line l = {step->a, step->b, step->c, step->out, 1, 0, 0, 0, 0};
@@ -39,39 +37,25 @@ void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *))
     }
 }
 
-static float float_of(uint32_t bits)
-{
-    float value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint32_t bits_of(float value)
-{
-    uint32_t bits;
-    memcpy(&bits, &value, sizeof bits);
-    return bits;
-}
-
 float csdf_from_f16(csdf_f16 half)
 {
     const uint32_t sign = (uint32_t)(half.bits & 0x8000u) << 16, rest = half.bits & 0x7fffu;
     if (rest >= 0x7c00u)
-        return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
-    const float size = rest < 0x400u ? (float)rest * 0x1p-24f : float_of(rest << 13) * 0x1p112f;
-    return float_of(sign | bits_of(size));
+        return csdf_float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    const float size = rest < 0x400u ? (float)rest * 0x1p-24f : csdf_float_of(rest << 13) * 0x1p112f;
+    return csdf_float_of(sign | csdf_bits_of(size));
 }
 
 csdf_f16 csdf_to_f16(float value)
 {
-    const uint32_t bits = bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
+    const uint32_t bits = csdf_bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     csdf_f16 half;
     if (rest > 0x7f800000u) {
         half.bits = (uint16_t)(sign | 0x7e00u | (rest >> 13 & 0x3ffu));
     } else if (rest >= 0x47800000u) { /* 65536 and more */
         half.bits = (uint16_t)(sign | 0x7c00u);
     } else if (rest < 0x38800000u) { /* subnormal: the sum rounds at its last bit, which is the half's */
-        half.bits = (uint16_t)(sign | (bits_of(float_of(rest) + 0.5f) - 0x3f000000u));
+        half.bits = (uint16_t)(sign | (csdf_bits_of(csdf_float_of(rest) + 0.5f) - 0x3f000000u));
     } else {
         const uint32_t odd = rest >> 13 & 1u;
         half.bits = (uint16_t)(sign | ((rest - 0x38000000u + 0xfffu + odd) >> 13));

@@ -10,6 +10,7 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { CSDF_RANK = 10 };
 
@@ -54,5 +55,38 @@ typedef struct csdf_f16 {
 
 float csdf_from_f16(csdf_f16 half);
 csdf_f16 csdf_to_f16(float value);
+
+/* bfloat16 as its 16 bits, the upper half of a float: rounded to the nearest, half to even. */
+typedef struct csdf_bf16 {
+    uint16_t bits;
+} csdf_bf16;
+
+static inline float csdf_float_of(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+static inline uint32_t csdf_bits_of(float value)
+{
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+static inline float csdf_from_bf16(csdf_bf16 upper)
+{
+    return csdf_float_of((uint32_t)upper.bits << 16);
+}
+
+static inline csdf_bf16 csdf_to_bf16(float value)
+{
+    const uint32_t bits = csdf_bits_of(value), quiet = (bits >> 16 & 0x8000u) | 0x7fc0u;
+    const uint32_t nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16;
+    csdf_bf16 upper;
+    upper.bits = (uint16_t)((bits & 0x7fffffffu) > 0x7f800000u ? quiet : nearest);
+    return upper;
+}
 
 #endif
