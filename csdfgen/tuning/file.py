@@ -169,7 +169,7 @@ def read_tuning(
     shapes, words = root.child("shapes"), words or kernels_of(backend_that("variants")).variants
     return Tuning(
         found,
-        _number(root, "frame_us", _MOST_SECONDS) * 1e-6,
+        _number(root, "frame_us", 1e6 * _MOST_SECONDS) * 1e-6,
         MappingProxyType({key: _heights(shapes.child(key), words) for key in shapes.value}),
     )
 

@@ -69,7 +69,7 @@ ARROWS: dict[str, set[str]] = {
     "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "backends", "planning", "goals", "precision", "schedules", "runtime"}
-    | {"devices", "program", "native", "device", "opencl", "serving", "zoo_models"},
+    | {"devices", "program", "native", "device", "opencl", "serving", "tuning", "zoo_models"},
 }
 """Room -> rooms that it imports; a room stands below all those that import it. Only the top, which
 nobody imports, may import everything.

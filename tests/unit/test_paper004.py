@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from csdfgen.backends.device import backend
+from csdfgen.backends.device.shapes import USUAL, candidates
 from csdfgen.cli import main
 from csdfgen.goals.choice import plan
-from csdfgen.paper.cells import Cell
+from csdfgen.paper.cells import Cell, Left
 from csdfgen.paper.embedded import measured
 from csdfgen.paper.embedded.claims import claims
 from csdfgen.paper.embedded.derived import table_5, table_6, table_8, table_9
@@ -21,6 +23,7 @@ from csdfgen.paper.embedded.switched import without
 from csdfgen.paper.embedded.winograd import errors, random_layer
 from csdfgen.paper.formulas.winograd import direct, exact, narrow
 from csdfgen.reading.loader import load
+from csdfgen.tuning import file
 from runtime.images import random_inputs
 from runtime.session import Executable
 from tests import paper004_page
@@ -120,6 +123,39 @@ def test_techniques_are_measured(
     left = [row for row in rows if row["verdict"] == "not computed"]
     assert "no such device" in left[-1]["note"]
     assert "Table A1" in capsys.readouterr().out
+
+
+def test_techniques_of_a_device_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tuning measures other blocks of kernels, and changes nothing but them."""
+    if device_missing():
+        pytest.skip(device_missing())
+    word = "16x4x2r/1x1"
+    monkeypatch.setattr(measured, "NETWORKS", {"ResNet-8": "resnet8"})
+    monkeypatch.setattr(measured, "SIZE", 32)
+    monkeypatch.setattr(measured, "REPEATS", 1)
+    monkeypatch.setattr(measured, "_BACKENDS", {"OpenCL": without})
+    monkeypatch.setattr(measured, "_TUNED_FOR", 0.1)
+    monkeypatch.setattr(
+        backend, "candidates", lambda kernels, usual: [USUAL, word] if candidates(kernels, usual) else []
+    )  # fmt: skip
+    monkeypatch.setattr(
+        file, "_fastest", lambda ways, words: next((name, ways[name]) for name in (word, "") if name in ways)
+    )  # fmt: skip
+    made: list[Executable] = []
+    rounds = measured._rounds
+
+    def seen(off: Executable, on: Executable, clock: measured.Clock) -> list[tuple[float, float]]:
+        made[:] = off, on
+        return rounds(off, on, clock)
+
+    monkeypatch.setattr(measured, "_rounds", seen)
+    left: list[Left] = []
+    found = {cell.row for cell in measured.effects(left)}
+    names = ("folding", "activations in place", "shared buffers", "asynchronous queue", "tuning")
+    assert found == {f"ResNet-8, OpenCL: {name}" for name in names} and not left
+    off, on = made  # of the last one
+    assert set(json.loads(on.plan.options.ways)) and not off.plan.options.ways
+    assert on.plan.figures == off.plan.figures and on.plan.order == off.plan.order
 
 
 @pytest.mark.parametrize("marker", [*paper004_page.MARKERS, "left"])

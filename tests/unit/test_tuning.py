@@ -165,6 +165,12 @@ def test_another_machine_is_refused(tmp_path: Path, change: dict[str, str], said
     assert said in str(error.value) and "csdfgen tune MODEL" in str(error.value)
 
 
+def test_frames_of_seconds_are_read(tmp_path: Path) -> None:
+    """A small processor, or a batch, takes more than one."""
+    write_tuning(tmp_path / "t.json", replace(a_tuning(), frame=30.0))
+    assert read_tuning(tmp_path / "t.json").frame == 30.0
+
+
 @pytest.mark.parametrize(
     ("path", "value", "said"),
     [

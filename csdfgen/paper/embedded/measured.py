@@ -8,9 +8,11 @@ shares all memory, and launches cost next to nothing.
 from __future__ import annotations
 
 import statistics
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import onnx
@@ -20,7 +22,7 @@ from csdfgen.backends.native import library
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE
 from csdfgen.backends.native.ways import Ways
-from csdfgen.backends.registry import backend_that, kernels_of
+from csdfgen.backends.registry import backend_that, kernels_for, kernels_of
 from csdfgen.errors import CsdfgenError
 from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
@@ -29,11 +31,13 @@ from csdfgen.paper.embedded.switched import without
 from csdfgen.precision.quantize import quantize
 from csdfgen.program.steps import Backend
 from csdfgen.reading.loader import load
+from csdfgen.tuning.file import write_tuning
+from csdfgen.tuning.measure import Tuner
 from runtime.images import random_inputs
 from runtime.session import Executable
 from zoo_models import ZOO
 
-__all__ = ["NETWORKS", "PART", "REPEATS", "effects"]
+__all__ = ["NETWORKS", "PART", "REPEATS", "effects", "tuned"]
 
 PART = "measured here"
 
@@ -42,12 +46,8 @@ REPEATS, SIZE = 31, 224
 
 _AVX2 = tuple(LEVELS[0] if flag == NATIVE else flag for flag in FLAGS)
 
-_UNMEASURED = Left(
-    PART,
-    "tuning of local sizes",
-    0,
-    "not measured yet: `csdfgen tune` has no variants of OpenCL kernels",
-)
+_TUNED_FOR = 60.0
+"""Seconds that the blocks of kernels are measured, about; building them is more, once on a machine."""
 
 
 @cache
@@ -72,7 +72,6 @@ def _is_device(kernels: Backend) -> bool:
 
 def effects(left: list[Left]) -> Iterator[Cell]:
     """Milliseconds and KiB of arena of a frame without a technique and with it; left: what cannot be measured is added."""
-    left.append(_UNMEASURED)
     for name in NETWORKS:
         for title, backend in _BACKENDS.items():
             try:
@@ -95,6 +94,8 @@ def _switches(name: str, kernels: Backend) -> Iterator[tuple[str, Programs]]:
     if _is_device(kernels):
         yield "shared buffers", (partial(_program, network, without(sharing=True)), full)
         yield "asynchronous queue", (partial(_program, network, without(running_on=True)), full)
+        whole = partial(full, rows="whole")  # blocks are chosen for whole layers
+        yield "tuning", (whole, partial(tuned, network, kernels.name, _TUNED_FOR))
     else:
         exact = kernels_of(kernels.name, exact=True)
         yield "Winograd", (partial(_program, network, exact), full)
@@ -112,6 +113,19 @@ def _program(network: Network, kernels: Backend, **options: Any) -> Executable:
     return Executable(
         plan(network, kernels=kernels, backend=kernels.name, **options), kernels=kernels
     )
+
+
+def tuned(network: Network, backend: str, seconds: float) -> Executable:
+    """Whole layers, each in the fastest of the blocks that are measured for it first, for about so many seconds. Raises
+    CsdfgenError.
+    """
+    tuner = Tuner(network, backend=backend)
+    tuner.run(seconds, lambda what, done, total: None)
+    with tempfile.TemporaryDirectory(prefix="csdfgen-") as folder:
+        file = Path(folder, "tuned.json")
+        write_tuning(file, tuner.found)
+        found = plan(network, backend=backend, rows="whole", tuning=str(file))
+    return Executable(found, kernels=kernels_for(found.options))
 
 
 def _compared(row: str, off: Executable, on: Executable, clock: Clock) -> Iterator[Cell]:
