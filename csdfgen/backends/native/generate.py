@@ -419,6 +419,68 @@ def _dots(of: _Products, vectors: int, pixels: int) -> Iterator[str]:
     yield ""
 
 
+_WIDE = ((4, 6), (3, 8), (2, 8), (1, 10))
+"""Panels whose sums are formed together and most pixels, where a vector has a sum of each output of a panel."""
+
+
+def dots() -> Iterator[str]:
+    """The header with the blocks of products of bytes: of one panel, and of several."""
+    yield from products(DOTS)
+    yield "#ifdef CSDF_WIDE"
+    for panels, most in _WIDE:
+        for pixels in range(1, most + 1):
+            yield from _wide(panels, pixels)
+    for panels, most in _WIDE:
+        yield f"static csdf_wide_block *const wide_{panels}[] = {{"
+        yield "    " + ", ".join(f"wide_{panels}x{n}" for n in range(1, most + 1)) + ","
+        yield "};"
+    yield "static const struct {"
+    yield "    csdf_wide_block *const *blocks;"
+    yield "    int32_t pixels;"
+    yield "} wide[] = {"
+    for panels, most in reversed(_WIDE):
+        yield f"    {{wide_{panels}, {most}}},"
+    yield "};"
+    yield "#endif"
+
+
+def _wide(panels: int, pixels: int) -> Iterator[str]:
+    """Sums of some panels and pixels, which become bytes in registers."""
+    sums = [[f"a{i}_{v}" for v in range(panels)] for i in range(pixels)]
+    yield f"static void wide_{panels}x{pixels}(const csdf_wide *b, const uint8_t *const *at, uint8_t *const *out)"
+    yield "{"
+    yield "    const ptrdiff_t panel = b->panel;"
+    yield "    const int8_t *w = b->weights;"
+    for row in sums:
+        yield f"    csdf_sum {', '.join(row)};"
+    for v in range(panels):
+        yield f"    {' = '.join(row[v] for row in sums)} = _mm512_loadu_si512(b->bias + {PANEL * v});"
+    yield "    for (int32_t tap = 0; tap < b->taps; tap++)"
+    yield "        for (int32_t piece = 0; piece < b->pieces; piece++, at += b->apart) {"
+    yield "            const ptrdiff_t count = b->counts[piece];"
+    yield "            const uint8_t *" + ", *".join(f"p{i} = at[{i}]" for i in range(pixels)) + ";"
+    yield f"            for (ptrdiff_t k = 0; k < count; k += 4, w += {4 * PANEL}) {{"
+    for v in range(panels):
+        shift = f" + {v} * panel" if v else ""
+        yield f"                csdf_taps w{v} = csdf_weights(w{shift}); CSDF_KEEP_TAPS(w{v});"
+    for i, row in enumerate(sums):
+        each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
+        yield f"                const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
+    yield "            }"
+    yield "        }"
+    yield "    if (b->sums) {"
+    for i, row in enumerate(sums):
+        for v, one in enumerate(row):
+            yield f"        _mm512_storeu_si512(b->sums + {(v * pixels + i) * PANEL}, {one});"
+    yield "        return;"
+    yield "    }"
+    for i, row in enumerate(sums):
+        four = ", ".join(row[min(v, panels - 1)] for v in range(4))
+        yield f"    csdf_wide_bytes(b, out[{i}], {panels}, {four});"
+    yield "}"
+    yield ""
+
+
 # --- structures ---------------------------------------------------------------------------------
 
 
@@ -433,7 +495,7 @@ GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
     {
         **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
         "strips.h": strips,
-        "dots.h": partial(products, DOTS),
+        "dots.h": dots,
         "pairs.h": partial(products, PAIRS),
         "sizes.h": sizes,
     }

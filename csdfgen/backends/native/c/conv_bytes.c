@@ -317,6 +317,138 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
         }
 }
 
+#ifdef CSDF_WIDE
+
+enum {
+    NONE = 2048, /* bytes of padding that a tap sees */
+    MOST = 8,    /* pieces whose places are in tables */
+    LEAST = 6    /* pixels that are worth a block */
+};
+
+/* Whether blocks can read what pixels see where it lies: in whole fours, as it is. */
+static int in_place(const group *g)
+{
+    const csdf_byte_conv_step *step = g->step;
+    const int32_t count = step->piece_count;
+    int32_t odd = g->ins % 4 || step->layer->pace != g->ins || g->flip || g->ins > NONE || count > MOST;
+    for (int32_t i = 0; i < count && !odd; i++)
+        odd = step->pieces[i].channels % 4 || (step->layer->groups > 1 && count > 1);
+    return !odd;
+}
+
+/* Where `count` pixels from column `in` on see a tap of a line of a piece: `none` where that is padding. */
+static void along(const group *g, const csdf_byte_source *piece, const uint8_t *line, int32_t in, int32_t count,
+    const uint8_t *none, const uint8_t **to)
+{
+    const int32_t pace = g->step->layer->stride_w, width = g->step->width;
+    const ptrdiff_t step = (ptrdiff_t)pace * piece->stride;
+    if (line && in >= 0 && in + (count - 1) * pace < width) {
+        line += (ptrdiff_t)in * piece->stride;
+        for (int32_t k = 0; k < count; k++)
+            to[k] = line + k * step;
+    } else {
+        for (int32_t k = 0; k < count; k++, in += pace)
+            to[k] = line && in >= 0 && in < width ? line + (ptrdiff_t)in * piece->stride : none;
+    }
+}
+
+/* Places of what pixels [first, first + count) see, [tap][piece][pixel], unless `to` is NULL, and of their outputs. */
+static void places(const group *g, int32_t first, int32_t count, const uint8_t *none, const uint8_t **to, uint8_t **out)
+{
+    const csdf_byte_conv_step *step = g->step;
+    const csdf_byte_layer *layer = step->layer;
+    const int32_t columns = step->out.columns;
+    int32_t row = first / columns, column = first % columns;
+    for (int32_t k = 0, some; k < count; k += some, row++, column = 0) {
+        const int32_t top = first_row(step, row), at = step->out.column + column;
+        uint8_t *made = step->out.rows[row] + (ptrdiff_t)at * step->out.stride;
+        const uint8_t **t = to + k;
+        some = least(count - k, columns - column);
+        for (int32_t i = 0; i < some; i++, made += step->out.stride)
+            out[k + i] = made;
+        for (int32_t y = 0; y < layer->kernel_h && to; y++)
+            for (int32_t x = 0; x < layer->kernel_w; x++)
+                for (int32_t i = 0; i < step->piece_count; i++, t += count) {
+                    const uint8_t *line = step->pieces[i].rows[top + y * layer->dilation_h];
+                    along(g, step->pieces + i, line ? line + g->first : NULL,
+                        at * layer->stride_w - layer->pad_left + x * layer->dilation_w, some, none, t);
+                }
+    }
+}
+
+/* All outputs of pixels [first, first + count), which see what is `at` these places. */
+static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t first, int32_t count,
+    const uint8_t *const *at, uint8_t *const *out)
+{
+    const csdf_rescaling *into = &g->step->layer->into;
+    int32_t sums[40 * CSDF_PANEL];
+    b->sums = into->kind == CSDF_BYTES ? NULL : sums;
+    for (int32_t low = o->low, panels; low < o->high; low += panels * CSDF_PANEL) {
+        const int32_t n = o->high - low, left = (n + CSDF_PANEL - 1) / CSDF_PANEL;
+        panels = left == CSDF_WIDE + 1 ? left / 2 + 1 : least(left, CSDF_WIDE);
+        b->weights = o->weights + (ptrdiff_t)low * 4 * g->steps;
+        b->bias = o->bias + o->panel + low;
+        b->factors = b->sums ? NULL : into->factors + o->panel + low;
+        b->outs = least(n, panels * CSDF_PANEL);
+        b->shift = o->channel + low;
+        for (int32_t k = 0, pixels; k < count; k += pixels) {
+            const int32_t most = wide[panels - 1].pixels, blocks = (count - k + most - 1) / most;
+            pixels = (count - k + blocks - 1) / blocks;
+            wide[panels - 1].blocks[pixels - 1](b, at + k, out + k);
+            for (int32_t v = 0; v < panels && b->sums; v++)
+                written(g, o->panel + low + v * CSDF_PANEL, o->channel + low + v * CSDF_PANEL,
+                    least(CSDF_PANEL, n - v * CSDF_PANEL), first + k, pixels, sums + v * pixels * CSDF_PANEL);
+        }
+    }
+}
+
+/* Blocks of several panels; whether there is room for what they need. */
+static int widely(const group *g, const outputs *o, int32_t all)
+{
+    const csdf_byte_conv_step *step = g->step;
+    const csdf_byte_layer *layer = step->layer;
+    const csdf_rescaling *into = &layer->into;
+    const int32_t is_in_place = in_place(g), window = layer->kernel_h * layer->kernel_w;
+    const part p = {0, window, 0, g->ins, 4 * g->steps};
+    const int32_t taps = is_in_place ? window * step->piece_count : 0;
+    const int32_t each = (1 + taps) * (int32_t)sizeof(void *) + (is_in_place ? 0 : (int32_t)(p.pitch + sizeof(void *)));
+    const int32_t fits = least(all, (g->size - 64) / each);
+    int32_t counts[MOST];
+    uint8_t none[NONE];
+    csdf_wide b;
+    if (o->zeros || fits < least(all, LEAST))
+        return 0;
+    csdf_wide_into(&b, into);
+    b.pieces = is_in_place ? step->piece_count : 1;
+    b.taps = is_in_place ? window : 1;
+    b.panel = CSDF_PANEL * 4 * g->steps;
+    b.counts = counts;
+    if (!is_in_place)
+        counts[0] = (int32_t)p.pitch;
+    for (int32_t i = 0; i < b.pieces && is_in_place; i++)
+        counts[i] = layer->groups > 1 ? g->ins : step->pieces[i].channels;
+    if (is_in_place && (window > 1 || layer->pad_left))
+        memset(none, g->padding, (size_t)g->ins);
+    for (int32_t first = 0, count; first < all; first += count) {
+        uint8_t **out = (uint8_t **)(void *)g->room;
+        const uint8_t **at = (const uint8_t **)(void *)(g->room + fits * (int32_t)sizeof(void *));
+        csdf_e *gathered = g->room + 2 * fits * (int32_t)sizeof(void *);
+        count = least(fits, all - first);
+        b.apart = count;
+        places(g, first, count, none, is_in_place ? at : NULL, out);
+        if (!is_in_place) {
+            gather(g, &p, first, count, gathered);
+            fill(g, &p, count, gathered);
+            for (int32_t k = 0; k < count; k++)
+                at[k] = gathered + k * p.pitch;
+        }
+        all_panels(g, o, &b, first, count, at, out);
+    }
+    return 1;
+}
+
+#endif
+
 void csdf_conv_bytes(const csdf_byte_conv_step *step)
 {
     const csdf_byte_layer *layer = step->layer;
@@ -325,7 +457,7 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
     const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL, all = step->out.count * step->out.columns;
     const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
     const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
-    csdf_e room[ROOM];
+    CSDF_LINES csdf_e room[ROOM];
     group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM};
     g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
     g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);
@@ -347,6 +479,10 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
         o.zeros = layer->zeros;
         if (o.low >= o.high)
             continue;
+#ifdef CSDF_WIDE
+        if (widely(&g, &o, all))
+            continue;
+#endif
         if (4 * steps * least(all, CSDF_PIXELS) <= g.size)
             at_once(&g, &o, all);
         else

@@ -42,6 +42,206 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
     csdf_rescaled(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
 }
 
+#ifdef CSDF_WIDE
+
+enum { CHANNELS = 64, WIDE_COLUMNS = 50, WIDE_TAPS = 30 };
+
+/* Weights in fours of a column, [column][four][panel][16][4]; what they meet, [column][four][panel][16][4] too; sums that
+ * start at `bias`. panels: four, channels 4 * p + 16 * q + (0 ... 3) in panel p; or one of sixteen channels. */
+typedef struct deep {
+    csdf_wide into;
+    int8_t weights[WIDE_TAPS * 4 * CHANNELS];
+    uint8_t values[WIDE_COLUMNS * 4 * CHANNELS];
+    int32_t bias[CHANNELS];
+    float factors[CHANNELS];
+} deep;
+
+/* Sixteen channels: a column of up to four lines, whose bytes go to every fourth place. */
+CSDF_INLINE void laid_16(uint8_t *to, const uint8_t *const lines[4], const ptrdiff_t at[4], __mmask64 mask, __m512i flip)
+{
+    const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i all = _mm512_setzero_si512();
+    for (int k = 0; k < 4; k++) {
+        /* from each lane the four bytes of its channels, one a word */
+        const __m512i x = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8((__mmask16)mask, lines[k] + at[k]));
+        const __m512i of = _mm512_mask_blend_epi8(0x1111111111111111u << k, _mm512_set1_epi8((char)128), _mm512_sllv_epi32(places, _mm512_set1_epi32(8 * k)));
+        all = _mm512_or_si512(all, _mm512_shuffle_epi8(x, of));
+    }
+    _mm512_storeu_si512(to, _mm512_xor_si512(all, flip));
+}
+
+/* 64 channels. */
+CSDF_INLINE void laid_64(uint8_t *to, const uint8_t *const lines[4], const ptrdiff_t at[4], __mmask64 mask, __m512i flip)
+{
+    const __m512i a = _mm512_maskz_loadu_epi8(mask, lines[0] + at[0]), b = _mm512_maskz_loadu_epi8(mask, lines[1] + at[1]);
+    const __m512i c = _mm512_maskz_loadu_epi8(mask, lines[2] + at[2]), d = _mm512_maskz_loadu_epi8(mask, lines[3] + at[3]);
+    const __m512i ab[2] = {_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)};
+    const __m512i cd[2] = {_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d)};
+    for (int k = 0; k < 2; k++) {
+        _mm512_storeu_si512(to + 128 * k, _mm512_xor_si512(_mm512_unpacklo_epi16(ab[k], cd[k]), flip));
+        _mm512_storeu_si512(to + 128 * k + 64, _mm512_xor_si512(_mm512_unpackhi_epi16(ab[k], cd[k]), flip));
+    }
+}
+
+/* Columns [first, first + count) of lines [top, top + 4) of a row, `apart` bytes from one to the next. */
+CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int32_t count, int32_t panels, uint8_t *to,
+    ptrdiff_t apart)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const __mmask64 mask = ~(__mmask64)0 >> (64 - p->n);
+    const uint8_t flip = CSDF_FLIP(layer->flip);
+    const int32_t from = most(0, least(count, -first)), end = most(from, least(count, p->step->width - first));
+    const uint8_t *lines[4];
+    uint8_t padding[CHANNELS];
+    ptrdiff_t stride[4], at[4];
+    memset(padding, layer->padding ^ layer->flip, sizeof padding);
+    for (int32_t k = 0; k < 4; k++) {
+        const uint8_t *line = top + k < layer->kernel_h ? line_of(p, row, top + k) : NULL;
+        stride[k] = line ? p->piece->stride : 0;
+        lines[k] = line ? line : padding;
+        at[k] = (first + from) * stride[k];
+    }
+    for (int32_t k = 0; k < count; k++, to += apart) {
+        if (k < from || k >= end) {
+            for (int32_t i = 0; i < panels; i++)
+                _mm512_storeu_si512(to + 64 * i, _mm512_set1_epi8((char)(padding[0] ^ flip)));
+            continue;
+        }
+        if (panels == 4)
+            laid_64(to, lines, at, mask, _mm512_set1_epi8((char)flip));
+        else
+            laid_16(to, lines, at, mask, _mm512_set1_epi8((char)flip));
+        for (int32_t i = 0; i < 4; i++)
+            at[i] += stride[i];
+    }
+}
+
+#define UNROLLED _Pragma("GCC unroll 8")
+#define DEEP(panels, pixels) \
+    static void deep_##panels##x##pixels(const deep *d, const uint8_t *x, ptrdiff_t step, ptrdiff_t tap, int32_t wide, \
+        int32_t fours, uint8_t *out, ptrdiff_t apart) \
+    { \
+        const int8_t *w = d->weights; \
+        csdf_sum sums[pixels][panels]; \
+        UNROLLED \
+        for (int i = 0; i < pixels; i++) \
+            for (int v = 0; v < panels; v++) \
+                sums[i][v] = _mm512_loadu_si512(d->bias + 16 * v); \
+        for (int32_t k = 0; k < wide; k++, x += tap) \
+            for (int32_t y = 0; y < fours; y++, w += 64 * panels) \
+                for (int v = 0; v < panels; v++) { \
+                    const csdf_taps taps = csdf_weights(w + 64 * v); \
+                    for (int i = 0; i < pixels; i++) { \
+                        const csdf_four four = _mm512_loadu_si512(x + i * step + (y * panels + v) * 64); \
+                        sums[i][v] = csdf_dot(sums[i][v], four, taps); \
+                    } \
+                } \
+        UNROLLED \
+        for (int i = 0; i < pixels; i++, out += apart) { \
+            if (panels == 1) \
+                csdf_wide_bytes(&d->into, out, 1, sums[i][0], sums[i][0], sums[i][0], sums[i][0]); \
+            else \
+                csdf_wide_store(out, csdf_wide_mixed(&d->into, 4, sums[i][0], sums[i][panels / 4], \
+                    sums[i][panels / 2], sums[i][panels - 1]), d->into.outs); \
+        } \
+    }
+DEEP(4, 1)
+DEEP(4, 2)
+DEEP(4, 3)
+DEEP(4, 4)
+DEEP(1, 1)
+DEEP(1, 2)
+DEEP(1, 3)
+DEEP(1, 4)
+DEEP(1, 5)
+DEEP(1, 6)
+DEEP(1, 7)
+DEEP(1, 8)
+
+/* Weights, bias and factors of the channels of a part. */
+static void placed(const part *p, int32_t panels, deep *d)
+{
+    const csdf_byte_layer *layer = p->step->layer;
+    const int32_t pairs = (layer->kernel_h + 1) / 2;
+    const __mmask64 low = p->n < 32 ? ((__mmask64)1 << 2 * p->n) - 1 : ~(__mmask64)0;
+    const __mmask64 high = p->n > 32 ? ~(__mmask64)0 >> (128 - 2 * p->n) : 0;
+    const int32_t *bias = layer->bias + p->all + p->channel;
+    const float *factors = layer->into.factors + p->channel;
+    int8_t *to = d->weights;
+    csdf_wide_into(&d->into, &layer->into);
+    d->into.factors = d->factors;
+    d->into.outs = p->n;
+    d->into.shift = 0;
+    /* products with what may be in memory are a hundred times as slow where they are denormal */
+    memset(d->bias, 0, sizeof d->bias);
+    memset(d->factors, 0, sizeof d->factors);
+    for (int32_t c = 0; c < p->n; c += 4) {
+        const int32_t at = panels == 4 ? c % 16 / 4 * 16 + c / 16 * 4 : c;
+        const size_t some = (size_t)least(4, p->n - c);
+        memcpy(d->bias + at, bias + c, some * sizeof *bias);
+        memcpy(d->factors + at, factors + c, some * sizeof *factors);
+    }
+    for (int32_t k = 0; k < layer->kernel_w; k++)
+        for (int32_t y = 0; y < pairs; y += 2, to += 64 * panels) {
+            const int8_t *at = layer->weights + ((k * pairs + y) * p->all + p->channel) * 2, *next = at + 2 * p->all;
+            const int two = y + 1 < pairs;
+            const __m512i a = _mm512_maskz_loadu_epi8(low, at);
+            const __m512i b = two ? _mm512_maskz_loadu_epi8(low, next) : _mm512_setzero_si512();
+            const __m512i first = _mm512_unpacklo_epi16(a, b), second = _mm512_unpackhi_epi16(a, b);
+            if (panels == 4) {
+                const __m512i c = _mm512_maskz_loadu_epi8(high, at + 64);
+                const __m512i e = two ? _mm512_maskz_loadu_epi8(high, next + 64) : _mm512_setzero_si512();
+                const __m512i third = _mm512_unpacklo_epi16(c, e), fourth = _mm512_unpackhi_epi16(c, e);
+                _mm512_storeu_si512(to, _mm512_shuffle_i64x2(first, third, 0x88));
+                _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(second, fourth, 0x88));
+                _mm512_storeu_si512(to + 128, _mm512_shuffle_i64x2(first, third, 0xdd));
+                _mm512_storeu_si512(to + 192, _mm512_shuffle_i64x2(second, fourth, 0xdd));
+            } else {
+                /* lanes 0 and 1 of both in turn */
+                _mm512_storeu_si512(to, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second));
+            }
+        }
+}
+
+/* Whether a layer's windows are small enough for slab_of. */
+static int fits(const csdf_byte_layer *layer)
+{
+    const int32_t fours = (layer->kernel_h + 3) / 4, extent = (layer->kernel_w - 1) * layer->dilation_w + 1;
+    return extent * fours <= WIDE_COLUMNS && layer->kernel_w * fours <= WIDE_TAPS;
+}
+
+/* All pixels of a part of up to 64 channels, or of sixteen. */
+CSDF_INLINE void slab_of(const part *p, int32_t panels)
+{
+    typedef void strip(const deep *, const uint8_t *, ptrdiff_t, ptrdiff_t, int32_t, int32_t, uint8_t *, ptrdiff_t);
+    static strip *const four[] = {deep_4x1, deep_4x2, deep_4x3, deep_4x4};
+    static strip *const one[] = {deep_1x1, deep_1x2, deep_1x3, deep_1x4, deep_1x5, deep_1x6, deep_1x7, deep_1x8};
+    strip *const *strips = panels == 4 ? four : one;
+    const csdf_byte_layer *layer = p->step->layer;
+    const csdf_byte_target *out = &p->step->out;
+    const int32_t wide = layer->kernel_w, fours = (layer->kernel_h + 3) / 4, end = out->column + out->columns;
+    const int32_t extent = (wide - 1) * layer->dilation_w + 1, strip_pixels = panels == 4 ? 4 : 8;
+    const int32_t some = (WIDE_COLUMNS / fours - extent) / layer->stride_w + 1;
+    const ptrdiff_t apart = (ptrdiff_t)fours * panels * 64, step = layer->stride_w * apart;
+    deep d;
+    placed(p, panels, &d);
+    for (int32_t row = 0; row < out->count; row++)
+        for (int32_t x = out->column, count; x < end; x += count) {
+            const int32_t first = x * layer->stride_w - layer->pad_left;
+            uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
+            count = least(some, end - x);
+            for (int32_t y = 0; y < fours; y++)
+                lay(p, row, 4 * y, first, (count - 1) * layer->stride_w + extent, panels, d.values + y * panels * 64, apart);
+            for (int32_t k = 0, pixels; k < count; k += pixels, to += pixels * out->stride) {
+                const int32_t left = count - k, parts = (left + strip_pixels - 1) / strip_pixels;
+                pixels = (left + parts - 1) / parts;
+                strips[pixels - 1](&d, d.values + k * step, step, layer->dilation_w * apart, wide, fours, to, out->stride);
+            }
+        }
+}
+
+#endif
+
 /* A pixel, tap by tap. */
 static void tapped(const part *p, int32_t row, int32_t x)
 {
@@ -66,7 +266,7 @@ static void tapped(const part *p, int32_t row, int32_t x)
     written(p, row, x, 1, sums);
 }
 
-#ifdef CSDF_PAIRED
+#if defined(CSDF_PAIRED) && !defined(CSDF_WIDE)
 
 /* Columns of two lines side by side: 16 bits each, [column][16][2], `apart` from column to column. The channels of a
  * pixel lie `stride` bytes behind those of the one before, of either line; n: of them, at most sixteen. */
@@ -237,6 +437,20 @@ void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
     for (int32_t i = 0; i < step->piece_count; i++) {
         const csdf_byte_source *piece = step->pieces + i;
         const int32_t from = most(low, start), to = least(high, start + piece->channels);
+#ifdef CSDF_WIDE
+        const int32_t each = fits(step->layer) ? CHANNELS : 16;
+        for (int32_t c = from, n; c < to; c += n) {
+            const int32_t panels = each == CHANNELS && to - c > 32 ? 4 : 1;
+            n = least(to - c, panels == 4 ? CHANNELS : 16);
+            const part p = {step, piece, c - start, c, n, (step->layer->out_channels + 15) / 16 * 16};
+            if (each != CHANNELS)
+                slab(&p);
+            else if (panels == 4)
+                slab_of(&p, 4);
+            else
+                slab_of(&p, 1);
+        }
+#else
         for (int32_t c = from; c < to; c += 16) {
             /* some once more: to the same values */
             const int32_t at = to - c < 16 && to - from >= 16 ? to - 16 : c;
@@ -244,6 +458,7 @@ void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
             const part p = {step, piece, at - start, at, least(16, to - at), all};
             slab(&p);
         }
+#endif
         start += piece->channels;
     }
 }

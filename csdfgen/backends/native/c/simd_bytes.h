@@ -66,6 +66,90 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a)
     _mm512_storeu_si512(at, _mm512_add_epi32(a, _mm512_loadu_si512(from)));
 }
 
+/* Blocks of up to four panels, whose sums become bytes in registers: see csdf_wide_bytes.
+ * weights: of the first panel, those of the next `panel` bytes further. bias, factors: of the panels, [16] each. counts:
+ * bytes of each piece that a tap sees. at: [tap][piece], `apart` from one to the next, the addresses of what pixels see.
+ * shift: from the first output of a pixel to that of the panels. sums: NULL, or [panel][pixel][16] where the sums are stored and nothing else is done. outs: of the panels, at most 64. zero, flip: of the outputs: the bytes are round(sum * factor) + zero, from 0 to 255, with `flip`
+ * exchanged. */
+#define CSDF_WIDE 4
+#define CSDF_LINES __attribute__((aligned(64)))
+typedef struct csdf_wide {
+    const int8_t *weights;
+    const int32_t *bias;
+    const float *factors;
+    ptrdiff_t panel, apart, shift;
+    const int32_t *counts;
+    int32_t taps, pieces;
+    int32_t *sums;
+    int32_t outs;
+    __m512i zero, flip;
+} csdf_wide;
+
+/* Computes some pixels of some panels. */
+typedef void csdf_wide_block(const csdf_wide *b, const uint8_t *const *at, uint8_t *const *out);
+
+/* 32 bits from sums, rounded half to even; beyond 2^30 it is all the same to bytes. */
+CSDF_INLINE __m512i csdf_wide_rounded(csdf_sum sum, const float *factors)
+{
+    const __m512 value = _mm512_mul_ps(_mm512_cvtepi32_ps(sum), _mm512_loadu_ps(factors));
+    return _mm512_cvtps_epi32(_mm512_min_ps(value, _mm512_set1_ps(1073741824.0f)));
+}
+
+/* The bytes of up to four panels of a pixel, four of each panel in turn; of fewer, the last one several times. */
+CSDF_INLINE __m512i csdf_wide_mixed(const csdf_wide *b, int panels, csdf_sum p, csdf_sum q, csdf_sum r, csdf_sum s)
+{
+    const float *f = b->factors;
+    const __m512i x = csdf_wide_rounded(p, f), y = panels > 1 ? csdf_wide_rounded(q, f + 16) : x;
+    const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(x, y), b->zero);
+    __m512i high = low;
+    if (panels > 2) {
+        const __m512i z = csdf_wide_rounded(r, f + 32);
+        high = _mm512_adds_epi16(_mm512_packs_epi32(z, panels > 3 ? csdf_wide_rounded(s, f + 48) : z), b->zero);
+    }
+    return _mm512_xor_si512(_mm512_packus_epi16(low, high), b->flip);
+}
+
+/* The first n bytes; without a mask where that is possible: a load that seems to lie where a store with a mask is
+ * under way, by the last twelve bits of their addresses, waits for it. */
+CSDF_INLINE void csdf_wide_store(uint8_t *to, __m512i x, int32_t n)
+{
+    if (n == 64) {
+        _mm512_storeu_si512(to, x);
+        return;
+    }
+    if (n & 32) {
+        _mm256_storeu_si256((void *)to, _mm512_castsi512_si256(x));
+        x = _mm512_shuffle_i64x2(x, x, 0xee);
+        to += 32;
+    }
+    if (n & 16) {
+        _mm_storeu_si128((void *)to, _mm512_castsi512_si128(x));
+        x = _mm512_shuffle_i64x2(x, x, 0x39);
+        to += 16;
+    }
+    if (n & 8) {
+        _mm_storel_epi64((void *)to, _mm512_castsi512_si128(x));
+        x = _mm512_bsrli_epi128(x, 8);
+        to += 8;
+    }
+    if (n & 7)
+        _mm_mask_storeu_epi8(to, (__mmask16)((1 << (n & 7)) - 1), _mm512_castsi512_si128(x));
+}
+
+/* Writes the bytes of up to four panels of a pixel. */
+CSDF_INLINE void csdf_wide_bytes(const csdf_wide *b, uint8_t *out, int panels, csdf_sum p, csdf_sum q, csdf_sum r,
+    csdf_sum s)
+{
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m512i bytes = _mm512_permutexvar_epi32(order, csdf_wide_mixed(b, panels, p, q, r, s));
+    csdf_wide_store(out + b->shift, bytes, b->outs);
+}
+
+/* The zero point and the type of bytes that are made. */
+#define csdf_wide_into(b, into) \
+    ((b)->flip = _mm512_set1_epi8((char)((into)->low < 0 ? 128 : 0)), \
+        (b)->zero = _mm512_set1_epi16((short)((into)->zero - (into)->low)))
+
 #elif defined(CSDF_DOT_VNNI)
 #define CSDF_OUTS 8
 #define CSDF_VECTORS 2
@@ -214,6 +298,10 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
 #define CSDF_KEEP_TAPS(w) CSDF_KEEP(w)
 #endif
 
+#ifndef CSDF_LINES
+#define CSDF_LINES
+#endif
+
 /* Values from bytes ---------------------------------------------------------------------------- */
 
 /* The signed value of a byte as kernels gather it; flip: 0x80 for bytes that are unsigned, else 0. */
@@ -247,6 +335,37 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
 #undef CSDF_EIGHT
     for (; i < n; i++)
         to[i] = (int8_t)(from[i] ^ flip);
+#elif defined(CSDF_WIDE)
+    const __m512i bits = _mm512_set1_epi8((char)flip);
+    const __m128i some = _mm512_castsi512_si128(bits);
+    for (; i + 64 <= n; i += 64)
+        _mm512_storeu_si512(to + i, _mm512_xor_si512(bits, _mm512_loadu_si512(from + i)));
+    if (i == n)
+        return;
+    if (n >= 64) {
+        _mm512_storeu_si512(to + n - 64, _mm512_xor_si512(bits, _mm512_loadu_si512(from + n - 64)));
+        return;
+    }
+#define CSDF_SIXTEEN(k) \
+    _mm_storeu_si128((void *)(to + (k)), _mm_xor_si128(some, _mm_loadu_si128((const void *)(from + (k)))));
+#define CSDF_EIGHT(k) \
+    _mm_storel_epi64((void *)(to + (k)), _mm_xor_si128(some, _mm_loadl_epi64((const void *)(from + (k)))));
+    if (n >= 16) {
+        for (; i + 16 < n; i += 16) {
+            CSDF_SIXTEEN(i)
+        }
+        CSDF_SIXTEEN(n - 16)
+        return;
+    }
+    if (n >= 8) {
+        CSDF_EIGHT(0)
+        CSDF_EIGHT(n - 8)
+        return;
+    }
+#undef CSDF_SIXTEEN
+#undef CSDF_EIGHT
+    for (; i < n; i++)
+        to[i] = (csdf_e)(from[i] ^ flip);
 #else
     if (!flip) {
         memcpy(to, from, (size_t)n);
