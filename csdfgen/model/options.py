@@ -218,6 +218,12 @@ class PlanOptions:
         "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
+    requantize: str = declare(
+        "How sums of products of int8 become bytes. float: by a factor in float32, as in onnxruntime; integer: by an "
+        "integer of 31 bits and a shift, for processors without floating point: the true product, rounded to the "
+        "nearest, ties upwards. Results then differ in rare bytes, by one step.",
+        "float", kind=word("float", "integer"), panel=GOALS, shown="float",
+    )  # fmt: skip
     fallback: bool = declare(
         "Layers without native code are computed by numpy; without this option such a layer is refused by name.",
         False, kind=kinds.FLAG, panel=GOALS,

@@ -41,6 +41,7 @@ __all__ = [
     "exact_type",
     "factor_of",
     "limits",
+    "multipliers",
     "of_bytes",
     "quantization",
     "rounded",
@@ -256,6 +257,22 @@ def factor_of(layer: Layer, alpha: float = 1.0) -> np.ndarray:
     return np.asarray(product / scale_of(layer, "y") if "y" in layer.attributes else product)
 
 
+def multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Integers m of 31 bits and shifts s, 1 to 62, so that round(sum * factor), ties upwards, is
+    `(sum * m + 2**(s - 1)) >> s` for sums of 32 bits. factors: float32, above 0.
+
+    A factor has 24 bits, so that m / 2**s is the factor itself; where s would have to be larger or smaller, all
+    results are zero, or beyond every byte.
+
+    >>> multipliers(np.float32([0.5, 0.1]))
+    (array([1073741824, 1717986944]), array([31, 34]))
+    """
+    mantissa, exponent = np.frexp(factors.astype(np.float64))
+    m, s = (mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64)
+    m = np.where(s < 1, 2**31 - 1, m >> np.clip(s - 62, 0, 62))
+    return m, np.clip(s, 1, 62)
+
+
 class Channelwise:
     """Numbers for the channels of sums, float32 or float64: one for all, or one each.
 
@@ -300,7 +317,8 @@ class Rescaled:
     """What becomes of sums, plus a bias in their type: round(sum * factor) + zero, from low to high.
 
     factor: float32, one number or one a channel; None: the sums are integers of the output already.
-    rounds: False for an output of values, which are sum * factor.
+    rounds: False for an output of values, which are sum * factor. shifts: whether the product is one of integers and a
+    shift (`multipliers`), ties upwards; else it is one of float32, ties to even.
     """
 
     factor: Channelwise | None
@@ -309,6 +327,7 @@ class Rescaled:
     zero: int = 0
     low: int = 0
     high: int = 0
+    shifts: bool = False
     _parts: dict[tuple[int, int], Rescaled] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
@@ -319,7 +338,9 @@ class Rescaled:
         factor = Channelwise(factor_of(layer, alpha))
         if "y" not in layer.attributes:
             return cls(factor, rounds=False)
-        return cls(factor, None, True, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
+        bounds = limits(layer.attributes["y"].dtype)
+        shifts = layer.attributes.get("requantize") == "integer"
+        return cls(factor, None, True, zero_of(layer, "y"), *bounds, shifts)
 
     def biased(self, bias: np.ndarray | None) -> Rescaled:
         """The same with a bias."""
@@ -356,10 +377,27 @@ class Rescaled:
         before = [] if self.bias is None else [self.bias.met(np.add, sums, sums)]
         if self.factor is None:
             return before, sums
+        if self.shifts:
+            return [*before, *self._shifted(sums)], sums.view(np.int64)
         calls, narrow = in_float32(sums)
         made = narrow if out is None else out
         calls = [*before, *calls, self.factor.met(np.multiply, narrow, made)]
         return calls + (rounded(made, self.zero, self.low, self.high) if self.rounds else []), made
+
+    def _shifted(self, sums: np.ndarray) -> list[Call]:
+        """Calls that make the results in the bytes of sums in float64, as integers of 64 bits."""
+        assert self.factor is not None and sums.dtype == np.float64
+        made = sums.view(np.int64)
+        m, s = (Channelwise(one) for one in multipliers(self.factor.values))
+        half = Channelwise(np.int64(1) << (s.values - 1))
+        return [
+            (np.copyto, (made, sums, "unsafe")),
+            m.met(np.multiply, made, made),
+            half.met(np.add, made, made),
+            s.met(np.right_shift, made, made),
+            (np.add, (made, np.int64(self.zero), made)),
+            (np.ndarray.clip, (made, np.int64(self.low), np.int64(self.high), made)),
+        ]
 
 
 def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:

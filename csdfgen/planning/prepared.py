@@ -21,6 +21,7 @@ from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
+from csdfgen.ops.quantized_products import by_shifts
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
 from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
@@ -249,6 +250,8 @@ def prepare(
 
 
 def _divided(network: Network, options: PlanOptions) -> Network:
+    if options.requantize == "integer":
+        network = replace(network, layers=tuple(map(by_shifts, network.layers)))
     return in_branches(network) if options.experts else network
 
 

@@ -449,7 +449,8 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
     sums = [[f"a{i}_{v}" for v in range(panels)] for i in range(pixels)]
     yield f"static void wide_{panels}x{pixels}(const csdf_wide *b, const uint8_t *const *at, uint8_t *const *out)"
     yield "{"
-    yield "    const ptrdiff_t panel = b->panel;"
+    if panels > 1:
+        yield "    const ptrdiff_t panel = b->panel;"
     yield "    const int8_t *w = b->weights;"
     for row in sums:
         yield f"    csdf_sum {', '.join(row)};"

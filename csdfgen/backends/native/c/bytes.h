@@ -42,24 +42,16 @@ CSDF_INLINE void csdf_store_bytes(uint8_t *to, const csdf_i *x, int32_t n)
     }
 }
 
-/* Sums of n outputs, the first of which has this place among all, of some pixels, [16] each: bytes,
- * `apart` from one pixel to the next. */
-CSDF_INLINE void csdf_rescaled(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
-    uint8_t *out, ptrdiff_t apart)
-{
-    const csdf_bounds bounds = csdf_bounds_of(into->zero, into->low, into->high);
-    csdf_v factors[CSDF_BLOCK_VECTORS];
-    CSDF_EACH(v)
-        factors[v] = csdf_load(into->factors + panel + v * CSDF_LANES);
-    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
-        csdf_i x[CSDF_BLOCK_VECTORS];
-        CSDF_EACH(v)
-            x[v] = csdf_round(csdf_float(csdf_load_i(sums + v * CSDF_LANES)) * factors[v], &bounds);
-        csdf_store_bytes(out, x, n);
-    }
-}
+/* Sums of n outputs, the first of which has this place among all, of some pixels, [16] each: what they are stored as,
+ * `apart` bytes from one pixel to the next. Functions of files of their own: a layer without floats needs none. */
+void csdf_rescale_by_factors(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart);
+void csdf_rescale_by_shifts(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
+    uint8_t *out, ptrdiff_t apart);
+
+#define CSDF_RESCALED(into) ((into)->kind == CSDF_SHIFTED ? csdf_rescale_by_shifts : csdf_rescale_by_factors)
 
 /* Bytes of an output. */
-CSDF_INLINE ptrdiff_t csdf_bytes_of(const csdf_rescaling *into) { return into->kind == CSDF_BYTES ? 1 : 4; }
+CSDF_INLINE ptrdiff_t csdf_bytes_of(const csdf_rescaling *into) { return into->kind == CSDF_BYTES || into->kind == CSDF_SHIFTED ? 1 : 4; }
 
 #endif

@@ -201,19 +201,6 @@ static int32_t block(int32_t left)
     return (left + blocks - 1) / blocks;
 }
 
-/* Sums of n outputs of four bytes, the first of which has this place in all panels, of some pixels. */
-static void stored(const csdf_rescaling *into, ptrdiff_t panel, int32_t n, const int32_t *sums, int32_t pixels,
-    uint8_t *out, ptrdiff_t apart)
-{
-    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL, out += apart) {
-        float values[CSDF_PANEL];
-        if (into->kind == CSDF_VALUES)
-            for (int32_t o = 0; o < n; o++)
-                values[o] = (float)sums[o] * into->factors[panel + o];
-        memcpy(out, into->kind == CSDF_VALUES ? (const void *)values : (const void *)sums, (size_t)n * sizeof *values);
-    }
-}
-
 /* Sums of n outputs of pixels from `first` on go where the slab has them. panel: their first in all panels. */
 static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n, int32_t first, int32_t pixels,
     const int32_t *sums)
@@ -225,7 +212,7 @@ static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n,
     for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
         uint8_t *at = out->rows[row] + (ptrdiff_t)(out->column + column) * out->stride + shift;
         some = least(pixels, out->columns - column);
-        (into->kind == CSDF_BYTES ? csdf_rescaled : stored)(into, panel, n, sums, some, at, out->stride);
+        CSDF_RESCALED(into)(into, panel, n, sums, some, at, out->stride);
         sums += some * CSDF_PANEL;
     }
 }
@@ -411,7 +398,7 @@ static int widely(const group *g, const outputs *o, int32_t all)
     const int32_t is_in_place = in_place(g), window = layer->kernel_h * layer->kernel_w;
     const part p = {0, window, 0, g->ins, 4 * g->steps};
     const int32_t taps = is_in_place ? window * step->piece_count : 0;
-    const int32_t each = (1 + taps) * (int32_t)sizeof(void *) + (is_in_place ? 0 : (int32_t)(p.pitch + sizeof(void *)));
+    const int32_t each = (is_in_place ? 1 + taps : 2) * (int32_t)sizeof(void *) + (is_in_place ? 0 : (int32_t)p.pitch);
     const int32_t fits = least(all, (g->size - 64) / each);
     int32_t counts[MOST];
     uint8_t none[NONE];

@@ -356,14 +356,17 @@ typedef struct csdf_byte_target {
 } csdf_byte_target;
 
 /* What sums of products are stored as. CSDF_BYTES: a byte, round(sum * factor) + zero, rounded half to even and
- * clipped to [low, high]; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float.
- * factors: one for each output, in panels like the bias; NULL for CSDF_INTEGERS. */
-enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2 };
+ * clipped to [low, high]; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float; CSDF_SHIFTED: a byte,
+ * (sum * multiplier + 2^(shift - 1)) / 2^shift + zero, in integers of 64 bits, rounded down, clipped likewise.
+ * factors: one for each output, in panels like the bias; NULL for CSDF_INTEGERS and CSDF_SHIFTED.
+ * shifts: for CSDF_SHIFTED the pairs of a multiplier and a shift (1 to 62) of each output, likewise; else NULL. */
+enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2, CSDF_SHIFTED = 3 };
 
 typedef struct csdf_rescaling {
     int32_t kind;
     int32_t zero, low, high;
     const float *factors;
+    const int32_t *shifts;
 } csdf_rescaling;
 
 /* A convolution of bytes. Sums are of signed bytes: 128 is subtracted from unsigned inputs.

@@ -39,7 +39,7 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
 {
     const csdf_byte_target *out = &p->step->out;
     uint8_t *at = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
-    csdf_rescaled(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
+    CSDF_RESCALED(&p->step->layer->into)(&p->step->layer->into, p->channel, p->n, sums, pixels, at, out->stride);
 }
 
 #ifdef CSDF_WIDE
@@ -138,7 +138,9 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
                 } \
         UNROLLED \
         for (int i = 0; i < pixels; i++, out += apart) { \
-            if (panels == 1) \
+            if (panels == 1 && d->into.sums) \
+                _mm512_storeu_si512(d->into.sums + 16 * i, sums[i][0]); \
+            else if (panels == 1) \
                 csdf_wide_bytes(&d->into, out, 1, sums[i][0], sums[i][0], sums[i][0], sums[i][0]); \
             else \
                 csdf_wide_store(out, csdf_wide_mixed(&d->into, 4, sums[i][0], sums[i][panels / 4], \
@@ -166,11 +168,12 @@ static void placed(const part *p, int32_t panels, deep *d)
     const __mmask64 low = p->n < 32 ? ((__mmask64)1 << 2 * p->n) - 1 : ~(__mmask64)0;
     const __mmask64 high = p->n > 32 ? ~(__mmask64)0 >> (128 - 2 * p->n) : 0;
     const int32_t *bias = layer->bias + p->all + p->channel;
-    const float *factors = layer->into.factors + p->channel;
+    const float *factors = layer->into.factors;
     int8_t *to = d->weights;
     csdf_wide_into(&d->into, &layer->into);
     d->into.factors = d->factors;
     d->into.outs = p->n;
+    d->into.sums = NULL;
     d->into.shift = 0;
     /* products with what may be in memory are a hundred times as slow where they are denormal */
     memset(d->bias, 0, sizeof d->bias);
@@ -179,7 +182,8 @@ static void placed(const part *p, int32_t panels, deep *d)
         const int32_t at = panels == 4 ? c % 16 / 4 * 16 + c / 16 * 4 : c;
         const size_t some = (size_t)least(4, p->n - c);
         memcpy(d->bias + at, bias + c, some * sizeof *bias);
-        memcpy(d->factors + at, factors + c, some * sizeof *factors);
+        if (factors)
+            memcpy(d->factors + at, factors + p->channel + c, some * sizeof *factors);
     }
     for (int32_t k = 0; k < layer->kernel_w; k++)
         for (int32_t y = 0; y < pairs; y += 2, to += 64 * panels) {
@@ -223,8 +227,11 @@ CSDF_INLINE void slab_of(const part *p, int32_t panels)
     const int32_t extent = (wide - 1) * layer->dilation_w + 1, strip_pixels = panels == 4 ? 4 : 8;
     const int32_t some = (WIDE_COLUMNS / fours - extent) / layer->stride_w + 1;
     const ptrdiff_t apart = (ptrdiff_t)fours * panels * 64, step = layer->stride_w * apart;
+    int32_t sums[8 * 16];
     deep d;
     placed(p, panels, &d);
+    if (layer->into.kind != CSDF_BYTES)
+        d.into.sums = sums;
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column, count; x < end; x += count) {
             const int32_t first = x * layer->stride_w - layer->pad_left;
@@ -236,6 +243,8 @@ CSDF_INLINE void slab_of(const part *p, int32_t panels)
                 const int32_t left = count - k, parts = (left + strip_pixels - 1) / strip_pixels;
                 pixels = (left + parts - 1) / parts;
                 strips[pixels - 1](&d, d.values + k * step, step, layer->dilation_w * apart, wide, fours, to, out->stride);
+                if (d.into.sums)
+                    written(p, row, x + k, pixels, sums);
             }
         }
 }
@@ -440,7 +449,7 @@ void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
 #ifdef CSDF_WIDE
         const int32_t each = fits(step->layer) ? CHANNELS : 16;
         for (int32_t c = from, n; c < to; c += n) {
-            const int32_t panels = each == CHANNELS && to - c > 32 ? 4 : 1;
+            const int32_t panels = each == CHANNELS && to - c > 32 && step->layer->into.kind == CSDF_BYTES ? 4 : 1;
             n = least(to - c, panels == 4 ? CHANNELS : 16);
             const part p = {step, piece, c - start, c, n, (step->layer->out_channels + 15) / 16 * 16};
             if (each != CHANNELS)

@@ -126,13 +126,13 @@ void csdf_sum_bytes(const csdf_byte_sum_step *step)
         }
         if (step->end) {
             float factors[CHANNELS];
-            const csdf_rescaling into = {CSDF_BYTES, step->zero, step->low, step->high, factors};
+            const csdf_rescaling into = {CSDF_BYTES, step->zero, step->low, step->high, factors, NULL};
             for (int32_t c = 0; c < n; c++)
                 sums[c] = (int32_t)step->sums[first + c] + step->rest;
             for (int32_t c = 0; c < CHANNELS; c++)
                 factors[c] = step->factor;
             for (int32_t c = 0; c < n; c += CSDF_PANEL)
-                csdf_rescaled(&into, 0, least(CSDF_PANEL, n - c), sums + c, 1, step->out + first + c, 0);
+                csdf_rescale_by_factors(&into, 0, least(CSDF_PANEL, n - c), sums + c, 1, step->out + first + c, 0);
         }
     }
 }

@@ -36,14 +36,14 @@ from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST, Mode
-from csdfgen.ops.integers import Rescaled, factor_of, zero_of
+from csdfgen.ops.integers import Rescaled, factor_of, multipliers, zero_of
 from csdfgen.ops.quantized_products import centred
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
 __all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution"]
 
-TO_BYTES, TO_INTEGERS, TO_VALUES = constants("BYTES", "INTEGERS", "VALUES")
+TO_BYTES, TO_INTEGERS, TO_VALUES, TO_SHIFTED = constants("BYTES", "INTEGERS", "VALUES", "SHIFTED")
 ByteConvStep = structure("csdf_byte_conv_step").record
 ByteLayer = structure("csdf_byte_layer").record
 ByteTarget = structure("csdf_byte_target").record
@@ -218,7 +218,10 @@ def _gathered(terms: int, limit: int | None) -> int:
 
 @dataclass(frozen=True, eq=False)
 class _Packed:
-    """A layer as a kernel wants it: its record without places, and its arrays; None for those that it does without."""
+    """A layer as a kernel wants it: its record without places, and its arrays; None for those that it does without.
+
+    factors: or pairs of a multiplier and a shift, as `layer.into` says.
+    """
 
     layer: Any
     weights: np.ndarray
@@ -230,7 +233,9 @@ class _Packed:
         """The place of its record."""
         arrays = (self.weights, self.bias, self.zeros, self.factors)
         weights, bias, zeros, factors = (a if a is None else constants.weights(a) for a in arrays)
-        into = self.layer.into._replace(factors=factors)
+        into = self.layer.into._replace(
+            **{"shifts" if self.layer.into.kind == TO_SHIFTED else "factors": factors}
+        )
         record = self.layer._replace(into=into, weights=weights, bias=bias, zeros=zeros)
         return constants.table("csdf_byte_layer", [record])
 
@@ -238,7 +243,7 @@ class _Packed:
 def _rescaling(
     layer: Layer, outputs: int, groups: int, alpha: float = 1.0
 ) -> tuple[Any, np.ndarray | None]:
-    """What becomes of the sums of a layer, and the factors of its outputs."""
+    """What becomes of the sums of a layer, and the factors of its outputs, or their multipliers and shifts."""
     if layer.output.dtype == "int32":
         return Rescaling(TO_INTEGERS), None
     factors = np.broadcast_to(factor_of(layer, alpha), outputs)
@@ -246,6 +251,10 @@ def _rescaling(
     if "y" not in layer.attributes:
         return Rescaling(TO_VALUES), kept
     into = Rescaled.of(layer, alpha)
+    if into.shifts:
+        pairs = [packing.byte_panels(one, groups) for one in multipliers(factors)]
+        kept = packing.aligned(np.stack(pairs, -1), "int32")
+        return Rescaling(TO_SHIFTED, into.zero, into.low, into.high), kept
     return Rescaling(TO_BYTES, into.zero, into.low, into.high), kept
 
 
