@@ -3,7 +3,8 @@
  * Pixels of a slab are taken some at a time, across rows, as many as a table of pointers holds;
  * input channels in passes whose weights of a panel stay in a near cache, with partial sums in the
  * output. Where the channels of neighbouring pixels follow each other, the taps of a row are one
- * run: that is what few channels (a first layer) need.
+ * run: that is what few channels (a first layer) need. Small windows that see padding are copied, each to
+ * one run.
  */
 #include "images.h"
 #include "products.h"
@@ -11,7 +12,9 @@
 enum {
     POINTERS = 512,  /* of a table: 4 KiB where pointers have 8 bytes */
     SEGMENTS = 64,   /* of a pass: taps times pieces */
-    PIECES = 32      /* of a pass */
+    PIECES = 32,     /* of a pass */
+    WINDOW = 64,     /* floats of a window that is copied, */
+    WINDOWS = 32     /* of which a pass has so many, or as many as 12 of the largest take */
 };
 
 /* Weights of an output channel in a pass: their panel stays in a near cache for all pixels. */
@@ -62,14 +65,13 @@ static void cut(const csdf_conv_step *step, int32_t first, int32_t count, int32_
     }
 }
 
-/* The table's pointers of one tap and piece: pixels [first, first + count) of the area. */
+/* The table's pointers of one tap and piece: `count` pixels of the area from this row and column of it on. */
 static void point(const area *a, const csdf_source *piece, int32_t offset, int32_t y, int32_t x,
-    int32_t first, int32_t count, const float **table)
+    int32_t row, int32_t column, int32_t count, const float **table)
 {
     const csdf_layer *layer = a->step->layer;
     const int32_t shift = x * layer->dilation_w - layer->pad_left;
     const ptrdiff_t step = (ptrdiff_t)piece->stride * layer->stride_w;
-    int32_t row = first / a->columns, column = first % a->columns;
     for (int32_t k = 0; k < count; row++, column = 0) {
         const int32_t from = csdf_first_row(row, layer->stride_h, a->step->each, a->step->apart);
         const float *at = piece->rows[from + y * layer->dilation_h];
@@ -82,10 +84,11 @@ static void point(const area *a, const csdf_source *piece, int32_t offset, int32
         int32_t in = (a->column + column) * layer->stride_w + shift;
         for (; k < end && in < 0; in += layer->stride_w)
             table[k++] = csdf_zeros;
-        const int32_t last = a->step->width - 1 - in;
-        const int32_t inside = last < 0 ? 0 : 1 + (layer->stride_w == 1 ? last : last / layer->stride_w);
         at += offset + (ptrdiff_t)in * piece->stride;
-        for (const int32_t until = least(end, k + inside); k < until; at += step)
+        int32_t until = end;
+        if (in + (end - k - 1) * layer->stride_w >= a->step->width)
+            until = k + (a->step->width - in + layer->stride_w - 1) / layer->stride_w;
+        for (; k < until; at += step)
             table[k++] = at;
         while (k < end)
             table[k++] = csdf_zeros;
@@ -130,6 +133,7 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
     float **const out = (float **)table;
     const float **const pointers = step->residual ? residual + count : residual;
     const csdf_reach reach = csdf_reach_of(step);
+    const int32_t row = first / a->columns, column = first % a->columns;
     slice own;
     csdf_pass pass;
 
@@ -162,7 +166,7 @@ static void pixels(const area *a, int32_t first, int32_t count, int32_t channels
                 pass.taps = least(taps, window - tap);
                 for (int32_t t = tap; t < tap + pass.taps; t++)
                     for (int32_t i = 0; i < own.pieces; i++, entry += count)
-                        point(a, own.piece[i], own.offset[i], t / wide, t % wide, first, count, entry);
+                        point(a, own.piece[i], own.offset[i], t / wide, t % wide, row, column, count, entry);
                 pass.weights = weights + ((ptrdiff_t)tap * run + done) * CSDF_PANEL;
                 pass.bias = begins ? layer->bias + at : NULL;
                 pass.init = begins ? (step->residual ? residual : NULL) : (const float *const *)out;
@@ -207,6 +211,85 @@ static void columns(const csdf_conv_step *step, int32_t column, int32_t count, i
     }
 }
 
+static void padded(const csdf_conv_step *step, int32_t column, int32_t count) { columns(step, column, count, 0); }
+
+/* `count` floats; up to a vector of zeros may be written behind them. */
+CSDF_INLINE void copy(const float *from, int32_t count, float *to)
+{
+    int32_t c = 0;
+    for (; c + CSDF_LANES <= count; c += CSDF_LANES)
+        csdf_store(to + c, csdf_load(from + c));
+    if (c < count)
+        csdf_store(to + c, csdf_load_some(from + c, count - c));
+}
+
+/* The windows of pixels [first, first + count) of the area, one behind the other. */
+static void gather(const area *a, int32_t first, int32_t count, float *to)
+{
+    const csdf_layer *layer = a->step->layer;
+    const csdf_source *piece = a->step->pieces;
+    const int32_t ins = layer->in_channels, run = layer->kernel_w * ins, width = a->step->width * ins;
+    int32_t row = first / a->columns, column = first % a->columns;
+    for (int32_t k = 0; k < count; row++, column = 0) {
+        const float *const *rows = piece->rows + csdf_first_row(row, layer->stride_h, a->step->each, a->step->apart);
+        int32_t in = ((a->column + column) * layer->stride_w - layer->pad_left) * ins;
+        for (const int32_t end = least(count, k + a->columns - column); k < end; k++, in += layer->stride_w * ins) {
+            /* floats [low, high) of a run are no padding */
+            const int32_t low = least(run, most(0, -in)), high = most(low, least(run, width - in));
+            for (int32_t y = 0; y < layer->kernel_h; y++, to += run) {
+                const float *at = rows[y * layer->dilation_h];
+                if (!at || low == high) {
+                    copy(csdf_zeros, run, to);
+                } else if (high - low == run) {
+                    copy(at + in, run, to);
+                } else {
+                    copy(csdf_zeros, run, to);
+                    for (int32_t c = low; c < high; c++)
+                        to[c] = at[in + c];
+                }
+            }
+        }
+    }
+}
+
+/* Columns [column, column + count) of a step by copied windows. */
+static void windows(const csdf_conv_step *step, int32_t column, int32_t count)
+{
+    const csdf_layer *layer = step->layer;
+    const csdf_target *t = &step->out;
+    const area a = {step, column, count, 1};
+    const int32_t all = count * t->count;
+    const int32_t size = layer->kernel_h * layer->kernel_w * layer->in_channels;
+    const int32_t room_for = least(WINDOWS, 12 * WINDOW / size);
+    const int32_t rounds = (all + room_for - 1) / room_for;
+    float copied[12 * WINDOW + CSDF_PANEL];
+    const float *table[WINDOWS], *residual[WINDOWS];
+    float *out[WINDOWS];
+    csdf_pass pass;
+
+    for (int32_t k = 0; k < room_for; k++)
+        table[k] = copied + k * size;
+    pass.table = table;
+    pass.taps = pass.pieces = 1;
+    pass.counts = &size;
+    pass.panel = (ptrdiff_t)size * CSDF_PANEL;
+    pass.weights = layer->weights + t->channel / CSDF_PANEL * pass.panel;
+    pass.skip = 0;
+    pass.channel = t->channel;
+    pass.channels = t->channels;
+    pass.spare = 0;
+    pass.bias = layer->bias + t->channel;
+    pass.init = step->residual ? residual : NULL;
+    pass.out = out;
+    pass.activation = layer->activation;
+    for (int32_t k = 0, first = 0; k < rounds; k++, first += pass.pixels) {
+        pass.pixels = (all - first) / (rounds - k);
+        aim(&a, first, pass.pixels, out, residual);
+        gather(&a, first, pass.pixels, copied);
+        csdf_products(&pass);
+    }
+}
+
 void csdf_conv(const csdf_conv_step *step)
 {
     const csdf_layer *layer = step->layer;
@@ -223,11 +306,16 @@ void csdf_conv(const csdf_conv_step *step)
         int32_t to = right < 0 ? 0 : right / layer->stride_w + 1;
         from = most(low, least(from, high));
         to = most(from, least(to, high));
-        columns(step, low, from - low, 0);
+        const int32_t copied = run < CSDF_PANEL && run * layer->kernel_h <= WINDOW;
+        if (copied && 3 * (to - from) < 2 * (high - low)) {
+            windows(step, low, high - low);
+            return;
+        }
+        (copied ? windows : padded)(step, low, from - low);
         columns(step, from, to - from, 1);
-        columns(step, to, high - to, 0);
+        (copied ? windows : padded)(step, to, high - to);
     } else {
-        columns(step, low, high - low, 0);
+        padded(step, low, high - low);
     }
 }
 
