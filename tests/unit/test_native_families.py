@@ -139,6 +139,34 @@ def test_convolution(seed: int) -> None:
     assert exact.bound <= {"conv_of", "map_of"}
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_convolution_of_few_channels(seed: int) -> None:
+    """Taps of a row are one run, or a window is: in place, or copied where padding interrupts it. Not a bit depends on which:
+    on a map with its padding all are in place.
+    """
+    rng = np.random.default_rng(seed)
+    kernel = [int(rng.integers(1, 11)), int(rng.integers(2, 7))]
+    ins, outs = int(rng.integers(1, rng.choice([3, 18]))), int(rng.choice([3, 16, 40]))
+    weights = rng.standard_normal((outs, ins, *kernel)).astype(np.float32)
+    pads, strides = integers(rng, 0, 5, 4), [int(rng.integers(1, 3)), int(rng.integers(1, 3))]
+    size = [max(int(rng.integers(3, 15)), k) for k in kernel]
+    given = {"pads": pads, "strides": strides}
+    sample = Sample("Conv", (Arg((1, ins, *size), 2), weights), given)
+    check(sample, rng, {"conv_of"}, ways=Ways(exact=True))
+    whole = tuple(size[k] + pads[k] + pads[k + 2] for k in range(2))
+    around = Sample("Conv", (Arg((1, ins, *whole), 2), weights), {"strides": strides})
+    x = sample.feeds()[0]
+    wide = np.pad(x, ((0, 0), (0, 0), (pads[0], pads[2]), (pads[1], pads[3])))
+    layout = Layout(block=1, pieces=1, together=True)
+    found = [
+        run_scattered(
+            one.layer(), {0: here}, 3, layout, None, None, Recorded(ways=Ways(exact=True))
+        )
+        for one, here in ((sample, x), (around, wide))
+    ]
+    np.testing.assert_array_equal(*(one[0] for one in found))
+
+
 def test_fewer_products_are_chosen_where_they_are_faster() -> None:
     weights = np.ones((64, 64, 3, 3), np.float32)
     sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
