@@ -19,6 +19,7 @@ from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.errors import CsdfgenError
 from csdfgen.precision.bfloat16 import in_bfloat16
 from runtime.reference import Reference
+from tests.builder import Graph
 from tests.command import Call
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
@@ -279,3 +280,32 @@ def test_the_command_line_writes_it(call: Call) -> None:
     assert made["sqnr_db"] > 35 and made["formats"]["bfloat16"] > 10
     assert made["figures"]["arena"] < 0.75 * made["figures"]["float_arena"]
     assert call("run", "half.onnx", "--check", "--json").json["ok"]
+
+
+def wide() -> onnx.ModelProto:
+    """Rows whose values take more than the least workspace: padding on both sides, strides, dilation, windows, pieces."""
+    g = Graph()
+    x = g.input("x", (1, 8, 24, 150))
+    a = g.node("Relu", g.conv(x, 24))
+    a = g.node("MaxPool", a, kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
+    b = g.conv(a, 24, pads=[2, 2, 2, 2], dilations=[2, 2])
+    c = g.node("HardSwish", g.node("Add", a, b))
+    d = g.node("AveragePool", g.node("Concat", c, b, axis=1), kernel_shape=[2, 3], strides=[1, 2])
+    return g.model(g.node("Sigmoid", d))
+
+
+@needs_compiler
+def test_steps_are_cut_into_columns_where_memory_is_short() -> None:
+    """Bytes of values then cost little: the arena is about half of float32's."""
+    model = wide()
+    made = in_bfloat16(onnx.shape_inference.infer_shapes(model))
+    network, inputs = csdfgen.load(made), feeds(model)
+    plans = [csdfgen.plan(network, backend="native", goal=goal) for goal in ("memory", "speed")]
+    full = csdfgen.plan(csdfgen.load(model), backend="native", goal="memory")
+    assert plans[0].figures["arena"] < 0.62 * full.figures["arena"]
+    (want,) = Reference(made, network)(inputs).values()
+    largest = float(np.abs(want).max())
+    for plan in plans:
+        got, measured = runtime.compile(plan, backend="native").measure(inputs)
+        check_touched(plan, measured.touched_bytes)
+        np.testing.assert_allclose(*got.values(), want, rtol=0.05, atol=0.02 * largest)

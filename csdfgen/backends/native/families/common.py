@@ -65,6 +65,7 @@ __all__ = [
     "offsets",
     "once",
     "pixel",
+    "read_along",
     "reads_a_map",
     "reads_a_volume",
     "rows_held",
@@ -106,6 +107,12 @@ class Family(ABC):
         fewer: then the step is computed as numpy does it.
         """
         return 0
+
+    def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
+        """The kernel for columns [start, stop) of the output alone, as a map of its own, and the columns of the inputs that
+        it reads, as maps of their own; None where it does not have columns apart.
+        """
+        return None
 
     @abstractmethod
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
@@ -434,6 +441,18 @@ def lines_read(
 def sizes_of(tensor: Tensor) -> tuple[int, ...]:
     """Of a map or of planes along all axes but channels; a signal is a map one wide."""
     return tensor.shape[2:] if len(tensor.shape) > 3 else (*tensor.shape[2:], 1)
+
+
+def read_along(across: Window, start: int, stop: int, width: int) -> tuple[int, int, int]:
+    """The columns [low, high) of a map so wide that outputs [start, stop) of a row read, and the padding at their left.
+
+    >>> read_along(Window(3, 2, pad_top=1), 0, 4, 20), read_along(Window(3, 2, pad_top=1), 4, 8, 20)
+    ((0, 8, 1), (7, 16, 0))
+    """
+    first = start * across.stride - across.pad_top
+    low = min(max(0, first), width - 1)
+    end = (stop - 1) * across.stride - across.pad_top + across.extent
+    return low, max(low + 1, min(width, end)), low - first
 
 
 def windows_along(layer: Layer) -> tuple[Window, ...]:

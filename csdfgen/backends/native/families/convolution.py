@@ -32,6 +32,7 @@ from csdfgen.backends.native.families.common import (
     followed,
     laid_out,
     pixel,
+    read_along,
     rows_held,
     sizes_of,
     windows_along,
@@ -47,7 +48,7 @@ from csdfgen.backends.native.structures import (
 )
 from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant, Ways
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.model.rows import Rows
+from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import PREFERRED, Mode, Phase
 from csdfgen.ops.windows import windows_of
@@ -282,6 +283,24 @@ class Convolution(Family):
 
     def follows(self, layer: Layer) -> int:
         return followed(layer)
+
+    def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
+        if layer.op_type != "Conv" or not isinstance(self.layout, Map):
+            return None
+        (own,) = self.filters
+        across = Window(own.shape[3], own.stride[1], own.dilation[1], own.left)
+        low, high, left = read_along(across, start, stop, self.layout.width)
+
+        def packed(number: int, way: Way) -> Packed:
+            whole = self.packed(number, way)
+            return replace(whole, layer=whole.layer._replace(pad_left=left))
+
+        def parts(out: Rows) -> list[Part]:
+            return [replace(part, columns=stop - start) for part in self.parts(out)]
+
+        filters = (replace(own, left=left),)
+        found = replace(self, filters=filters, layout=Map(high - low), packed=packed, parts=parts)
+        return found, low, high
 
     def workspace(self, step: Step, limit: int | None) -> int:
         most = PREFERRED * min(step.phase.images, IMAGES)

@@ -84,6 +84,9 @@ class _Maps(Family):
             return 0
         return int(bool(layer.epilogue) and activation(layer.epilogue[0]) is not None)
 
+    def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
+        return self, start, stop
+
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         found: list[Instruction] = []
         for columns, low, high in stretches(step, self.operands) or ():

@@ -8,7 +8,7 @@ all lines that it reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -19,6 +19,7 @@ from csdfgen.backends.native.families.common import (
     lines,
     lines_read,
     pixel,
+    read_along,
     reads_a_map,
     reads_a_volume,
     rows_held,
@@ -174,11 +175,14 @@ class PoolWindows:
 
 @dataclass(frozen=True, eq=False)
 class _Pool(Family):
-    """average: of what each window sees, else the greatest of it."""
+    """average: of what each window sees, else the greatest of it. some: columns of the output that are made, from those of
+    the input that they see.
+    """
 
     kernels = ("pool_of",)
 
     average: bool
+    some: tuple[int, int] | None = None
 
     def takes(self, step: Step) -> bool:
         return slides_over(step)
@@ -186,12 +190,25 @@ class _Pool(Family):
     def follows(self, layer: Layer) -> int:
         return followed(layer)
 
+    def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
+        x, windows = layer.inputs[0], windows_along(layer)
+        if x is None or len(windows) != 2 or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+            return None
+        low, high, _ = read_along(windows[-1], start, stop, sizes_of(x)[-1])
+        return replace(self, some=(start, stop)), low, high
+
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         layer, phase = step.layer, step.phase
         windows, padded = PoolWindows.of(layer, step), layer.attributes["count_include_pad"]
         down, along = values_seen(
             layer, windows.out, lambda window, out, size: counted(window, out, size, padded)
         )
+        if self.some is not None:
+            low, high, left = read_along(windows.across, *self.some, windows.width)
+            across = replace(windows.across, pad_top=left)
+            start, stop = self.some
+            windows = replace(windows, across=across, width=high - low, columns=stop - start)
+            along = along[start:stop]
         seen = [
             constants.table("int32_t", [max(1, value) for value in values])
             for values in (down * phase.images, along)

@@ -1,13 +1,14 @@
 """How are layers on stored integers computed where their operator has a kernel on values? Slabs are
 widened into the workspace, the kernel works there, and what it makes is rounded into the rows.
 
-Conversions are strided loops. A step that would take more workspace than it may have is halved.
+Conversions are strided loops. A step that would take more workspace than it may have is cut into columns and rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 import numpy as np
@@ -24,6 +25,15 @@ from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Memory, Scratchpad, Step, View
 
 __all__ = ["Widened"]
+
+VALUES = 1 << 16
+"""Bytes of values at a time, which stay in a near cache until the kernel reads them, or they are rounded."""
+
+LEAST = 1 << 11
+"""Bytes of values that are worth no further cut."""
+
+FEW = 4
+"""Columns that are not cut further."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,24 +54,21 @@ class Widened(Family):
         return self.family.takes(self._inner(step)[0])
 
     def workspace(self, step: Step, limit: int | None) -> int:
-        """Bytes of values and of the kernel, of the larger half if that is more than the limit."""
+        """Bytes of values and of the kernel, of the largest part."""
         most = PREFERRED if limit is None else limit
-        needed = self._needed(*self._inner(step), most)
-        if needed > most:
-            parts = [self.workspace(half, limit) for half in halves(step)]
-            needed = min(needed, max(parts, default=needed))
-        return needed
+        return max(part._needed(one, most) for part, one in self._parts(step, most))
 
     def least(self, step: Step) -> int:
         return self.workspace(step, 0)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        """The step, or its halves one after the other if it takes more than there is."""
-        inner, held = self._inner(step)
-        if self._needed(inner, held, step.workspace.size) > step.workspace.size:
-            parts = halves(step)
-            if parts:
-                return [made for part in parts for made in self.lower(part, constants)]
+        """The step, part by part if it takes more than there is."""
+        parts = self._parts(step, step.workspace.size)
+        return [made for part, one in parts for made in part._lowered(one, constants)]
+
+    def _lowered(self, step: Step, constants: Constants) -> list[Instruction]:
+        """A part: what it reads as values, the kernel, and what it makes rounded."""
+        inner, _ = self._inner(step)
         stored = step.layer.stored
         assert stored is not None
         memory = constants.memory
@@ -85,8 +92,52 @@ class Widened(Family):
             *_loops(after, constants),
         ]
 
-    def _needed(self, inner: Step, held: int, room: int) -> int:
+    def _parts(self, step: Step, room: int) -> list[tuple[Widened, Step]]:
+        """The step in as few parts as have values that stay in a near cache, and do with the room: some of the columns of
+        all rows, or else of half of them.
+        """
+        if self._fits(step, room):
+            return [(self, step)]
+        columns = self._columns(step)
+        for parts in columns:
+            if all(part._fits(one, room) for part, one in parts):
+                return parts
+        rows = [part for half in halves(step) for part in self._parts(half, room)]
+        return rows or (columns[-1] if columns else [(self, step)])
+
+    def _fits(self, step: Step, room: int) -> bool:
+        held = self._inner(step)[1]
+        near = max(VALUES, self.twin.parameter_bytes)  # weights are read again for every part
+        return held <= LEAST or (held <= near and self._needed(step, room) <= room)
+
+    def _columns(self, step: Step) -> list[list[tuple[Widened, Step]]]:
+        """The step column by column, fewer and fewer at a time; [] where the kernel does not have them apart."""
+        out = step.outputs[0]
+        if len(step.outputs) > 1 or len(out.shape) != 3 or not self.takes(step):
+            return []
+        found = []
+        width = size = out.shape[0]
+        while size > FEW:
+            size = max(FEW, -(-size // 2 // FEW) * FEW)
+            parts = [self._of_columns(step, *e) for e in pairwise([*range(0, width, size), width])]
+            some = [part for part in parts if part is not None]
+            if len(some) < len(parts):
+                break
+            found.append(some)
+        return found
+
+    def _of_columns(self, step: Step, start: int, stop: int) -> tuple[Widened, Step] | None:
+        made = self.family.within(self.twin, start, stop)
+        if made is None:
+            return None
+        family, low, high = made
+        inputs = tuple(None if v is None else _cut(v, low, high) for v in step.inputs)
+        outputs = (_cut(step.outputs[0], start, stop),)
+        return replace(self, family=family), replace(step, inputs=inputs, outputs=outputs)
+
+    def _needed(self, step: Step, room: int) -> int:
         """Bytes of the values, and of the kernel behind them, which is to do with what is left of the room."""
+        inner, held = self._inner(step)
         own = self.family.workspace(inner, max(0, room - aligned_size(held)))
         return aligned_size(held) + own if own else held
 
@@ -112,6 +163,17 @@ class Widened(Family):
         behind = aligned_size(taken)
         left = Scratchpad(pad.pool, pad.offset + behind, max(0, pad.size - behind))
         return replace(step, layer=self.twin, inputs=inputs, outputs=made, workspace=left), taken
+
+
+def _cut(view: View, start: int, stop: int) -> View:
+    """Columns [start, stop) of rows; one that all columns meet stays."""
+    if len(view.shape) < 3 or view.shape[0] == 1:
+        return view
+    if view.pieces:
+        pieces = tuple(_cut(piece, start, stop) for piece in view.pieces)
+        return replace(view, shape=(stop - start, *view.shape[1:]), pieces=pieces)
+    rows = tuple(at + start * view.strides[0] for at in view.rows)
+    return replace(view, rows=rows, shape=(stop - start, *view.shape[1:]))
 
 
 def _dense(shape: Sequence[int]) -> tuple[int, ...]:
