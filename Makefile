@@ -25,6 +25,7 @@
 #   make bench-experts   branches of experts and early exits, timed and compared with onnxruntime: docs/experts.md; two minutes
 #   make train-gate      a small mixture of experts trained on digits, with 1, 2, 4 and all experts: docs/experts.md; half a minute
 #   make bench-boards    memory of three networks as C on a Cortex-M7 and M55 under qemu (arm-none-eabi-gcc, qemu-system-arm): docs/boards.md; three minutes
+#   make bench-opencl    kernels of OpenCL, compared with native code, tinygrad and CLBlast (libclblast1): docs/opencl.md; half an hour
 #   make bench-analysis  exact analysis of growing graphs, compared with recorded times of SDF3 and Kiter: docs/sdf3.md; half an hour
 #   make bench-sweep     200 points, interrupted and continued, and on one and two Dask workers: docs/sweeps.md; ten minutes
 # A virtual environment in .venv holds every dependency; a stamp file in it marks each finished step,
@@ -45,7 +46,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts train-gate docs clean
+.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -108,6 +109,9 @@ bench-formats: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 bench-experts: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_experts $(or $(ARGS),--write)
 
+bench-opencl: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_opencl $(or $(ARGS),--write)
+
 train-gate: $(VENV)/.stamp-test $(VENV)/.stamp-digits
 	@$(ONE_THREAD) $(PY) -m benchmarks.train_gate $(or $(ARGS),--write)
 
@@ -162,8 +166,9 @@ $(VENV)/.stamp-demo $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $
 
 # What is timed beside ours; pnnx converts by a program of its own, without the packages that it names.
 $(VENV)/.stamp-rivals: $(VENV)/.stamp-venv
-	@echo "installing openvino, ncnn and pnnx (Apache-2.0, BSD-3-Clause), which are timed beside csdfgen"
+	@echo "installing openvino, ncnn, pnnx and tinygrad (Apache-2.0, BSD-3-Clause, MIT), which are timed beside csdfgen"
 	@$(PIP) "openvino>=2024.0" || echo "openvino cannot be installed here; it is left out" >&2
+	@$(PIP) "tinygrad>=0.14,<0.15" || echo "tinygrad cannot be installed here; it is left out" >&2
 	@$(PIP) --no-deps "ncnn>=1.0.20240410" "pnnx>=20240410" || echo "ncnn cannot be installed here; it is left out" >&2
 	@touch $@
 

@@ -1,12 +1,14 @@
-"""What else runs these networks? Frames of openvino and ncnn, where they are installed and can.
+"""What else runs these networks? Frames of openvino, ncnn and tinygrad, where they are installed and can.
 
-Each on one thread. openvino is there twice: in float32, as ours is, and with its default settings, which compute in
-bfloat16 on processors that have it. A rival is first tried in a process of its own, since a library that ends its
-process must not end a benchmark, and its outputs are compared with onnxruntime's.
+Openvino and ncnn on one thread; tinygrad on the first OpenCL device, and only where it is asked for by name. openvino is
+there twice: in float32, as ours is, and with its default settings, which compute in bfloat16 on processors that have it. A
+rival is first tried in a process of its own, since a library that ends its process must not end a benchmark, and its outputs
+are compared with onnxruntime's.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,18 +17,21 @@ from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
+from shutil import which
+from unittest.mock import patch
 
 import numpy as np
 import onnx
 from onnx import shape_inference
 
-__all__ = ["BY_DEFAULT", "RIVALS", "Rival", "rivals"]
+__all__ = ["BY_DEFAULT", "ON_DEVICE", "RIVALS", "Rival", "rivals"]
 
 Frame = Callable[[], list[np.ndarray]]
 """Runs a frame, gives its outputs in the model's order."""
 
 _SECONDS = 300
 BY_DEFAULT = "openvino, default settings"
+ON_DEVICE = "tinygrad"
 
 
 @dataclass(frozen=True)
@@ -46,13 +51,13 @@ def rivals(
     names: Sequence[str] = (),
     near: float | None = None,
 ) -> Iterator[tuple[str, Frame]]:
-    """Name and frame of each of these (of all, if no names are given) whose outputs are the wanted ones. near: the largest
-    difference, in place of each rival's own.
+    """Name and frame of each of these (of all on one thread, if no names are given) whose outputs are the wanted ones. near:
+    the largest difference, in place of each rival's own.
     """
     with tempfile.TemporaryDirectory(prefix="csdfgen-rivals-") as folder:
         onnx.save(model, Path(folder, "model.onnx"))
         np.savez(Path(folder, "x.npz"), **{f"x{k}": value for k, value in enumerate(x.values())})
-        for name in names or RIVALS:
+        for name in names or (one for one in RIVALS if one != ON_DEVICE):
             tried = [sys.executable, "-m", "benchmarks.rivals", name, folder]
             try:
                 ended = subprocess.run(tried, capture_output=True, timeout=_SECONDS, check=False)
@@ -114,6 +119,30 @@ def _ncnn(folder: Path, x: list[np.ndarray]) -> Frame:
     return frame
 
 
+def _tinygrad(folder: Path, x: list[np.ndarray]) -> Frame:
+    """On the first device of the first platform of OpenCL, its launches recorded. Raises ImportError, or what the library
+    does.
+    """
+    clang = next(filter(which, ("clang", *(f"clang-{k}" for k in range(22, 13, -1)))), "clang")
+    with patch.dict(os.environ, {"DEV": "CL", "CC": clang}):  # which computes constants
+        from tinygrad import Tensor, TinyJit  # type: ignore[import-not-found]
+        from tinygrad.nn.onnx import OnnxRunner  # type: ignore[import-not-found]
+
+        runner = OnnxRunner(folder / "model.onnx")
+
+        @TinyJit
+        def replayed(*given: Tensor) -> list[Tensor]:
+            found = runner(dict(zip(runner.graph_inputs, given, strict=True)))
+            return [one.realize() for one in found.values()]
+
+        def frame() -> list[np.ndarray]:
+            return [one.numpy() for one in replayed(*(Tensor(one).realize() for one in x))]
+
+        for _ in range(2):  # the first calls record
+            frame()
+    return frame
+
+
 def _converted(folder: Path) -> None:
     found = find_spec("pnnx")
     if found is None or found.origin is None:
@@ -130,6 +159,7 @@ RIVALS: Mapping[str, Rival] = {
     "openvino": Rival(partial(_openvino, INFERENCE_PRECISION_HINT="f32")),
     BY_DEFAULT: Rival(_openvino, 0.1),
     "ncnn": Rival(_ncnn),
+    ON_DEVICE: Rival(_tinygrad),
 }
 
 

@@ -191,7 +191,7 @@ class OpenCL:
         return run
 
     def recorded(self, starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """See `Driver.recorded`: PoCL 3.1 has command buffers, and aborts where one is started that has a kernel."""
+        """See `Driver.recorded`: as they are; command buffers of PoCL 3.1 gain next to nothing (docs/decisions.md)."""
 
         def run() -> None:
             for start in starts:

@@ -1,0 +1,246 @@
+"""What do kernels of OpenCL reach beside native code, tinygrad and CLBlast on the same device? `make bench-opencl`.
+
+    python -m benchmarks.bench_opencl [frames|layers|products ...] [--repeats N] [--seconds S] [--write]
+
+Time of day, in turn in one process, medians; whole layers, with usual blocks and with those that tuning chooses; native code
+on two threads (`--busy`: processor time of all threads, native code on one). tinygrad is asked for by `benchmarks.rivals`,
+CLBlast through ctypes, where they are installed. `--write` renews the tables of docs/opencl.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from math import exp, log
+from typing import Any
+
+import numpy as np
+
+import csdfgen
+import runtime
+from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.rivals import ON_DEVICE, rivals
+from csdfgen.backends.opencl.devices import chosen
+from csdfgen.paper.embedded.measured import tuned
+from csdfgen.reading.zoo import build
+from runtime.images import random_inputs
+from runtime.reference import MismatchError, Reference, compare
+from runtime.session import Executable
+from tests.builder import Graph
+
+PAGE, BACKEND = ROOT / "docs" / "opencl.md", "opencl"
+NETWORKS = ("squeezenet1_1", "mobilenet_v2", "resnet50")
+
+
+LAYERS = (
+    (3, 64, 7, 224, 2, 1), (64, 64, 3, 56, 1, 1), (128, 128, 3, 28, 1, 1), (256, 256, 3, 14, 1, 1), (512, 512, 3, 7, 1, 1),
+    (256, 64, 1, 56, 1, 1), (512, 2048, 1, 7, 1, 1), (128, 128, 3, 56, 2, 1), (144, 144, 3, 56, 1, 144), (576, 576, 3, 14, 1, 576)
+)  # fmt: skip
+"""Channels in and out, kernel, rows and columns, stride, groups: of ResNet-50 and MobileNet-v2."""
+
+PRODUCTS = ((256, 256, 256), (512, 512, 512), (1024, 1024, 256), (128, 768, 3072), (197, 768, 768))
+"""Rows, columns and terms of each sum."""
+
+LEAST_ROUNDS, MOST_SECONDS = 3, 60.0
+"""Rounds that are counted at least; seconds after which no other one begins."""
+Runs = Mapping[str, Callable[[], object]]
+
+
+@dataclass(frozen=True)
+class How:
+    """repeats: rounds at most. seconds: to tune a network, about. busy: the processor time of all threads is counted."""
+
+    repeats: int
+    seconds: float
+    busy: bool
+
+    @property
+    def clock(self) -> Callable[[], float]:
+        return time.process_time if self.busy else time.perf_counter
+
+    @property
+    def threads(self) -> int:
+        """Of native code: those that wait for each other would count."""
+        return 1 if self.busy else 2
+
+
+def interleaved(runs: Runs, how: How) -> dict[str, list[float]]:
+    """Seconds of each run, by name, after two rounds that are not counted; all run once a round."""
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    end = time.perf_counter() + MOST_SECONDS
+    for turn in range(how.repeats + 2):
+        if turn >= LEAST_ROUNDS + 2 and time.perf_counter() > end:
+            break
+        for name, run in runs.items():
+            start = how.clock()
+            run()
+            if turn > 1:
+                times[name].append(how.clock() - start)
+    return times
+
+
+def ratio(over: Sequence[float], under: Sequence[float]) -> float:
+    """Median of the ratios of each round."""
+    return statistics.median(a / b for a, b in zip(over, under, strict=True))
+
+
+def mean(values: Sequence[float]) -> float:
+    """Geometric."""
+    return exp(sum(map(log, values)) / len(values))
+
+
+def ours(model: Any, how: How) -> tuple[dict[str, Executable], dict[str, np.ndarray], Any]:
+    """Programs of a model: native, with usual blocks, tuned; inputs; what onnxruntime computes. Raises MismatchError."""
+    network = csdfgen.load(model)
+    x = random_inputs(network, 1)
+    programs = {
+        "native": runtime.compile(csdfgen.plan(network), threads=how.threads),
+        "usual": runtime.compile(csdfgen.plan(network, rows="whole", backend=BACKEND)),
+        "tuned": tuned(network, BACKEND, how.seconds),
+    }
+    wanted = Reference(model, network)(x)
+    for kind, program in programs.items():
+        if not all(compare(name, y, wanted[name]).ok for name, y in program(x).items()):
+            raise MismatchError(f"outputs of {kind} differ", where=network.name)
+    return programs, x, wanted
+
+
+def frames(how: How) -> Iterator[str]:
+    """Networks beside native code and tinygrad."""
+    yield from head(
+        "network", *(f"{one}, ms" for one in ("native", "usual", "tuned", ON_DEVICE)),
+        "tuned / native", "usual / tuned", "tinygrad / tuned",
+    )  # fmt: skip
+    for name in NETWORKS:
+        model = build(f"zoo:{name}")
+        programs, x, wanted = ours(model, how)
+        runs = {kind: partial(program, x) for kind, program in programs.items()}
+        times = interleaved(runs | dict(rivals(model, x, wanted, [ON_DEVICE])), how)
+        theirs = times.get(ON_DEVICE)
+        yield row(
+            name, *(ms(times.get(kind)) for kind in ("native", "usual", "tuned", ON_DEVICE)),
+            f"{ratio(times['tuned'], times['native']):.2f}", f"{ratio(times['usual'], times['tuned']):.2f}",
+            f"{ratio(theirs, times['tuned']):.1f}" if theirs else "",
+        )  # fmt: skip
+
+
+def layers(how: How) -> Iterator[str]:
+    """Convolutions, each as a network of its own, beside native code."""
+    yield from head("convolution, ReLU", "native, ms", "usual, ms", "tuned, ms", "native / tuned", "usual / tuned")  # fmt: skip
+    shares, gains = [], []
+    for ins, outs, kernel, size, stride, groups in LAYERS:
+        graph = Graph()
+        x = graph.input("x", (1, ins, size, size))
+        made = graph.conv(x, outs, kernel, strides=[stride, stride], group=groups)
+        programs, feeds, _ = ours(graph.model(graph.node("Relu", made)), how)
+        times = interleaved({kind: partial(one, feeds) for kind, one in programs.items()}, how)
+        shares.append(ratio(times["native"], times["tuned"]))
+        gains.append(ratio(times["usual"], times["tuned"]))
+        columns = (ms(times[kind]) for kind in ("native", "usual", "tuned"))
+        deep = " depthwise" if groups > 1 else ""
+        title = f"{kernel}x{kernel}/{stride} {ins}->{outs} @{size}{deep}"
+        yield row(title, *columns, f"{shares[-1]:.2f}", f"{gains[-1]:.2f}")
+    yield row("geometric mean", "", "", "", f"{mean(shares):.2f}", f"{mean(gains):.2f}")
+
+
+def products(how: How) -> Iterator[str]:
+    """Single products beside CLBlast."""
+    yield from head("product", "usual, ms", "tuned, ms", "CLBlast, ms", "CLBlast / tuned")
+    shares = []
+    for m, n, k in PRODUCTS:
+        graph, rng = Graph(), np.random.default_rng(3)
+        x = graph.input("x", (1, m, k))  # the first size is the batch
+        weights = rng.standard_normal((k, n)).astype(np.float32)
+        made = graph.model(graph.node("MatMul", x, graph.constant(weights)))
+        programs, feeds, wanted = ours(made, how)
+        del programs["native"]
+        theirs = clblast(feeds["x"][0], weights, next(iter(wanted.values()))[0])
+        runs: Runs = {kind: partial(one, feeds) for kind, one in programs.items()}
+        times = interleaved({**runs, **({"CLBlast": theirs} if theirs else {})}, how)
+        found = ratio(times["CLBlast"], times["tuned"]) if theirs else 0.0
+        shares += [found] if theirs else []
+        columns = (ms(times.get(kind)) for kind in ("usual", "tuned", "CLBlast"))
+        yield row(f"{m} x {k} x {n}", *columns, f"{found:.2f}" if theirs else "")
+    if shares:
+        yield row("geometric mean", "", "", "", f"{mean(shares):.2f}")
+
+
+def clblast(x: np.ndarray, weights: np.ndarray, wanted: np.ndarray) -> Callable[[], object] | None:
+    """A product by CLBlast on the device, of arrays that are there; None where it is not installed. Raises MismatchError."""
+    import pyopencl as cl
+
+    try:
+        library = ctypes.CDLL("libclblast.so.1")
+    except OSError:
+        return None
+    context = cl.Context([chosen().handle])
+    queue, flags = cl.CommandQueue(context), cl.mem_flags.COPY_HOST_PTR
+    (m, k), n = x.shape, weights.shape[1]
+    a, b = (cl.Buffer(context, flags, hostbuf=one) for one in (x, weights))
+    c = cl.Buffer(context, cl.mem_flags.READ_WRITE, 4 * m * n)
+    handle, size, scalar = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_float
+    held = handle(queue.int_ptr)
+    rows, plain = 101, 111  # row-major, not transposed
+
+    def run() -> None:
+        code = library.CLBlastSgemm(
+            rows, plain, plain, size(m), size(n), size(k), scalar(1), handle(a.int_ptr), size(0), size(k),
+            handle(b.int_ptr), size(0), size(n), scalar(0), handle(c.int_ptr), size(0), size(n), ctypes.byref(held), None,
+        )  # fmt: skip
+        if code:
+            raise SystemExit(f"CLBlast fails with code {code}")
+        queue.finish()
+
+    run()
+    found = np.empty((m, n), np.float32)
+    cl.enqueue_copy(queue, found, c)
+    if not compare("y", found, wanted).ok:
+        raise MismatchError("CLBlast differs")
+    return run
+
+
+PARTS = {"frames": frames, "layers": layers, "products": products}
+
+
+def head(*titles: str) -> Iterator[str]:
+    yield from ("", row(*titles), "|---" + "|---:" * (len(titles) - 1) + "|")
+
+
+def row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def ms(times: Sequence[float] | None) -> str:
+    return "" if times is None else f"{1e3 * statistics.median(times):,.2f}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.bench_opencl")
+    parser.add_argument("parts", nargs="*", default=list(PARTS), choices=[*PARTS, []])
+    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--seconds", type=float, default=60.0, help="to tune a network, about")
+    parser.add_argument("--busy", action="store_true", help="count processor time")
+    parser.add_argument("--write", action="store_true", help="renew docs/opencl.md")
+    options = parser.parse_args(arguments)
+    how = How(options.repeats, options.seconds, options.busy)
+    counted = "Processor time of all threads, native code on one" if how.busy else "Time of day"
+    about = f"{counted}; {how.repeats} rounds; {chosen()}; {machine('pyopencl', 'tinygrad')}."
+    for part in options.parts or PARTS:
+        lines = []
+        for line in chain(PARTS[part](how), ("", about)):
+            lines.append(line)
+            print(line, flush=True)
+        if options.write:
+            write_between(PAGE, f"bench-{part}", lines)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
