@@ -24,11 +24,13 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx.version_converter import convert_version
 from threadpoolctl import threadpool_limits
 
 import csdfgen
 import runtime
 from benchmarks.bench_speed import mean
+from benchmarks.memory_frame import model_of
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import BY_DEFAULT, rivals
 from csdfgen.backends.registry import kernels_of
@@ -47,7 +49,11 @@ NAMES = (
     "squeezenet1_1",
     "resnet18",
     "resnet50",
+    "centerface 480x640",
 )
+
+_OPSET = 13
+"""The least that has a scale for each channel of weights."""
 
 KIB = 2**10
 
@@ -91,6 +97,19 @@ def medians(functions: Sequence[Callable[[], Any]], repeats: int) -> list[float]
     return [statistics.median(seconds) for seconds in times]
 
 
+def _float(name: str) -> onnx.ModelProto:
+    """A network by its name in the table."""
+    if " " not in name:
+        return build(f"zoo:{name}")
+    model = model_of(name)
+    constants = {one.name for one in model.graph.initializer}
+    inputs = [one for one in model.graph.input if one.name not in constants]
+    del model.graph.input[:]
+    model.graph.input.extend(inputs)
+    opset = next(one.version for one in model.opset_import if not one.domain)
+    return convert_version(model, _OPSET) if opset < _OPSET else model
+
+
 def _checked(name: str, program: Any, model: onnx.ModelProto, x: Mapping[str, np.ndarray]) -> None:
     """Raises CsdfgenError where outputs are not those of onnxruntime whose sums are exact."""
     exact = session(model, {"session.x64quantprecision": "1"})
@@ -101,7 +120,7 @@ def _checked(name: str, program: Any, model: onnx.ModelProto, x: Mapping[str, np
 
 def measure(name: str, repeats: int, backend: str) -> Measured:
     """Time one network. Raises CsdfgenError where outputs are not onnxruntime's."""
-    model = prepared(build(f"zoo:{name}"))
+    model = prepared(_float(name))
     x = feeds_of(model)
     forms = {
         f"{form}, {'channels' if channels else 'tensors'}": quantized(

@@ -33,8 +33,11 @@ typedef struct group {
     csdf_e padding;
     ptrdiff_t steps;
     csdf_e *room;
-    int32_t size; /* values that there is room for */
+    int32_t size;  /* values that there is room for */
+    int32_t loose; /* bytes behind a pixel's last are those of the next pixel, or meet weights of zero */
 } group;
+
+enum { SLACK = 64 }; /* bytes behind the room that may be written then */
 
 /* Taps [tap, tap + taps), and of these channels [channel, channel + channels), all of them if there are several
  * taps. pitch: values from a pixel to the next. */
@@ -68,6 +71,43 @@ static void tap(const group *g, const part *p, const csdf_byte_source *piece, in
         pad(to + (low - channel), high - low, g->padding);
 }
 
+#ifdef CSDF_WIDE
+
+enum { LINES = 16, RUN = 32 };
+
+/* As `windows`, of runs of up to 32 bytes, which are copied as 32: pixel by pixel, so that each overwrites what the one
+ * before has written too much. How many pixels these are: those whose bytes are in the lines with all 32. */
+static int32_t loosely(const group *g, const csdf_byte_source *piece, int32_t row, int32_t column, int32_t count,
+    ptrdiff_t pitch, csdf_e *to)
+{
+    const csdf_byte_layer *layer = g->step->layer;
+    const ptrdiff_t n = (ptrdiff_t)layer->kernel_w * layer->pace, step = (ptrdiff_t)layer->stride_w * piece->stride;
+    const ptrdiff_t from = (column * layer->stride_w - layer->pad_left) * (ptrdiff_t)piece->stride;
+    const ptrdiff_t room = (ptrdiff_t)g->step->width * piece->stride - RUN - from;
+    const int32_t above = first_row(g->step, row), high = layer->kernel_h;
+    const __m256i flip = _mm256_set1_epi8((char)g->flip);
+    uint8_t padding[RUN];
+    const uint8_t *lines[LINES];
+    ptrdiff_t steps[LINES];
+    if (!g->loose || n > RUN || high > LINES || room < 0)
+        return 0;
+    count = least(count, (int32_t)(room / step) + 1);
+    memset(padding, g->padding ^ g->flip, sizeof padding);
+    for (int32_t y = 0; y < high; y++) {
+        const uint8_t *line = piece->rows[above + y * layer->dilation_h];
+        lines[y] = line ? line + from : padding;
+        steps[y] = line ? step : 0;
+    }
+    for (int32_t k = 0; k < count; k++, to += pitch)
+        for (int32_t y = 0; y < high; y++) {
+            const __m256i bytes = _mm256_loadu_si256((const void *)(lines[y] + k * steps[y]));
+            _mm256_storeu_si256((void *)(to + y * n), _mm256_xor_si256(bytes, flip));
+        }
+    return count;
+}
+
+#endif
+
 /* What `count` pixels of an output row from a column on see, none of which meets padding at the left or the right:
  * a run of bytes a tap row. */
 static void windows(const group *g, const csdf_byte_source *piece, int32_t row, int32_t column, int32_t count,
@@ -78,6 +118,14 @@ static void windows(const group *g, const csdf_byte_source *piece, int32_t row, 
     const ptrdiff_t from = (column * layer->stride_w - layer->pad_left) * (ptrdiff_t)piece->stride;
     const uint8_t flip = g->flip;
     const int32_t above = first_row(g->step, row);
+#ifdef CSDF_WIDE
+    const int32_t done = loosely(g, piece, row, column, count, pitch, to);
+    if (done) {
+        if (done < count)
+            windows(g, piece, row, column + done, count - done, pitch, to + done * pitch);
+        return;
+    }
+#endif
     for (int32_t y = 0; y < layer->kernel_h; y++, to += n) {
         const uint8_t *at = piece->rows[above + y * layer->dilation_h];
         if (at)
@@ -399,7 +447,8 @@ static int widely(const group *g, const outputs *o, int32_t all)
     const part p = {0, window, 0, g->ins, 4 * g->steps};
     const int32_t taps = is_in_place ? window * step->piece_count : 0;
     const int32_t each = (is_in_place ? 1 + taps : 2) * (int32_t)sizeof(void *) + (is_in_place ? 0 : (int32_t)p.pitch);
-    const int32_t fits = least(all, (g->size - 64) / each);
+    const int32_t fits = least(all, (g->size - SLACK) / each);
+    group with = *g;
     int32_t counts[MOST];
     uint8_t none[NONE];
     csdf_wide b;
@@ -410,6 +459,7 @@ static int widely(const group *g, const outputs *o, int32_t all)
     b.taps = is_in_place ? window : 1;
     b.panel = CSDF_PANEL * 4 * g->steps;
     b.counts = counts;
+    with.loose = 1;
     if (!is_in_place)
         counts[0] = (int32_t)p.pitch;
     for (int32_t i = 0; i < b.pieces && is_in_place; i++)
@@ -424,7 +474,7 @@ static int widely(const group *g, const outputs *o, int32_t all)
         b.apart = count;
         places(g, first, count, none, is_in_place ? at : NULL, out);
         if (!is_in_place) {
-            gather(g, &p, first, count, gathered);
+            gather(&with, &p, first, count, gathered);
             fill(g, &p, count, gathered);
             for (int32_t k = 0; k < count; k++)
                 at[k] = gathered + k * p.pitch;
@@ -445,7 +495,7 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
     const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
     const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
     CSDF_LINES csdf_e room[ROOM];
-    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM};
+    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM, 0};
     g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
     g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);
     g.padding = (csdf_e)(layer->padding + (CSDF_UNSIGNED ? 128 : 0));

@@ -44,6 +44,8 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
 
 #ifdef CSDF_WIDE
 
+#define UNROLLED _Pragma("GCC unroll 8")
+
 enum { CHANNELS = 64, WIDE_COLUMNS = 50, WIDE_TAPS = 30 };
 
 /* Weights in fours of a column, [column][four][panel][16][4]; what they meet, [column][four][panel][16][4] too; sums that
@@ -57,13 +59,13 @@ typedef struct deep {
 } deep;
 
 /* Sixteen channels: a column of up to four lines, whose bytes go to every fourth place. */
-CSDF_INLINE void laid_16(uint8_t *to, const uint8_t *const lines[4], const ptrdiff_t at[4], __mmask64 mask, __m512i flip)
+CSDF_INLINE void laid_16(uint8_t *to, const uint8_t *const at[4], __mmask64 mask, __m512i flip)
 {
     const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     __m512i all = _mm512_setzero_si512();
     for (int k = 0; k < 4; k++) {
         /* from each lane the four bytes of its channels, one a word */
-        const __m512i x = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8((__mmask16)mask, lines[k] + at[k]));
+        const __m512i x = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8((__mmask16)mask, at[k]));
         const __m512i of = _mm512_mask_blend_epi8(0x1111111111111111u << k, _mm512_set1_epi8((char)128), _mm512_sllv_epi32(places, _mm512_set1_epi32(8 * k)));
         all = _mm512_or_si512(all, _mm512_shuffle_epi8(x, of));
     }
@@ -71,10 +73,10 @@ CSDF_INLINE void laid_16(uint8_t *to, const uint8_t *const lines[4], const ptrdi
 }
 
 /* 64 channels. */
-CSDF_INLINE void laid_64(uint8_t *to, const uint8_t *const lines[4], const ptrdiff_t at[4], __mmask64 mask, __m512i flip)
+CSDF_INLINE void laid_64(uint8_t *to, const uint8_t *const at[4], __mmask64 mask, __m512i flip)
 {
-    const __m512i a = _mm512_maskz_loadu_epi8(mask, lines[0] + at[0]), b = _mm512_maskz_loadu_epi8(mask, lines[1] + at[1]);
-    const __m512i c = _mm512_maskz_loadu_epi8(mask, lines[2] + at[2]), d = _mm512_maskz_loadu_epi8(mask, lines[3] + at[3]);
+    const __m512i a = _mm512_maskz_loadu_epi8(mask, at[0]), b = _mm512_maskz_loadu_epi8(mask, at[1]);
+    const __m512i c = _mm512_maskz_loadu_epi8(mask, at[2]), d = _mm512_maskz_loadu_epi8(mask, at[3]);
     const __m512i ab[2] = {_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)};
     const __m512i cd[2] = {_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d)};
     for (int k = 0; k < 2; k++) {
@@ -91,15 +93,15 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
     const __mmask64 mask = ~(__mmask64)0 >> (64 - p->n);
     const uint8_t flip = CSDF_FLIP(layer->flip);
     const int32_t from = most(0, least(count, -first)), end = most(from, least(count, p->step->width - first));
-    const uint8_t *lines[4];
+    const uint8_t *at[4];
     uint8_t padding[CHANNELS];
-    ptrdiff_t stride[4], at[4];
+    ptrdiff_t stride[4];
     memset(padding, layer->padding ^ layer->flip, sizeof padding);
+    UNROLLED
     for (int32_t k = 0; k < 4; k++) {
         const uint8_t *line = top + k < layer->kernel_h ? line_of(p, row, top + k) : NULL;
         stride[k] = line ? p->piece->stride : 0;
-        lines[k] = line ? line : padding;
-        at[k] = (first + from) * stride[k];
+        at[k] = line ? line + (first + from) * stride[k] : padding;
     }
     for (int32_t k = 0; k < count; k++, to += apart) {
         if (k < from || k >= end) {
@@ -108,15 +110,15 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
             continue;
         }
         if (panels == 4)
-            laid_64(to, lines, at, mask, _mm512_set1_epi8((char)flip));
+            laid_64(to, at, mask, _mm512_set1_epi8((char)flip));
         else
-            laid_16(to, lines, at, mask, _mm512_set1_epi8((char)flip));
+            laid_16(to, at, mask, _mm512_set1_epi8((char)flip));
+        UNROLLED
         for (int32_t i = 0; i < 4; i++)
             at[i] += stride[i];
     }
 }
 
-#define UNROLLED _Pragma("GCC unroll 8")
 #define DEEP(panels, pixels) \
     static void deep_##panels##x##pixels(const deep *d, const uint8_t *x, ptrdiff_t step, ptrdiff_t tap, int32_t wide, \
         int32_t fours, uint8_t *out, ptrdiff_t apart) \

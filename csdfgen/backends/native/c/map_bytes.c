@@ -58,18 +58,34 @@ CSDF_INLINE void multiply(const line *l, uint8_t *out, const uint8_t *a, const u
     csdf_narrow(out, x);
 }
 
+/* x / scale, or what is rounded to the same integer, or clipped to the same byte. */
+CSDF_INLINE csdf_v quotient(csdf_v x, csdf_v scale, csdf_v inverse)
+{
+#if CSDF_LANES == 16
+    /* a product with the inverse is within 2^-13 of the quotient where that is below 512: another integer is nearest to
+     * it only close to the middle of two, which is rare, as are infinities */
+    const __m512 near = (__m512)(x * inverse);
+    const __m512 off = _mm512_abs_ps(_mm512_sub_ps(near, _mm512_roundscale_ps(near, 8)));
+    if (!_mm512_cmp_ps_mask(off, _mm512_set1_ps(0.5f - 1.0f / 8192), _CMP_NLE_UQ))
+        return (csdf_v)near;
+#else
+    (void)inverse;
+#endif
+    return x / scale;
+}
+
 CSDF_INLINE void quantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_byte_map_step *s = l->step;
     const int32_t zero = (int32_t)s->set[1];
     const csdf_bounds bounds = csdf_bounds_of(zero, s->low, s->high);
-    const csdf_v scale = csdf_splat(s->set[0]);
+    const csdf_v scale = csdf_splat(s->set[0]), inverse = csdf_splat(1.0f / s->set[0]);
     csdf_i x[CSDF_BLOCK_VECTORS];
     float values[16];
     (void)b;
     memcpy(values, a, sizeof values);
     CSDF_EACH(v)
-        x[v] = csdf_round(csdf_load(values + v * CSDF_LANES) / scale, &bounds);
+        x[v] = csdf_round(quotient(csdf_load(values + v * CSDF_LANES), scale, inverse), &bounds);
     csdf_narrow(out, x);
 }
 
@@ -86,8 +102,13 @@ CSDF_INLINE void dequantize(const line *l, uint8_t *out, const uint8_t *a, const
 }
 
 /* All of a line. from, to: bytes of an element of the operands, and of the output. */
-CSDF_INLINE void each(const line *l, sixteen *compute, ptrdiff_t from, ptrdiff_t to)
+CSDF_INLINE void each(const line *given, sixteen *compute, ptrdiff_t from, ptrdiff_t to)
 {
+    /* no byte that is written is one of these: they stay in registers */
+    const csdf_byte_map_step step = *given->step;
+    line own = *given;
+    const line *const l = &own;
+    own.step = &step;
     const ptrdiff_t a = l->unit[0] ? from : 0, b = l->unit[1] ? from : 0;
     ptrdiff_t i = 0;
     for (; i + 16 <= l->n; i += 16)
