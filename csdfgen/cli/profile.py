@@ -151,7 +151,7 @@ class Profile(Command):
 
         from csdfgen.backends.registry import AUTO, kernels_of, settled
         from csdfgen.cli.models import load_network
-        from csdfgen.devices import facts, measure
+        from csdfgen.devices import energy, facts, measure
         from csdfgen.devices.files import write_profile
         from csdfgen.devices.samples import sample_model
 
@@ -169,13 +169,14 @@ class Profile(Command):
             progress("building native code, once on this machine")
             backend = settled(asked.given.get("backend", AUTO))
             device = asked.given.get("cl_device", "")
-            found = []
+            found, meter = [], energy.Meter()
             for number, one in enumerate(networks, 1):
                 progress("planning")
                 part = f", network {number} of {len(networks)}" if len(networks) > 1 else ""
 
                 def measuring(done: int, total: int, part: str = part) -> None:
                     progress(f"measuring{part}", done, total)
+                    (meter.begin if done == 1 else meter.read)()
 
                 found.append(
                     measure.sample_network(
@@ -205,6 +206,7 @@ class Profile(Command):
         board = driven or (told["cpu"] if told["board"] == facts.NOT_TOLD else told["board"])
         title = f"{board}, measured {told['date']}"
         profile = measure.measured_profile(found, self.output.stem, title, memory, processor, told)
+        profile = energy.with_power(profile, meter)
         write_profile(self.output, profile)
         _show(profile, self.output)
 

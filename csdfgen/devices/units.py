@@ -66,6 +66,6 @@ PIXELS: Units = MappingProxyType({"pixels": 1.0})
 FRACTIONS: Units = MappingProxyType({"%": 1e-2})
 
 FACTORS: Units = MappingProxyType(
-    {**TIMES, **TIMES_OF_WORK, **TIMES_A_ROW, **BYTES, **CORES, **FRACTIONS}
+    {**TIMES, **TIMES_OF_WORK, **TIMES_A_ROW, **BYTES, **CORES, **FRACTIONS, **POWERS}
 )
 """Units of what csdfgen measures."""

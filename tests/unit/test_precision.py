@@ -20,6 +20,7 @@ from csdfgen.precision.ends import ends_of
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.ranges import BINS, Observer, binned, format_of
+from csdfgen.precision.tensor_formats import LEVELS
 from csdfgen.precision.thresholds import METHODS, threshold
 from csdfgen.precision.weights import with_fine_biases
 from csdfgen.precision.wish import FORMATS
@@ -115,9 +116,10 @@ def test_thresholds_against_outliers() -> None:
     assert errors["mse"] < 1.05 * min(others)
 
 
+@pytest.mark.parametrize("levels", [256, 64])
 @pytest.mark.parametrize("low", [0.0, -1.0])
-def test_relative_entropy_by_hand(low: float) -> None:
-    """The range of least relative entropy with 256 levels, by loops over the bins of numpy's histogram."""
+def test_relative_entropy_by_hand(low: float, levels: int) -> None:
+    """The range of least relative entropy with these levels, by loops over the bins of numpy's histogram."""
     rng, seen = np.random.default_rng(3), Observer()
     values = np.concatenate([rng.normal(0, 1, 30000), rng.normal(0, 8, 60), [30.0]]).clip(30 * low)
     seen.see(values.astype(np.float32))
@@ -128,14 +130,14 @@ def test_relative_entropy_by_hand(low: float) -> None:
     for part in range(1, 129):
         magnitude = max(-seen.low, seen.high) * part / 128
         inside = [k for k, middle in enumerate(middles) if abs(middle) <= magnitude]
-        if len(inside) < 256:
+        if len(inside) < levels:
             continue
         p = {k: float(counts[k]) for k in inside}
         q = dict.fromkeys(inside, 0.0)
         by_level: dict[int, list[int]] = {}
         for at, k in enumerate(inside):
             if counts[k]:
-                by_level.setdefault(at * 256 // len(inside), []).append(k)
+                by_level.setdefault(at * levels // len(inside), []).append(k)
         for filled in by_level.values():
             q.update({k: sum(p[one] for one in filled) / len(filled) for k in filled})
         p[inside[0]] += sum(counts[: inside[0]])
@@ -147,7 +149,9 @@ def test_relative_entropy_by_hand(low: float) -> None:
         )  # fmt: skip
     best = min(divergences, key=lambda one: divergences[one])
     want = max(-best, seen.low), min(best, seen.high)
-    assert threshold(seen, "kl") == pytest.approx(want, abs=max(-seen.low, seen.high) / 128)
+    found = threshold(seen, "kl", levels)
+    assert found == pytest.approx(want, abs=max(-seen.low, seen.high) / 128)
+    assert (found == threshold(seen, "kl")) is (levels == LEVELS[0])  # int8 has 256 of them
     assert best < 0.9 * seen.high
 
 

@@ -140,7 +140,6 @@ def test_energies_survive_their_file(tmp_path: Path) -> None:
     [
         ({"energy": "1J"}, "energy.* limits a request"),
         ({"energy": "1J", "requests": 2}, "energy is of a device"),
-        ({"energy": "1J", "requests": 2, "device": "cortex-m7"}, "nothing is known of the energy"),
         ({"energy": "fast", "requests": 2}, "is not understood"),
         ({"energy": "0J", "requests": 2}, "more than 0|number above 0"),
         ({"cost": Cost("wear", "cycles", 1.0, lambda work, seconds: 0.0)}, "limits a request"),
@@ -149,6 +148,11 @@ def test_energies_survive_their_file(tmp_path: Path) -> None:
 def test_wishes_that_make_no_sense(network: Network, wishes: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         csdfgen.plan(network, **wishes)  # type: ignore[arg-type]
+
+
+def test_a_device_without_energies_is_refused(network: Network, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="nothing is known of the energy"):
+        planned(network, board(tmp_path), energy="1J")
 
 
 def test_a_cost_has_a_limit() -> None:
