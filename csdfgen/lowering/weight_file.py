@@ -143,7 +143,7 @@ class WeightFile:
                 data = data[os.pwrite(self._fd, data, at + values.nbytes - len(data)) :]
         except OSError as error:
             raise self._failed(error) from None
-        self._new[key] = at, values.dtype.str, list(values.shape)
+        self._new[key] = at, values.dtype.name, list(values.shape)
         start, segment = self._segments[-1]
         found = np.ndarray(values.shape, values.dtype, segment, at - start)
         self._arrays[key] = _MAPPED[key] = found

@@ -163,6 +163,21 @@ def test_weights_that_changed_are_packed_again(tmp_path: Path) -> None:
     assert np.abs(after - before).max() > 0.1
 
 
+def test_types_survive_the_file(tmp_path: Path) -> None:
+    def packed(count: int, kind: str) -> np.ndarray:
+        return np.arange(count).astype(kind)
+
+    for kind in ("bfloat16", "float16", "int8", "bool"):
+        path = tmp_path / f"{kind}.weights"
+        for made in (packed, None):
+            weight_file._MAPPED.clear()
+            with weight_file.weight_file(path, "build") as file:
+                assert made is not None or file._index
+                found = file.kept(packed, (9000, kind))
+                assert found.dtype == kind and not found.flags.writeable
+                np.testing.assert_array_equal(found, packed(9000, kind))
+
+
 def test_no_room_for_the_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
