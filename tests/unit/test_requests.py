@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +18,7 @@ from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import kernels_for, kernels_of
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, PlanError, ScheduleError
+from csdfgen.goals.batching.branches import branches_of
 from csdfgen.goals.batching.cuts import Ranks
 from csdfgen.goals.batching.search import ALIKE, Request, passages
 from csdfgen.goals.batching.stages import Call, order_of_request
@@ -96,6 +98,62 @@ def test_every_image_is_what_it_is_alone(
     assert measured.touched_bytes == plan.planned_bytes
     for name, want in one_by_one(network, x).items():
         np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("join", ["Concat", "Add", "residual"])
+def test_branches_have_batches_of_their_own_as_printed(join: str) -> None:
+    """A branch that is wide inside computes fewer images at once than the layers around it."""
+    g = Graph()
+    x = g.conv(g.input("x", (1, 3, 16, 16)), 8, 3, pads=[1] * 4)
+    wide = g.conv(g.conv(x, 64, 1), 8, 3, pads=[1] * 4)
+    if join == "residual":
+        wide, y = g.node("Relu", wide), x
+    else:
+        y = g.conv(x, 8, 1)
+    more = {"axis": 1} if join == "Concat" else {}
+    channels = 16 if join == "Concat" else 8
+    x = g.node("Concat" if more else "Add", y, wide, channels=channels, **more)
+    x = g.node("Relu", g.conv(x, 4, 1))
+    weights = g.rng.standard_normal((1024, 64)).astype(np.float32) / 99
+    network = csdfgen.load(g.model(g.node("Gemm", g.node("Flatten", x), g.constant(weights))))
+    asked = {"requests": 8, "memory": "500KiB", "backend": "numpy"}
+    plan = csdfgen.plan(network, batching="vbs-paper", **asked)  # type: ignore[arg-type]
+    batches = {
+        work.name: max(phase.images for phase in work.phases)
+        for work in plan.conversion.actors
+        if work.kind == "layer"
+    }
+    inside = [name for name in batches if name in ("Conv_1", "Conv_2")]
+    assert inside and min(batches[name] for name in inside) < batches["Conv_0"] == 8
+    others = csdfgen.plan(network, batching="vbs", **asked)  # type: ignore[arg-type]
+    module = [work for work in others.conversion.actors if work.name in inside]
+    assert len({max(phase.images for phase in work.phases) for work in module}) == 1
+    x = pictures(network, 8)
+    got, measured = runtime.compile(plan).measure({network.inputs[0].name: x})
+    assert measured.touched_bytes == plan.planned_bytes <= 500 * 2**10
+    for name, want in one_by_one(network, x).items():
+        np.testing.assert_allclose(got[name], want, rtol=1e-4, atol=1e-5)
+
+
+def test_branches_are_chains_between_two_layers(branches: Network) -> None:
+    ranks = Ranks(phased(branches, PlanOptions(rows="whole", backend="numpy")))
+    fused = ranks.phased.conversion.network
+    ends = [0, *(cut.at for cut in ranks.single()), ranks.count]
+    found = [
+        [[fused.layers[at].name for at in branch] for branch in branches_of(fused, start, stop)]
+        for start, stop in pairwise(ends)
+    ]
+    modules = [one for one in found if one]
+    assert len(modules) == 8 and all(len(one) == 2 for one in modules)
+    assert all(len(branch) == 1 for one in modules for branch in one)
+    # two layers in front of a join that read each other's results are none
+    g = Graph()
+    a = g.conv(g.input("x", (1, 4, 8, 8)), 4, 1)
+    b = g.conv(a, 4, 1)
+    c = g.node("Mul", b, g.node("Sigmoid", g.conv(b, 4, 1)))
+    d = g.node("Concat", g.node("Mul", a, c), b, axis=1, channels=8)
+    crossed = csdfgen.load(g.model(g.conv(d, 4, 1)))
+    assert branches_of(crossed, 1, len(crossed.layers) - 1) == ()
 
 
 def test_joint_is_the_fastest_of_all_ways(network: Network) -> None:

@@ -11,7 +11,7 @@ call after the other, so that no entry is interpolated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain, combinations, pairwise
 from math import inf
@@ -20,6 +20,7 @@ import numpy as np
 
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.goals.batching.branches import IN_PLACE, branches_of
 from csdfgen.goals.batching.cuts import Cut, Ranks
 from csdfgen.goals.batching.stages import Call, Stage, StagedRequest, stages_of
 from csdfgen.goals.batching.variants import Variant, of_images, of_rows
@@ -33,6 +34,9 @@ from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
 __all__ = ["ALIKE", "Passage", "Price", "Request", "passages"]
+
+Places = Sequence[tuple[Sequence[Sequence[int]], int]]
+"""For each layer of the main path the numbers of the stages of its branches, and that of its own."""
 
 ALIKE = 1.01
 """Predicted times within this factor count as equal: of such plans the one that takes less memory is taken."""
@@ -147,6 +151,39 @@ class Request:
             found.append(self._layers[key])
         return Chain(tuple(found))
 
+    def special(self, cuts: Sequence[Cut]) -> tuple[tuple[Stage, ...], Places, Chain]:
+        """The main path of whole layers, with the branches of its special layers as chains of their own, behind a stage for
+        each layer of all chains and the numbers of these stages.
+        """
+        network = self.whole.phased.conversion.network
+        between = [0, *(cut.bytes for cut in cuts), 0]
+        found: list[ChainLayer] = []
+        stages: list[Stage] = []
+        places: list[tuple[list[list[int]], int]] = []
+        main = stages_of([cut.at for cut in cuts], self.ranks.count, [self.whole] * (len(cuts) + 1))
+
+        def one(start: int, stop: int, ends: tuple[int, int]) -> tuple[ChainLayer, int]:
+            stages.append(Stage(start, stop, self.whole))
+            return self._layer(stages[-1], ends), len(stages) - 1
+
+        for stage, ends in zip(main, pairwise(between), strict=True):
+            chains, inner = [], []
+            branches = branches_of(network, stage.start, stage.stop)
+            join = network.layers[stage.stop - 1].op_type
+            for branch in branches:
+                sizes = [0, *(network.layers[at].output.nbytes for at in branch)]
+                sizes[-1] = 0 if join in IN_PLACE else sizes[-1]
+                parts = [
+                    one(at, at + 1, of) for at, of in zip(branch, pairwise(sizes), strict=True)
+                ]
+                chains.append(Chain(tuple(layer for layer, _ in parts)))
+                inner.append([number for _, number in parts])
+            start = stage.stop - 1 if branches else stage.start
+            layer, number = one(start, stage.stop, ends)
+            found.append(replace(layer, branches=tuple(chains)))
+            places.append((inner, number))
+        return tuple(stages), tuple(places), Chain(tuple(found))
+
     def _layer(self, stage: Stage, ends: tuple[int, int]) -> ChainLayer:
         """A stage for up to all images at once. ends: bytes of an image before and after it, 0 where the caller has
         them.
@@ -224,15 +261,29 @@ class Request:
     ) -> StagedRequest:
         """The request by a plan of the chain between these cuts."""
         stages = stages_of([cut.at for cut in cuts], self.ranks.count, ones)
-        return self.called(stages, tuple(chain.from_iterable(map(self._calls, plan.firings))))
+        calls = (self._calls(one, one.layer) for one in plan.firings)
+        return self.called(stages, tuple(chain.from_iterable(calls)))
 
-    def _calls(self, firing: BatchFiring) -> Iterator[Call]:
+    def _calls(self, firing: BatchFiring, stage: int) -> Iterator[Call]:
         """The calls of a firing, which is divided if its number of images has no variant."""
         first, left = firing.first, firing.images
         while left:
             size = max(size for size in (1, *self.several) if size <= left)
-            yield Call(firing.layer, first, size)
+            yield Call(stage, first, size)
             first, left = first + size, left - size
+
+    def with_branches(
+        self, stages: tuple[Stage, ...], places: Places, plan: ChainPlan
+    ) -> StagedRequest:
+        """The request by a plan of the main path with branches, see `special`."""
+        calls: list[Call] = []
+        for firing in plan.firings:
+            branches, own = places[firing.layer]
+            for numbers, inside in zip(branches, firing.inside, strict=True):
+                for one in inside:
+                    calls += self._calls(one, numbers[one.layer])
+            calls += self._calls(firing, own)
+        return self.called(stages, tuple(calls))
 
     def called(self, stages: tuple[Stage, ...], calls: tuple[Call, ...]) -> StagedRequest:
         """The request by these calls of stages."""
@@ -279,6 +330,14 @@ def _by_layers(choose: Callable[[Chain, int, int], ChainPlan | None]) -> _Algori
             yield Passage(request.staged(cuts, ones, plan), plan.cost, memory)
 
     return found
+
+
+def _printed(request: Request, memory: int) -> Iterator[Passage]:
+    """The program as printed, with batches of their own for the branches of special layers."""
+    stages, places, main = request.special(request.ranks.single())
+    plan = printed(main, request.images, memory, unit=max(1, memory // _STEPS))
+    if plan is not None:
+        yield Passage(request.with_branches(stages, places, plan), plan.cost, memory)
 
 
 def _main_path(request: Request) -> tuple[Sequence[Cut], Sequence[Variant]]:
@@ -346,11 +405,7 @@ def _heights(request: Request, cuts: Sequence[Cut], memory: int) -> Iterator[tup
 _ALGORITHMS: dict[str, _Algorithm] = {
     "fbs": _fixed,
     "greedy": _by_layers(greedy),
-    "vbs-paper": _by_layers(
-        lambda stages, images, memory: printed(
-            stages, images, memory, unit=max(1, memory // _STEPS)
-        )
-    ),
+    "vbs-paper": _printed,
     "vbs": _vbs,
     "joint": _joint,
 }
