@@ -3,11 +3,10 @@
 Each network is profiled here, on rows and on 1 to 8 images at once. In twice the arena of its plan of one image,
 plans are made for the request by every way that finds one, and the fastest of one image by rows alone; in 1.1,
 1.5 and 2.5 times what whole layers of one image take and in the least memory of the greedy rule, by the ways of
-paper 000 and by ours; and the smallest plan
-for a latency halfway between the fastest of them and one image after the other. All of them are timed in turn, each
-on all images of the request, by the thread's processor time, and with them the frames of a second profile, by which
-their times are predicted: this machine is not always as fast. AlexNet in 2.0 MiB is timed beside onnxruntime at 1 to
-32 images. The tables go between markers into docs/requests.md.
+paper 000 and by ours; and the smallest plan for a latency halfway between the fastest of them and one image after the
+other. All of them are timed in turn, each on all images of the request, by the thread's processor time, and with them
+the frames of a second profile, by which their times are predicted: this machine is not always as fast. AlexNet in
+2.0 MiB is timed beside onnxruntime at 1 to 32 images. The tables go between markers into docs/requests.md.
 """
 
 from __future__ import annotations

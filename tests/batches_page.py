@@ -95,7 +95,7 @@ MAKERS: dict[str, Callable[[], str]] = {
     "figure7": lambda: _points("Figure 7"),
     "figure8": lambda: _points("Figure 8"),
     "batches": batches,
-    "pattern": lambda: _listed(_cells("modelled", "Figure 7", "Figure 9", "Table III")),
+    "pattern": lambda: _listed(_cells("modelled", "Figure 6", "Figure 7", "Figure 9", "Table III")),
     "errata": lambda: _listed(_cells("errata")),
     "left": left,
 }

@@ -22,7 +22,7 @@ from csdfgen.paper.batches.modelled import (
     plan_of,
     tables_of,
 )
-from csdfgen.paper.batches.networks import Module, Op, all_ops, layers_of, named
+from csdfgen.paper.batches.networks import Module, Op, all_ops, c3d, layers_of, named
 from csdfgen.paper.batches.printed import MEMORIES, TABLE_2
 from csdfgen.paper.batches.times import call_time, modelled
 from csdfgen.paper.cells import Cell
@@ -75,6 +75,18 @@ def test_layers_follow_each_other() -> None:
     assert (module.reads, module.writes) == ((192, 28, 28), (256, 28, 28))
     assert [len(ops) for ops in module.branches] == [1, 2, 2, 2]
     assert len([op for op, _ in all_ops(layers_of("MobileNet-v1")) if op.kind == "conv"]) == 27
+
+
+def test_c3d_is_what_the_paper_says_of_it() -> None:
+    """79 million weights on clips of 112x112, whose windows have 27 places; the sizes that its layers write."""
+    layers = c3d(16, 112, 112)
+    assert round(sum(op.weights for op in layers) / 1e6) in (78, 79)
+    sizes = {op.name: op.writes for op in layers}
+    assert sizes["conv2a"] == (128, 16, 56, 56) and sizes["pool5"] == (512, 1, 4, 4)
+    assert layers[0].terms == 3 * 27 and layers[0].macs == 64 * 16 * 112**2 * 81
+    assert workspace(layers[1], 2) == 4 * 2 * 64 * 16 * 112**2  # nothing is padded
+    assert workspace(layers[-4], 1) == 4 * 512 * 2 * 9**2  # a frame of 7x7 is, not the frames
+    chain_of(layers, lambda layer, images: 1.0)
 
 
 def test_all_ten_cells_of_table_3_within_a_hundredth() -> None:

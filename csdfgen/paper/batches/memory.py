@@ -17,7 +17,7 @@ from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
-from csdfgen.paper.batches.networks import Map, Module, Op, layers_of
+from csdfgen.paper.batches.networks import Layers, Map, Module, Op, layers_of
 from schedules.batches.chain import Chain, ChainLayer
 
 __all__ = ["BATCHES", "MB", "Times", "chain_of", "needed", "workspace"]
@@ -47,8 +47,9 @@ def workspace(layer: Op | Module, images: int, *, weights: bool = True) -> int:
     if layer.kind == "conv":
         return own + images * _VALUE * layer.terms * prod(layer.writes[1:])
     if layer.kind == "pool":
-        channels, *sides = layer.reads
-        return images * _VALUE * channels * prod(side + 2 * layer.padding for side in sides)
+        *whole, rows, columns = layer.reads
+        padded = prod(side + 2 * layer.padding for side in (rows, columns))
+        return images * _VALUE * prod(whole) * padded
     if layer.kind == "lrn":
         return 2 * images * _bytes(layer.writes)
     return own
@@ -61,14 +62,15 @@ def needed(layer: Op | Module, images: int = 1, *, weights: bool = True) -> int:
 
 
 def chain_of(
-    network: str, times: Times, *, weights: bool = True, results_apart: bool = False
+    network: str | Layers, times: Times, *, weights: bool = True, results_apart: bool = False
 ) -> Chain:
-    """A network for batches of up to 12. weights: whether they count as workspace of their layer.
+    """A network, by its name or its layers, for batches of up to 12. weights: whether they count as workspace of their layer.
 
     results_apart: where two branches are added up, the second makes its result in memory of its own. The
     paper counts one result, which is right only where the last convolution adds in place.
     """
-    return Chain(tuple(_layer(one, times, weights, results_apart) for one in layers_of(network)))
+    layers = layers_of(network) if isinstance(network, str) else network
+    return Chain(tuple(_layer(one, times, weights, results_apart) for one in layers))
 
 
 def _layer(layer: Op | Module, times: Times, weights: bool, apart: bool) -> ChainLayer:

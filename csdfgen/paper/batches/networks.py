@@ -1,4 +1,4 @@
-"""Which layers have the four networks of paper 000, under the names of its tables? As Caffe defines them.
+"""Which layers have the networks of paper 000, under the names of its tables? As Caffe defines them.
 
 The names that the paper prints (conv1/7x7_s2, res2a_branch2a) are Caffe's. Channels of modules are those of
 the zoo, whose networks have the same products; the names and the branches are what is needed here, which an
@@ -21,17 +21,17 @@ from zoo_models.mobilenet import V1_BLOCKS
 from zoo_models.resnet import WIDTHS
 from zoo_models.squeezenet import FIRES
 
-__all__ = ["NETWORKS", "Module", "Op", "layers_of", "named"]
+__all__ = ["NETWORKS", "Layers", "Module", "Op", "c3d", "layers_of", "named"]
 
-Map = tuple[int, int, int]
-"""Channels, rows, columns."""
+Map = tuple[int, ...]
+"""Channels, rows, columns; of clips channels, frames, rows, columns."""
 
 CLASSES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """One layer. kernel, padding: of both axes. groups: of a convolution; as many as channels: depthwise."""
+    """One layer. kernel, padding: of all axes behind the channels. groups: of a convolution; as many as channels: depthwise."""
 
     name: str
     kind: Literal["conv", "pool", "lrn", "fc"]
@@ -45,7 +45,7 @@ class Op:
     def terms(self) -> int:
         """Products that are added up for one output value; 0 without weights."""
         if self.kind == "conv":
-            return self.reads[0] // self.groups * self.kernel**2
+            return int(self.reads[0] // self.groups * self.kernel ** len(self.reads[1:]))
         return prod(self.reads) if self.kind == "fc" else 0
 
     @property
@@ -83,21 +83,21 @@ class _Path:
     def conv(
         self, name: str, channels: int, kernel: int = 1, stride: int = 1, padding: int = 0, groups: int = 1
     ) -> _Path:  # fmt: skip
-        _, *sides = self.shape
-        rows, columns = ((side + 2 * padding - kernel) // stride + 1 for side in sides)
-        writes = channels, rows, columns
-        return self._add(Op(name, "conv", self.shape, writes, kernel, padding, groups))
+        sides = ((side + 2 * padding - kernel) // stride + 1 for side in self.shape[1:])
+        return self._add(Op(name, "conv", self.shape, (channels, *sides), kernel, padding, groups))
 
-    def pool(self, name: str, kernel: int, stride: int, padding: int = 0) -> _Path:
-        channels, *sides = self.shape
-        rows, columns = ((side + 2 * padding - kernel) // stride + 1 for side in sides)
-        return self._add(Op(name, "pool", self.shape, (channels, rows, columns), kernel, padding))
+    def pool(self, name: str, kernel: int, stride: int, padding: int = 0, frames: int = 1) -> _Path:
+        """frames: of a clip that become one."""
+        channels, *ends, rows, columns = self.shape
+        sides = ((side + 2 * padding - kernel) // stride + 1 for side in (rows, columns))
+        writes = channels, *(end // frames for end in ends), *sides
+        return self._add(Op(name, "pool", self.shape, writes, kernel, padding))
 
     def lrn(self, name: str) -> _Path:
         return self._add(Op(name, "lrn", self.shape, self.shape))
 
-    def fc(self, name: str) -> _Path:
-        return self._add(Op(name, "fc", self.shape, (CLASSES, 1, 1)))
+    def fc(self, name: str, outputs: int = CLASSES) -> _Path:
+        return self._add(Op(name, "fc", self.shape, (outputs, 1, 1)))
 
     def module(
         self, name: str, branches: list[_Path], join: Literal["concat", "add"] = "concat"
@@ -194,6 +194,22 @@ def _mobilenet() -> _Path:
     return x.pool("pool6", 7, 1).fc("fc7")
 
 
+C3D_CLASSES = 101
+"""Of UCF101."""
+
+
+def c3d(frames: int, rows: int, columns: int) -> tuple[Op, ...]:
+    """C3D on a clip; its last pool is padded by 1, as its authors' Caffe model has it (Tran et al., ICCV 2015)."""
+    x = _Path((3, frames, rows, columns))
+    for number, (channels, depth) in enumerate(
+        ((64, 1), (128, 1), (256, 2), (512, 2), (512, 2)), start=1
+    ):
+        for part in "ab"[:depth]:
+            x.conv(f"conv{number}{part}", channels, 3, padding=1)
+        x.pool(f"pool{number}", 2, 2, int(number == 5), frames=1 if number == 1 else 2)
+    return x.fc("fc6", 4096).fc("fc7", 4096).fc("fc8", C3D_CLASSES).ops
+
+
 NETWORKS: Mapping[str, Callable[[], _Path]] = MappingProxyType(
     {
         "GoogleNet": _googlenet,
@@ -202,7 +218,7 @@ NETWORKS: Mapping[str, Callable[[], _Path]] = MappingProxyType(
         "MobileNet-v1": _mobilenet,
     }
 )
-"""As the paper spells them. SqueezeNet reads 227x227, as its authors' file does."""
+"""The networks of images, as the paper spells them. SqueezeNet reads 227x227, as its authors' file does."""
 
 
 @cache
