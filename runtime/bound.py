@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -21,7 +21,8 @@ from csdfgen.model.rows import Rows
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import without_collections
-from csdfgen.program.steps import Backend, Driven, Storage, View
+from csdfgen.planning.waits import cores_of, lists_of
+from csdfgen.program.steps import Awaiting, Backend, Driven, SelfTimed, Storage, View
 
 __all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded", "shared"]
 
@@ -112,6 +113,7 @@ class BoundProgram:
         return [block.values for block in self.program.constants.blocks]
 
     def _bind(self, memory: Storage) -> None:
+        self.__dict__.pop("_on_processors", None)
         self._memory, self._looks = memory, _Looks(memory)
         self._bound = self._kernels.bind(self.program, memory, self._constants)
         self._cut: dict[tuple[int, bool], list[Runs]] = {}
@@ -136,7 +138,9 @@ class BoundProgram:
         if sink is None and progress is None:
             self._looks.left_out.clear()
             if self._frame_runs is None:
-                self._frame_runs = [run for runs in self.prepared(self.firings) for run in runs]
+                together = self._on_processors
+                one = self.prepared(self.firings) if together is None else [[together]]
+                self._frame_runs = [run for runs in one for run in runs]
             for run in self._frame_runs:
                 run()
             self._bound.wait()
@@ -153,6 +157,32 @@ class BoundProgram:
             self._bound.wait()
         finally:
             self._looks.sink = None
+
+    @cached_property
+    def _on_processors(self) -> Callable[[], None] | None:
+        """What executes a plan with a mapping on several processors. None for other plans, where memory is read between firings,
+        and where there are fewer processors.
+        """
+        plan, program, bound = self._plan, self.program, self._bound
+        looks = self._taps or self._watchers or program.compared or program.joins
+        if not plan.mapping or looks or any(program.guards) or not isinstance(bound, SelfTimed):
+            return None
+        found = []
+        lists = lists_of(plan.order, plan.mapping)
+        awaited = {one for waits in plan.waits for one in waits}
+        for core, firings in enumerate(lists):
+            turns = []
+            for count, at in enumerate(firings, 1):
+                numbers = program.code[at] + program.stores[at]
+                reached = count if (core, count) in awaited else 0
+                turns.append(Awaiting(plan.waits[at], numbers, reached))
+            found.append(turns)
+        return bound.self_timed(found)
+
+    @property
+    def processors(self) -> int:
+        """Processors that execute the firings of a run at the same time, each its own."""
+        return 1 if self._on_processors is None else cores_of(self._plan.mapping)
 
     @property
     def branches(self) -> dict[str, tuple[int, int]]:

@@ -74,6 +74,7 @@ class Run(Command):
         "csdfgen run model.onnx --input photo.jpg --resize --mean 123.7,116.3,103.5 --std 58.4,57.1,57.4 --labels classes.txt",
         "csdfgen run model.onnx --input left=a.npy --input right=b.npy --output y.npz",
         "csdfgen schedule model.onnx -o plan.json && csdfgen run model.onnx --plan plan.json --check",
+        "csdfgen run model.onnx --goal throughput --threads 2 --frames 8",
     )
 
     model: str = argument("MODEL", "Model (.onnx, .pt2, .prototxt), or zoo:NAME[@HEIGHTxWIDTH].")
@@ -109,7 +110,8 @@ class Run(Command):
         "Print one JSON object instead of the report.", False, panel=_RESULTS, names=JSON
     )
     threads: int = declare(
-        "Threads of linear algebra, and of onnxruntime; 1 keeps figures comparable.",
+        "Threads of linear algebra, native code and onnxruntime; with --goal throughput layers are mapped to them; 1 keeps "
+        "figures comparable.",
         1, "N", _RESULTS, low=1, high=1024,
     )  # fmt: skip
     repeat: int = declare(
@@ -133,6 +135,8 @@ class Run(Command):
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
         asked = self.planning.read()
+        if asked.given.get("goal") == "throughput":
+            asked = replace(asked, given={**asked.given, "threads": self.threads})
         refuse_graph(self.model, ", which has no weights to run with; give the model")
         result = asked.given.get("result", DEFAULTS.result)
         stored, out = f"{option('result', result)} stores no output", "leave one of them out"
@@ -150,7 +154,7 @@ class Run(Command):
         from threadpoolctl import threadpool_limits
 
         from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.show import overlap_facts, show_overlap
+        from csdfgen.cli.show import mapped_facts, overlap_facts, show_mapped, show_overlap
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
         from csdfgen.goals.facts import memories_facts
@@ -185,12 +189,13 @@ class Run(Command):
             named = _PREDICTED_BY & asked.given.keys()
             profile = profile_for(plan.options if named or plan.conversion.frames > 1 else DEFAULTS)
             predicted = 1e3 * estimate(plan, profile).seconds if named else None
-            frames = overlap_facts(network, plan, profile)
+            frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
         spent = by_layer(firings)
         if self.as_json:
             memories = memories_facts(plan)
             values = {**to_json(report), **({"memories": memories} if memories else {})}
             values |= {"frames": frames.to_json()} if frames is not None else {}
+            values |= {"processors": mapped.to_json()} if mapped is not None else {}
             values |= {"predicted_ms": predicted} if predicted is not None else {}
             if self.layers:
                 values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
@@ -200,6 +205,8 @@ class Run(Command):
             if predicted is not None:
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
             show_overlap(frames, profile)
+            runs = network.batch // plan.conversion.frames
+            show_mapped(mapped, 1e-3 * report.latency_ms / runs, self.threads)
             if self.layers:
                 _show_layers(spent, peak and peak * self.threads)
             if self.trace is not None:

@@ -71,6 +71,7 @@ class Schedule(Command):
         "csdfgen schedule model.onnx --memory 256KiB --formats mixed --calibrate x.npz -o plan.json",
         "csdfgen schedule model.onnx --fast 256KiB --slow 8MiB",
         "csdfgen schedule model.onnx --pareto --device host -o plans",
+        "csdfgen schedule model.onnx --goal throughput --threads 2 --frames 8 -o plan.json",
         "csdfgen schedule graph.xml",
     )
 
@@ -80,6 +81,10 @@ class Schedule(Command):
     )
     planning: Planning
     pareto: Pareto = False
+    threads: int | None = declare(
+        "With --goal throughput: processors that layers are mapped to.",
+        None, "N", GOALS, low=1, high=1024, shown="those of the device",
+    )  # fmt: skip
     as_json: bool = declare("Print one JSON object instead of the summary.", False, names=JSON)
     formats: Formats
     items: Path | None = declare(
@@ -121,6 +126,8 @@ class Schedule(Command):
         for path in (self.items, self._quantized, self.output if self.chart else None):
             if path is not None:
                 check_writable(path)
+        if self.threads is not None:
+            asked = replace(asked, given={**asked.given, "threads": self.threads})
         if asked.table is not None:
             self._schedule_table(asked, asked.table)
         elif graph:
@@ -206,7 +213,7 @@ class Schedule(Command):
     def _schedule_model(self, asked: Asked) -> None:
         from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.models import built
-        from csdfgen.cli.show import overlap_facts, show_overlap
+        from csdfgen.cli.show import mapped_facts, overlap_facts, show_mapped, show_overlap
         from csdfgen.goals.choice import profile_for
         from csdfgen.goals.facts import given_up, schedule_facts
         from csdfgen.planning.plan_file import write_plan
@@ -223,7 +230,7 @@ class Schedule(Command):
                 ]
             if self.offsets is not None:
                 plan = with_offsets(plan, self.offsets, kernels_for(plan.options))
-            frames = overlap_facts(network, plan, profile)
+            frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
             said = "" if output is not None or self.as_json else given_up(plan, profile)
         if output is not None and self.chart is not None:
             _draw(plan, self.chart, output)
@@ -234,6 +241,7 @@ class Schedule(Command):
         if self.as_json:
             facts = {"model": self.model, **schedule_facts(plan, profile)}
             facts |= {"frames": frames.to_json()} if frames is not None else {}
+            facts |= {"processors": mapped.to_json()} if mapped is not None else {}
             if made is not None:
                 path = None if self._quantized is None else str(self._quantized)
                 facts |= {"quantized": path, **made.facts(), "ends": made.end_facts()}
@@ -247,6 +255,7 @@ class Schedule(Command):
         else:
             _summary(plan)
             show_overlap(frames, profile)
+            show_mapped(mapped)
             say(*[f"\n{said}"] * bool(said))
         self._say_formats(made, plan, profile)
 

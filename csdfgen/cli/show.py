@@ -16,9 +16,10 @@ from csdfgen.cli.terminal import Progress, dim, in_bytes, mebibytes, plain, say,
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about
 from csdfgen.files import write_bytes, write_json
-from csdfgen.goals.choice import front, run_options
+from csdfgen.goals.choice import front, profiles_for, run_options
 from csdfgen.goals.facts import heights_used, schedule_facts
 from csdfgen.goals.overlap import Overlap, overlap_of
+from csdfgen.goals.throughput import Mapped, of_mapping
 from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.model.units import counted
@@ -28,7 +29,16 @@ from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_of
 
-__all__ = ["Front", "figures_table", "overlap_facts", "points_of", "show_memories", "show_overlap"]
+__all__ = [
+    "Front",
+    "figures_table",
+    "mapped_facts",
+    "overlap_facts",
+    "points_of",
+    "show_mapped",
+    "show_memories",
+    "show_overlap",
+]
 
 INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder besides its plans; the index is written last."""
@@ -69,11 +79,26 @@ def show_memories(plan: Plan) -> None:
 
 def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overlap | None:
     """What several images in one order cost and bring; None for one. Errors name the model."""
-    if plan.conversion.frames == 1:
+    if plan.conversion.frames == 1 or plan.mapping:
         return None
     alone = PlanOptions(**{name: getattr(plan.options, name) for name in _OF_ONE_IMAGE})
     with about(network.source or network.name):
         return overlap_of(plan, plan_of(network, alone, kernels_for(alone)), profile)
+
+
+def mapped_facts(plan: Plan) -> Mapped | None:
+    """What is predicted of a plan on several processors; None for others. Raises InputError."""
+    return of_mapping(plan, profiles_for(plan.options)) if plan.mapping else None
+
+
+def show_mapped(found: Mapped | None, measured: float | None = None, threads: int = 1) -> None:
+    """The same on a terminal. measured: seconds of all images of the order, by so many threads."""
+    told = found.told() if found is not None else ()
+    say(*[""] * bool(told), *(f"{what:<11}{said}" for what, said in told))
+    if found is not None and measured is not None:
+        enough = threads >= len(found.loads)
+        on = "" if enough else f", one after the other: {threads} of {len(found.loads)} threads"
+        say(f"measured   {1e3 * measured / found.frames:,.4g} ms an image for {found.frames}{on}")
 
 
 def show_overlap(found: Overlap | None, profile: DeviceProfile) -> None:

@@ -24,9 +24,10 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
 from csdfgen.goals.facts import holders_said
-from csdfgen.goals.heights import Predicted, few_phases, predicting, raised
+from csdfgen.goals.heights import Predicted, devices_of, few_phases, predicting, raised
 from csdfgen.goals.peaks import lower, not_raised
 from csdfgen.goals.search import Planner, Progress, Search
+from csdfgen.goals.throughput import on_processors
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions, keywords
 from csdfgen.model.units import shown_size, shown_time, size_of
@@ -49,6 +50,7 @@ __all__ = [
     "plan_options",
     "plan_table",
     "profile_for",
+    "profiles_for",
     "run_options",
     "table_of",
     "usual",
@@ -250,6 +252,9 @@ def finished(
 
 def _of_one_order(prepared: Prepared, planner: Planner, progress: Progress | None) -> Plan:
     options = prepared.options
+    if options.goal == "throughput":
+        one_image = partial(_of_one_order, planner=planner, progress=progress)
+        return on_processors(prepared, one_image, profiles_for(options, prepared.kernels))
     if not options.fast:
         return _chosen(prepared, planner, progress)
     # the bytes that an order keeps alive do not depend on the memories, so the choice among plans does not either
@@ -318,6 +323,14 @@ def profile_for(options: PlanOptions) -> DeviceProfile:
     return predicting(options, kernels_for(options))
 
 
+def profiles_for(options: PlanOptions, kernels: Backend | None = None) -> Sequence[DeviceProfile]:
+    """The profiles of several processors, or the one of all. Raises InputError for an unknown device."""
+    kernels = kernels or kernels_for(options)
+    if options.tuning and not options.device:
+        return (predicting(options, kernels),)
+    return devices_of(options, kernels)
+
+
 def with_result(network: Network, options: PlanOptions) -> PlanOptions:
     """The options with `result` settled: outputs stay in the arena where that saves much memory.
 
@@ -332,7 +345,7 @@ def with_result(network: Network, options: PlanOptions) -> PlanOptions:
         and network.output_bytes >= _LARGE * whole_layer_live(network)
         and network.batch == options.frames == 1
     )
-    apart = options.fast or options.tiles or options.recompute > 1
+    apart = options.fast or options.tiles or options.recompute > 1 or options.goal == "throughput"
     return replace(options, result="arena" if large and not apart else "stored")
 
 
@@ -407,6 +420,11 @@ def check_together(options: PlanOptions) -> None:
     if options.energy and not options.device:
         raise InputError(
             f"{option('energy')} is of a device; name it with {option('device')} (csdfgen devices lists them)"
+        )
+    if options.threads and options.goal != "throughput":
+        raise InputError(
+            f"{option('threads', options.threads)} of a plan are processors of {option('goal', 'throughput')}; any plan "
+            "is executed by several threads where it is run, or compiled"
         )
     if options.memory and options.goal == "memory":
         raise InputError(

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from types import MappingProxyType
 
 from csdfgen.devices.catalogue import device
@@ -42,6 +43,7 @@ __all__ = [
     "Predicted",
     "Rung",
     "beside",
+    "devices_of",
     "few_phases",
     "heights_of",
     "predicting",
@@ -178,7 +180,14 @@ def predicting(options: PlanOptions, kernels: Backend) -> DeviceProfile:
     """
     if options.tuning and not options.device and not kernels.whole_variants:
         return tuned_profile_of(options, kernels, device(kernels.profile))
-    return device(options.device or kernels.profile)
+    return devices_of(options, kernels)[0]
+
+
+def devices_of(options: PlanOptions, kernels: Backend) -> list[DeviceProfile]:
+    """The profile of each of several processors, or one of all. Raises InputError."""
+    several = options.goal == "throughput" and not Path(options.device).exists()
+    names = options.device.split(",") if several else [options.device]
+    return [device(name or kernels.profile) for name in names]
 
 
 class Predicted:

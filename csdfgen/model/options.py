@@ -149,8 +149,9 @@ class PlanOptions:
     )  # fmt: skip
     goal: str = declare(
         "The goal for slab heights that --rows does not give. balanced: about 64 output pixels a phase, and never more "
-        "memory than whole layers; memory: the least memory; speed: the least time.",
-        "balanced", kind=word("balanced", "memory", "speed"), panel=GOALS, shown="balanced",
+        "memory than whole layers; memory: the least memory; speed: the least time; throughput: most images a second on "
+        "several processors (--threads), each with layers of its own, for --frames images.",
+        "balanced", kind=word("balanced", "memory", "speed", "throughput"), panel=GOALS, shown="balanced",
     )  # fmt: skip
     memory: int = declare(
         "The fastest plan within this memory: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
@@ -165,8 +166,13 @@ class PlanOptions:
         "operations and bytes cost.",
         0.0, kind=kinds.ENERGY, panel=GOALS,
     )  # fmt: skip
+    threads: int = declare(
+        "With the goal throughput: processors that layers are mapped to.",
+        0, kind=kinds.IMAGES, panel=GOALS, users=frozenset({"keyword"}), shown="those of the device",
+    )  # fmt: skip
     device: str = declare(
-        "The device that times are predicted for, see csdfgen devices.",
+        "The device that times are predicted for, see csdfgen devices; with the goal throughput several with commas, one for "
+        "each processor.",
         "", "NAME|FILE.toml", kind=kinds.TEXT, panel=GOALS,
         shown="a core of a server, in round numbers",
     )  # fmt: skip

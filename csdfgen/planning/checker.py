@@ -32,6 +32,7 @@ from csdfgen.phases.conversion import CONDITION, ActorWork, Read
 from csdfgen.planning.buffers import Buffer, state_name
 from csdfgen.planning.placement import Region
 from csdfgen.planning.plan import Plan
+from csdfgen.planning.waits import check_mapping
 from csdfgen.rewriting.conditions import branch_faults
 
 __all__ = ["check", "checked"]
@@ -58,6 +59,8 @@ def check(plan: Plan) -> None:
     held = [*use.rows(), *use.states(), *use.workspaces()]
     _check_memories(plan, held)
     _check_bytes(plan, held)
+    if plan.mapping:
+        check_mapping(plan)
     _PASSED.add(plan)
 
 

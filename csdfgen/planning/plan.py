@@ -26,6 +26,7 @@ from csdfgen.planning.buffers import ARENA, Buffer, state_name, workspace_name
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of, times_of
 from csdfgen.planning.placement import Region
 from csdfgen.planning.sharing import Place, Sharing, contiguous
+from csdfgen.planning.waits import Waits, waits_of
 from csdfgen.program.steps import Scratchpad, Step, View
 
 __all__ = ["FIGURES", "Addresses", "Plan"]
@@ -125,6 +126,7 @@ class Plan(Pickled):
     0 if not known. fine: blocks have only rows that are released together (see `buffers_of`). needs: actor -> the least
     bytes of scratch of each phase; the plan may have more where it was free. figures: bytes by name, see `FIGURES`.
     notes: remarks about how the plan was chosen. interrupted: the search was interrupted; the plan is the best found.
+    mapping: actor -> processor that fires it, empty for a plan of one.
     """
 
     conversion: Conversion
@@ -142,6 +144,7 @@ class Plan(Pickled):
     fine: bool = False
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    mapping: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
 
     @property
     def network(self) -> Network:
@@ -172,6 +175,16 @@ class Plan(Pickled):
             if buffer.kind == "workspace":
                 found[times[buffer.writers[0].actor]] += buffer.sizes
         return found
+
+    @cached_property
+    def waits(self) -> Waits:
+        """Of each firing what its processor waits for before (`planning.waits`); () for a plan of one processor."""
+        if not self.mapping:
+            return ()
+        scratch = {one.name: one.sizes for one in self.buffers if one.kind == "workspace"}
+        return waits_of(
+            self.conversion, self.sharing, self.order, self.regions, self.mapping, scratch
+        )
 
     @property
     def optimal(self) -> bool:

@@ -7,11 +7,13 @@
  "buffers": [{"name": "conv1", "kind": "tensor", "offsets": "0,4096,2*8192"},
              {"name": "workspace:conv1", "kind": "workspace", "offsets": "112*4096", "sizes": "112*1024"}],
  "firings": [{"actor": "input:x", "first": 0, "count": 3}, ...],
+ "mapping": {"input:x": 0, "conv1": 0, "conv2": 1},
  "figures": {"peak_live": 61440, ...}}
 
 Options and shapes define how the model is loaded and cut into phases, and `digest` is a checksum of the result: a plan
 of another network is refused, with the names of both. apart: whether operands of a Concat have separate buffers; fine:
-whether blocks have only rows that are released together. Firings (as loops, see `schedules.schedule`) and the offset of
+whether blocks have only rows that are released together.
+mapping: actor -> processor, left out where there is one. Firings (as loops, see `schedules.schedule`) and the offset of
 every row are read from the file, and the plan has to pass the checker as every plan. The backend is asked again for the
 workspace that kernels need: a file with less is refused. Figures are information only and computed again. Files of
 versions before 3, written by releases before 0.3, are refused.
@@ -70,6 +72,7 @@ FORMAT = "csdfgen-plan"
 VERSION = 3
 
 _MAX_OFFSET = 2**48
+_MAX_CORES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +103,7 @@ class PlanFile:
     scratch: tuple[_Stored, ...]
     order: tuple[tuple[str, int], ...]
     fixed: Mapping[str, Values]
+    mapping: Mapping[str, int]
 
 
 def to_json(plan: Plan) -> dict[str, Any]:
@@ -121,6 +125,7 @@ def to_json(plan: Plan) -> dict[str, Any]:
         **({"border": plan.border} if plan.border else {}),
         "buffers": [_buffer_to_json(buffer, plan.regions[buffer.name]) for buffer in plan.buffers],
         "firings": firings_to_json(Firing(actor, phase) for actor, phase in plan.order),
+        **({"mapping": dict(plan.mapping)} if plan.mapping else {}),
         "figures": dict(plan.figures),
     }
 
@@ -176,7 +181,20 @@ def from_json(data: object, where: str = "plan") -> PlanFile:
         scratch,
         tuple((firing.actor, firing.phase) for firing in firings),
         read_values(fields),
+        _mapping(fields),
     )
+
+
+def _mapping(fields: Fields) -> Mapping[str, int]:
+    """Actor -> processor; empty where the plan has one. Raises PlanError unless processors are numbered from 0."""
+    if "mapping" not in fields:
+        return MappingProxyType({})
+    given = fields.child("mapping")
+    found = {name: given.integer(name, high=_MAX_CORES - 1) for name in given.value}
+    unused = sorted({*range(max(found.values(), default=0))} - {*found.values()})
+    if unused:
+        raise given.fault(f"maps no actor to processor {unused[0]}, but to {max(found.values())}")
+    return MappingProxyType(found)
 
 
 def _buffers(fields: Fields) -> tuple[tuple[_Stored, ...], tuple[_Stored, ...]]:
@@ -316,6 +334,7 @@ def _with_scratch(file: PlanFile, draft: Plan, phased: Phased) -> Plan:
         buffers=(*phased.buffers, *buffers),
         regions=MappingProxyType({**draft.regions, **regions}),
         needs=phased.scratch,
+        mapping=file.mapping,
     )
 
 

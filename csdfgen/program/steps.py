@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from csdfgen.program.instructions import Constants, Instruction
 
 __all__ = [
     "ALIGNMENT",
+    "Awaiting",
     "Backend",
     "Bound",
     "Call",
@@ -34,6 +35,7 @@ __all__ = [
     "Move",
     "Port",
     "Scratchpad",
+    "SelfTimed",
     "Starts",
     "Step",
     "Storage",
@@ -257,6 +259,26 @@ class Bound(Protocol):
 
     def wait(self) -> None:
         """Return when all that was started has ended: memory and the arrays of ports may then be looked at."""
+
+
+class Awaiting(NamedTuple):
+    """A firing in the list of one of several processors. waits: (processor, number of its firings that must have ended).
+    numbers: of its instructions. reached: how many firings of its own list have ended with it, 0 if nobody waits for that.
+    """
+
+    waits: tuple[tuple[int, int], ...]
+    numbers: tuple[int, ...]
+    reached: int
+
+
+@runtime_checkable
+class SelfTimed(Protocol):
+    """A `Bound` on several processors."""
+
+    def self_timed(self, lists: Sequence[Sequence[Awaiting]]) -> Callable[[], None] | None:
+        """What executes a list on each processor at the same time: a firing starts when those that it waits for have ended. None
+        if there are fewer processors, or instructions that they cannot execute.
+        """
 
 
 class Code(Protocol):

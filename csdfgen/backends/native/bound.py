@@ -38,16 +38,23 @@ from csdfgen.program.instructions import (
     address_of,
     row_pool,
 )
-from csdfgen.program.steps import Call, Code, Move
+from csdfgen.program.steps import Awaiting, Call, Code, Move
 
 __all__ = ["Addresses", "NativeBound", "moves"]
 
 Transfer = structure("csdf_transfer").record
+Signal = structure("csdf_signal").record
 
 PORTS = "csdf_port"
 """The pool of the ports, in the order of the program's. The array of a frame is known when the frame starts: its address,
 strides and type are in a structure that kernels read, so that arrays in any order and of any type are used in place.
 """
+
+
+_COUNTERS = "counters"
+"""The pool of the counters by which threads wait for each other, each on a line of cache of its own."""
+
+_LINE = 64
 
 
 def moves(move: Move, constants: Constants) -> list[Instruction]:
@@ -184,6 +191,44 @@ class NativeBound:
                 len(table),
             )
         return self._team.call(address_of(table), [stop - first for first, stop in spans], table)
+
+    def self_timed(self, lists: Sequence[Sequence[Awaiting]]) -> Callable[[], None] | None:
+        """See `SelfTimed`: a thread of the team for each list, and a counter for each thread."""
+        if self._numpy or self._team is None or self._team.threads < len(lists):
+            return None
+        made: list[Instruction] = []
+        order: list[int] = []  # of records, those of `made` behind the program's
+
+        def take(kernel: str, core: int, count: int) -> None:
+            order.append(len(self._records) + len(made))
+            made.append(instruction(kernel, Signal(Ref(_COUNTERS, core), count)))
+
+        for core in range(len(lists)):
+            take("post_of", core, 0)
+        parts = [0]
+        for core, firings in enumerate(lists):
+            for one in firings:
+                for wait in one.waits:
+                    take("await_of", *wait)
+                for number in one.numbers:
+                    order += range(int(self._first[number]), int(self._first[number + 1]))
+                if one.reached:
+                    take("post_of", core, one.reached)
+            parts.append(len(order) - len(lists))
+        counters = np.zeros(len(lists) * _LINE, np.uint8)
+        addresses = Addresses(
+            Constants(), {_COUNTERS: (address_of(counters), _LINE)}, lambda at: at
+        )
+        steps, starts = addresses.steps(made)
+        own = np.empty((len(made), 2), np.uintp)
+        own[:, 0] = [self._library.address(one.kernel) for one in made]
+        own[:, 1] = address_of(steps) + starts
+        table = np.ascontiguousarray(np.concatenate([self._records, own])[order])
+        sections = [(0, [0, len(lists)]), (len(lists), parts)]
+        function, arguments = self._team.sections(
+            address_of(table), sections, (self, table, addresses, counters)
+        )
+        return partial(function, *arguments)
 
 
 _first: Callable[[Any], Any] = ctypes.c_char.from_buffer

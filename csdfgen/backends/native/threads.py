@@ -97,6 +97,14 @@ class Team:
             else:
                 sections.append((start, [*range(count + 1)]))
             start += count
+        return self.sections(table, sections, kept)
+
+    def sections(
+        self, table: int, sections: Sequence[tuple[int, Sequence[int]]], kept: object
+    ) -> Call:
+        """The call that works off sections of records, one after the other. sections: the first record of each, and from
+        there the first of every part, and behind the last.
+        """
         size, section = structure("csdf_record").size, ctype("csdf_section")
         firsts = [(ctypes.c_int32 * len(first))(*first) for _, first in sections]
         made: Any = (section * len(sections))(

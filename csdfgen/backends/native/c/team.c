@@ -25,6 +25,18 @@ struct csdf_team {
     int32_t ending;
 };
 
+void csdf_await(const csdf_signal *step)
+{
+    for (int32_t i = 1; __atomic_load_n(step->counter, __ATOMIC_ACQUIRE) < step->count; i++)
+        if (i % YIELD == 0)
+            sched_yield();
+}
+
+void csdf_post(const csdf_signal *step) { __atomic_store_n(step->counter, step->count, __ATOMIC_RELEASE); }
+
+void csdf_await_of(const void *step) { csdf_await(step); }
+void csdf_post_of(const void *step) { csdf_post(step); }
+
 typedef struct member {
     csdf_team *team;
     int32_t number;

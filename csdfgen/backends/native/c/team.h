@@ -14,6 +14,21 @@ typedef struct csdf_section {
     int32_t parts;
 } csdf_section;
 
+/* A counter of the firings that a part of a section has done, by which another part waits for it. */
+typedef struct csdf_signal {
+    int32_t *counter;
+    int32_t count;
+} csdf_signal;
+
+/* Returns when the counter has reached the count: what was written before it was set may then be read. */
+void csdf_await(const csdf_signal *step);
+
+/* Sets the counter. */
+void csdf_post(const csdf_signal *step);
+
+void csdf_await_of(const void *step);
+void csdf_post_of(const void *step);
+
 typedef struct csdf_team csdf_team;
 
 /* A team of `threads` threads, the one that calls csdf_team_run among them; NULL if there are not so
