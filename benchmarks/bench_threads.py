@@ -20,7 +20,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -33,7 +32,8 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.files import write_profile
 from csdfgen.devices.measure import measured_profile, sample_network
 from csdfgen.files import write_bytes
-from csdfgen.goals.throughput import of_mapping
+from csdfgen.goals.throughput import Mapped, of_mapping
+from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.reading.zoo import build
 from runtime.reference import MismatchError
@@ -83,8 +83,7 @@ class Timed:
 def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
     """Time frames of a network. Raises MismatchError where outputs differ."""
     network = csdfgen.load(f"zoo:{name}", batch=images)
-    one = csdfgen.plan(network)
-    plan, predicted = _mapped(name, network, threads, images)
+    one, plan, predicted = _planned(name, network, threads, images)
     programs = {
         "alone": runtime.compile(one),
         "split": runtime.compile(one, threads=threads),
@@ -117,16 +116,15 @@ def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
     )
 
 
-def _mapped(name: str, network: Any, threads: int, images: int) -> tuple[Plan, Any]:
-    """The plan of the goal throughput by times that are measured now, and what is predicted."""
+def _planned(name: str, network: Network, threads: int, images: int) -> tuple[Plan, Plan, Mapped]:
+    """The default plan and the one of the goal throughput, by times that are measured now, and what is predicted."""
     found = [sample_network(csdfgen.load(f"zoo:{name}"), HEIGHTS, ROUNDS, backend="native")]
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "here.toml"
+        path = str(Path(folder) / "here.toml")
         write_profile(path, measured_profile(found, "here", "this machine", *facts.machine(), {}))
-        plan = csdfgen.plan(
-            network, goal="throughput", threads=threads, frames=images, device=str(path)
-        )
-        return plan, of_mapping(plan, [device(str(path))])
+        one = csdfgen.plan(network, device=path)
+        plan = csdfgen.plan(network, goal="throughput", threads=threads, frames=images, device=path)
+        return one, plan, of_mapping(plan, [device(path)])
 
 
 def _rival(name: str, x: np.ndarray, threads: int) -> Callable[[], object]:

@@ -19,8 +19,8 @@ struct csdf_team {
     int32_t count;         /* threads beside the one that calls */
     int32_t started;
     const csdf_section *section;
-    uint32_t turn;         /* sections handed out so far */
-    int32_t busy;          /* threads that have not done with the section */
+    uint64_t ticket;       /* sections handed out so far, and parts of the last one: how many, and the next to be taken */
+    int32_t done;          /* parts of the section that have ended */
     int32_t sleeping;
     int32_t ending;
 };
@@ -37,56 +37,67 @@ void csdf_post(const csdf_signal *step) { __atomic_store_n(step->counter, step->
 void csdf_await_of(const void *step) { csdf_await(step); }
 void csdf_post_of(const void *step) { csdf_post(step); }
 
-typedef struct member {
-    csdf_team *team;
-    int32_t number;
-} member;
+enum { PARTS = 16, TURN = 32, MASK = (1 << PARTS) - 1 };
 
 static void do_part(const csdf_section *section, int32_t part)
 {
-    if (part < section->parts)
-        csdf_run(section->records + section->first[part], section->first[part + 1] - section->first[part]);
+    csdf_run(section->records + section->first[part], section->first[part + 1] - section->first[part]);
 }
 
-/* Whether there is a turn after `seen`; waits for one. */
-static uint32_t await(csdf_team *team, uint32_t seen)
+/* Takes parts of the section while there are any: whoever is there first, so that nobody waits for a thread
+ * that has no processor. Returns the turn of the last ticket. While a part of a section is left to be taken, the
+ * next section has not begun, so that the ticket that is exchanged belongs to the section that was read. */
+static uint32_t do_parts(csdf_team *team)
+{
+    for (;;) {
+        uint64_t ticket = __atomic_load_n(&team->ticket, __ATOMIC_ACQUIRE);
+        const int32_t part = (int32_t)(ticket & MASK), parts = (int32_t)(ticket >> PARTS & MASK);
+        const csdf_section *section = __atomic_load_n(&team->section, __ATOMIC_RELAXED);
+        if (part >= parts)
+            return (uint32_t)(ticket >> TURN);
+        if (__atomic_compare_exchange_n(&team->ticket, &ticket, ticket + 1, 0, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+            do_part(section, part);
+            __atomic_add_fetch(&team->done, 1, __ATOMIC_RELEASE);
+        }
+    }
+}
+
+static uint32_t turn_of(csdf_team *team) { return (uint32_t)(__atomic_load_n(&team->ticket, __ATOMIC_SEQ_CST) >> TURN); }
+
+/* Waits for a turn after `seen`. */
+static void await(csdf_team *team, uint32_t seen)
 {
     for (int32_t i = 0; i < SPINS; i++) {
-        const uint32_t turn = __atomic_load_n(&team->turn, __ATOMIC_ACQUIRE);
-        if (turn != seen)
-            return turn;
+        if (turn_of(team) != seen)
+            return;
         if (i % YIELD == YIELD - 1)
             sched_yield();
     }
     pthread_mutex_lock(&team->lock);
     __atomic_add_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
-    uint32_t turn;
-    while ((turn = __atomic_load_n(&team->turn, __ATOMIC_SEQ_CST)) == seen)
+    while (turn_of(team) == seen)
         pthread_cond_wait(&team->work, &team->lock);
     __atomic_sub_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
     pthread_mutex_unlock(&team->lock);
-    return turn;
 }
 
 static void *serve(void *given)
 {
-    const member me = *(member *)given;
-    csdf_team *team = me.team;
+    csdf_team *team = given;
     uint32_t seen = 0;
-    free(given);
     for (;;) {
-        seen = await(team, seen);
-        if (team->ending)
+        await(team, seen);
+        if (__atomic_load_n(&team->ending, __ATOMIC_ACQUIRE))
             return NULL;
-        do_part(team->section, me.number);
-        __atomic_sub_fetch(&team->busy, 1, __ATOMIC_ACQ_REL);
+        seen = do_parts(team);
     }
 }
 
-/* The next turn begins for everybody who waits. */
-static void call(csdf_team *team)
+/* The next turn begins for everybody who waits, with so many parts. */
+static void call(csdf_team *team, int32_t parts)
 {
-    __atomic_add_fetch(&team->turn, 1, __ATOMIC_SEQ_CST);
+    const uint64_t turn = (team->ticket >> TURN) + 1;
+    __atomic_store_n(&team->ticket, turn << TURN | (uint64_t)parts << PARTS, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST)) {
         pthread_mutex_lock(&team->lock);
         pthread_cond_broadcast(&team->work);
@@ -106,17 +117,8 @@ csdf_team *csdf_team_new(int32_t threads)
         free(team);
         return NULL;
     }
-    for (; team->started < team->count; team->started++) {
-        member *one = malloc(sizeof *one);
-        if (!one)
-            break;
-        one->team = team;
-        one->number = team->started + 1;
-        if (pthread_create(&team->threads[team->started], NULL, serve, one)) {
-            free(one);
-            break;
-        }
-    }
+    while (team->started < team->count && !pthread_create(&team->threads[team->started], NULL, serve, team))
+        team->started++;
     if (team->started < team->count) {
         csdf_team_end(team);
         return NULL;
@@ -126,8 +128,8 @@ csdf_team *csdf_team_new(int32_t threads)
 
 void csdf_team_end(csdf_team *team)
 {
-    team->ending = 1;
-    call(team);
+    __atomic_store_n(&team->ending, 1, __ATOMIC_RELEASE);
+    call(team, 0);
     for (int32_t i = 0; i < team->started; i++)
         pthread_join(team->threads[i], NULL);
     pthread_cond_destroy(&team->work);
@@ -142,11 +144,11 @@ void csdf_team_run(csdf_team *team, const csdf_section *sections, int32_t count)
             do_part(section, 0);
             continue;
         }
-        team->section = section;
-        __atomic_store_n(&team->busy, team->count, __ATOMIC_RELEASE);
-        call(team);
-        do_part(section, 0);
-        for (int32_t i = 1; __atomic_load_n(&team->busy, __ATOMIC_ACQUIRE); i++)
+        __atomic_store_n(&team->section, section, __ATOMIC_RELAXED);
+        __atomic_store_n(&team->done, 0, __ATOMIC_RELAXED);
+        call(team, section->parts);
+        do_parts(team);
+        for (int32_t i = 1; __atomic_load_n(&team->done, __ATOMIC_ACQUIRE) < section->parts; i++)
             if (i % YIELD == 0)
                 sched_yield();
     }

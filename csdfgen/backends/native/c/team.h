@@ -36,7 +36,8 @@ typedef struct csdf_team csdf_team;
 csdf_team *csdf_team_new(int32_t threads);
 void csdf_team_end(csdf_team *team);
 
-/* No section has more parts than the team has threads; one call at a time. */
+/* Parts are taken by the threads that are free, the one that calls among them; parts that wait for each other (csdf_await)
+ * need a thread each. One call at a time. */
 void csdf_team_run(csdf_team *team, const csdf_section *sections, int32_t count);
 
 #endif
