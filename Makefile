@@ -10,6 +10,7 @@
 #   make bench           time and memory of a frame in numpy, compared with onnxruntime: docs/performance.md
 #   make bench-speed     time and memory of native code, compared with onnxruntime, openvino and ncnn: docs/performance.md, README.md; ten minutes
 #   make bench-threads   two threads: steps shared, layers mapped, onnxruntime: docs/performance.md; ten minutes on two free cores
+#   make bench-small     time of networks of some tens of microseconds, compared with onnxruntime and openvino: docs/performance.md; a minute
 #   make bench-networks ARGS="FOLDER --write"  models of others: outputs, time, memory, planning: docs/networks.md; half an hour
 #   make bench-memory    everything alive in a frame, counted under malloc, compared with onnxruntime: docs/memory.md, README.md; minutes
 #   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino: docs/int8.md; three minutes
@@ -47,7 +48,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: demo test test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -76,6 +77,9 @@ bench-speed: $(VENV)/.stamp-test $(VENV)/.stamp-rivals $(VENV)/.stamp-centerface
 
 bench-threads: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_threads $(or $(ARGS),--write)
+
+bench-small: $(VENV)/.stamp-test $(VENV)/.stamp-rivals $(VENV)/.stamp-audio
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_small $(or $(ARGS),--write)
 
 bench-networks: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_networks $(ARGS)
