@@ -255,8 +255,8 @@ def test_random_networks(part: int) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("scalar", [False, True])
-def test_emitted_c_has_the_same_bits(scalar: bool, tmp_path: Path) -> None:
-    """Conversions are shifts of integers, on any processor."""
+def test_emitted_c_agrees_within_a_rounding(scalar: bool, tmp_path: Path) -> None:
+    """Sums of float32 differ in their order, so that a stored result may be the neighbour."""
     model = in_bfloat16(onnx.shape_inference.infer_shapes(squeeze_and_excite()))
     plan = csdfgen.plan(csdfgen.load(model), backend="native")
     program = Program(plan, tmp_path / "c", target="generic" if scalar else "host")

@@ -412,7 +412,7 @@ UNKNOWN_BEFORE = {
     "a name that nothing makes": ("float[1,3,4,8] x", "a = Bernoulli(x)  y = Add(a, gone)"),
     "a weight of a kind that is not read": (
         "float[1,3,4,8] x",
-        "k = Constant <value = bfloat16[1] {1}> ()  y = Bernoulli(x, k)",
+        "k = Constant <value = float8e4m3fn[1] {1}> ()  y = Bernoulli(x, k)",
     ),
     "a weight that is not read, in its place": ("float[1,3,4,8] x", "y = Bernoulli(x, w)"),
 }
