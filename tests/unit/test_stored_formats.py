@@ -14,6 +14,10 @@ import pytest
 
 import csdfgen
 import runtime
+from csdfgen.backends.native.families import family_of
+from csdfgen.backends.native.families.convolution import Convolution
+from csdfgen.backends.native.families.widened import Widened
+from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.registry import settled
 from csdfgen.errors import CsdfgenError
 from csdfgen.model.formats import Format
@@ -22,6 +26,7 @@ from csdfgen.ops.stored import values_of
 from csdfgen.planning.buffers import workspace_name
 from csdfgen.reading.zoo import build
 from csdfgen.rewriting.fuse import fuse
+from tests.builder import Graph
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched
 from tests.quantized_models import feeds_of, quantized
@@ -461,3 +466,16 @@ def test_widened_rows_take_no_more_than_they_fill() -> None:
         assert 0 not in odd
         _, measured = runtime.compile(plan).measure(feeds_of(model))
         assert measured.touched_bytes == plan.planned_bytes
+
+
+def test_exact_products_of_stored_layers() -> None:
+    """Devices have no kernels of Winograd, and `--exact` asks for none, in 16-bit integers either."""
+    graph = Graph()
+    made = graph.model(graph.conv(graph.input("x", (1, 64, 28, 28)), 64))
+    x = graph.feeds()
+    network = csdfgen.load(csdfgen.quantize(made, x, format="int16", method="minmax").model)
+    (layer,) = (one for one in fuse(network).layers if one.op_type == "Conv")
+    for exact in (True, False):
+        family = family_of(layer, Ways(exact=exact))
+        assert isinstance(family, Widened) and isinstance(family.family, Convolution)
+        assert family.family.choice.exact == exact

@@ -46,7 +46,7 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     a layer share its packed weights.
     """
     family = _made(layer)
-    if not isinstance(family, (Convolution, ByteConvolution)) or ways == AS_ESTIMATED:
+    if not isinstance(family, (Convolution, ByteConvolution, Widened)) or ways == AS_ESTIMATED:
         return family
     known = _chosen(layer)
     if ways not in known:

@@ -14,7 +14,9 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native.families.common import FLOAT, Family
+from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.strided import joined, translated
+from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import matched
 from csdfgen.backends.numpy.parts import halves
 from csdfgen.model.formats import FLOAT32, Format
@@ -48,6 +50,15 @@ class Widened(Family):
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
         """Those of the twin."""
         return self.family.kernels
+
+    def computed(self, ways: Ways, layer: str) -> Widened:
+        """The same, its twin computed so, see `Convolution.computed`."""
+        inner = self.family
+        return (
+            replace(self, family=inner.computed(ways, layer))
+            if isinstance(inner, Convolution)
+            else self
+        )
 
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""
