@@ -28,6 +28,7 @@ from csdfgen.model.options import OPTIONS
 from csdfgen.planning import plan_file, plan_table
 from csdfgen.planning.plan import FIGURES
 from csdfgen.rewriting.fuse import FUSE_LEVELS
+from csdfgen.serving import times
 from csdfgen.tuning import file as tuning
 from runtime.reference import Reference
 from schedules import schedule
@@ -482,7 +483,7 @@ def test_wrong_files_are_one_line(csdfgen: Any, name: str, data: bytes | None, s
 
 
 def test_every_format_says_what_takes_it() -> None:
-    rooms = (graph_json, plan_file, plan_table, schedule, boards, tuning)
+    rooms = (graph_json, plan_file, plan_table, schedule, boards, times, tuning)
     assert {room.FORMAT for room in rooms} == set(TAKEN_BY)
 
 
