@@ -426,7 +426,7 @@ def test_ends_that_are_read_elsewhere() -> None:
     ("options", "said"),
     [
         ({"format": "float16", "integer_io": True}, "float16 has no integers"),
-        ({"format": "int4"}, "not one of float16, int16, int8, mixed"),
+        ({"format": "int4"}, "not one of bfloat16, float16, int16, int8, mixed"),
         ({"method": "best"}, "not one of minmax, percentile, mse, kl"),
         ({"format": "mixed", "memory": 100}, "100 are allowed"),
         ({"format": "mixed", "memory": 100, "min_sqnr": 3.0}, "chosen for one of them"),
