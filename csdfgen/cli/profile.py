@@ -114,7 +114,10 @@ class Profile(Command):
 
         check_writable(self.output)
         if self.model is None or self.batches is None:
-            raise InputError("times of stages need a MODEL and --batches", where=str(self.output))
+            raise InputError(
+                "a profile is written as .toml; times of stages as .json, with a MODEL and --batches",
+                where=str(self.output),
+            )
         asked = self.planning.read()
         most = counts_of(self.batches, "batches", "images", MOST_BATCH)[-1]
         given = {name: one for name, one in asked.given.items() if name in ("backend", "fuse")}

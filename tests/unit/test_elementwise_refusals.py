@@ -64,7 +64,7 @@ def build(
             "input 2 is computed at run time",
         ),
         ("Cast", (X,), {}, "'to' is missing"),
-        ("Cast", (X,), {"to": 16}, "to=16 is not one of 1 .float32"),
+        ("Cast", (X,), {"to": 17}, "to=17 is not one of 1 .float32"),
         ("CastLike", (X,), {}, "input 1 is absent"),
         ("Mod", (X, ONE), {"opset": 13}, "fmod=0 with type float32 before opset 28"),
         ("Where", (X, X, X), {}, "float32 is not one of bool"),

@@ -403,7 +403,7 @@ def test_a_profile_of_formats_predicts_them(at_work: Call) -> None:
         if kind == "mixed":  # weights of 16 bits beside int8 are told by the kind of layer
             assert any(own)
         else:
-            assert own and all(one == (kind != "float16") for one in own)
+            assert own and all(one == (kind not in ("float16", "bfloat16")) for one in own)
     assert "name one" in refused(at_work("profile", "--formats", "int8", "-o", "n.toml"))
     line = refused(at_work("profile", "o.onnx", "--formats", "int8", "-o", "n.toml"))
     assert json.dumps("o.onnx")[1:-1] in line

@@ -132,7 +132,7 @@ def test_a_factor_below_one_is_one_line(wrong: Any) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value", "words"),
-    [("goal", "small", "balanced, memory, speed"), ("pack", "best", "fast, exact"),
+    [("goal", "small", "balanced, memory, speed, throughput"), ("pack", "best", "fast, exact"),
      ("result", "none", "auto, stored, arena, streamed")],
 )  # fmt: skip
 def test_words_that_do_not_exist_are_one_line(name: str, value: str, words: str) -> None:

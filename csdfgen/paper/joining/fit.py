@@ -71,7 +71,15 @@ def fit_cells() -> Iterator[Cell]:
         yield Cell("fit (6)", what, "largest error", "%", None, error, 1, note)
     for name, value in zip(("z1", "z2", "z3", "z4"), fitted(whole), strict=True):
         scale = 1000 if name in ("z1", "z2") else 1
-        yield Cell("fit (6)", name, "AlexNet", "ms" if scale > 1 else "", None, scale * value, 2)
+        yield Cell(
+            "fit (6)",
+            name,
+            "AlexNet",
+            "ms" if scale > 1 else "",
+            None,
+            scale * value,
+            1 if scale > 1 else 2,
+        )
     printed, meant = DELAY * FLUCTUATION, DELAY * (1 - FLUCTUATION)
     for name, limit, note in (
         ("as printed, t_opt * r_max", printed, "less than one image takes: no batch is allowed"),

@@ -85,7 +85,6 @@ static int32_t loosely(const group *g, const csdf_byte_source *piece, int32_t ro
     const ptrdiff_t from = (column * layer->stride_w - layer->pad_left) * (ptrdiff_t)piece->stride;
     const ptrdiff_t room = (ptrdiff_t)g->step->width * piece->stride - RUN - from;
     const int32_t above = first_row(g->step, row), high = layer->kernel_h;
-    const __m256i flip = _mm256_set1_epi8((char)g->flip);
     uint8_t padding[RUN];
     const uint8_t *lines[LINES];
     ptrdiff_t steps[LINES];
@@ -99,10 +98,8 @@ static int32_t loosely(const group *g, const csdf_byte_source *piece, int32_t ro
         steps[y] = line ? step : 0;
     }
     for (int32_t k = 0; k < count; k++, to += pitch)
-        for (int32_t y = 0; y < high; y++) {
-            const __m256i bytes = _mm256_loadu_si256((const void *)(lines[y] + k * steps[y]));
-            _mm256_storeu_si256((void *)(to + y * n), _mm256_xor_si256(bytes, flip));
-        }
+        for (int32_t y = 0; y < high; y++)
+            csdf_flip_run(to + y * n, lines[y] + k * steps[y], g->flip);
     return count;
 }
 

@@ -521,4 +521,16 @@ CSDF_INLINE void csdf_widen(csdf_i *x, const uint8_t *from, uint8_t flip)
 #endif
 }
 
+/* Thirty-two bytes, flipped by those of `flip`. */
+CSDF_INLINE void csdf_flip_run(uint8_t *to, const uint8_t *from, uint8_t flip)
+{
+#if CSDF_LANES == 16
+    const __m256i bytes = _mm256_loadu_si256((const void *)from);
+    _mm256_storeu_si256((void *)to, _mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)));
+#else
+    for (int i = 0; i < 32; i++)
+        to[i] = from[i] ^ flip;
+#endif
+}
+
 #endif
