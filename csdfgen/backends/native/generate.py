@@ -455,7 +455,7 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
     for row in sums:
         yield f"    csdf_sum {', '.join(row)};"
     for v in range(panels):
-        yield f"    {' = '.join(row[v] for row in sums)} = _mm512_loadu_si512(b->bias + {PANEL * v});"
+        yield f"    {' = '.join(row[v] for row in sums)} = csdf_wide_sums(b->bias + {PANEL * v});"
     yield "    for (int32_t tap = 0; tap < b->taps; tap++)"
     yield "        for (int32_t piece = 0; piece < b->pieces; piece++, at += b->apart) {"
     yield "            const ptrdiff_t count = b->counts[piece];"
@@ -472,7 +472,7 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
     yield "    if (b->sums) {"
     for i, row in enumerate(sums):
         for v, one in enumerate(row):
-            yield f"        _mm512_storeu_si512(b->sums + {(v * pixels + i) * PANEL}, {one});"
+            yield f"        csdf_wide_keep(b->sums + {(v * pixels + i) * PANEL}, {one});"
     yield "        return;"
     yield "    }"
     for i, row in enumerate(sums):

@@ -58,39 +58,12 @@ typedef struct deep {
     float factors[CHANNELS];
 } deep;
 
-/* Sixteen channels: a column of up to four lines, whose bytes go to every fourth place. */
-CSDF_INLINE void laid_16(uint8_t *to, const uint8_t *const at[4], __mmask64 mask, __m512i flip)
-{
-    const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
-    __m512i all = _mm512_setzero_si512();
-    for (int k = 0; k < 4; k++) {
-        /* from each lane the four bytes of its channels, one a word */
-        const __m512i x = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8((__mmask16)mask, at[k]));
-        const __m512i of = _mm512_mask_blend_epi8(0x1111111111111111u << k, _mm512_set1_epi8((char)128), _mm512_sllv_epi32(places, _mm512_set1_epi32(8 * k)));
-        all = _mm512_or_si512(all, _mm512_shuffle_epi8(x, of));
-    }
-    _mm512_storeu_si512(to, _mm512_xor_si512(all, flip));
-}
-
-/* 64 channels. */
-CSDF_INLINE void laid_64(uint8_t *to, const uint8_t *const at[4], __mmask64 mask, __m512i flip)
-{
-    const __m512i a = _mm512_maskz_loadu_epi8(mask, at[0]), b = _mm512_maskz_loadu_epi8(mask, at[1]);
-    const __m512i c = _mm512_maskz_loadu_epi8(mask, at[2]), d = _mm512_maskz_loadu_epi8(mask, at[3]);
-    const __m512i ab[2] = {_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)};
-    const __m512i cd[2] = {_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d)};
-    for (int k = 0; k < 2; k++) {
-        _mm512_storeu_si512(to + 128 * k, _mm512_xor_si512(_mm512_unpacklo_epi16(ab[k], cd[k]), flip));
-        _mm512_storeu_si512(to + 128 * k + 64, _mm512_xor_si512(_mm512_unpackhi_epi16(ab[k], cd[k]), flip));
-    }
-}
-
 /* Columns [first, first + count) of lines [top, top + 4) of a row, `apart` bytes from one to the next. */
 CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int32_t count, int32_t panels, uint8_t *to,
     ptrdiff_t apart)
 {
     const csdf_byte_layer *layer = p->step->layer;
-    const __mmask64 mask = ~(__mmask64)0 >> (64 - p->n);
+    const uint64_t mask = ~(uint64_t)0 >> (64 - p->n);
     const uint8_t flip = CSDF_FLIP(layer->flip);
     const int32_t from = most(0, least(count, -first)), end = most(from, least(count, p->step->width - first));
     const uint8_t *at[4];
@@ -105,14 +78,13 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
     }
     for (int32_t k = 0; k < count; k++, to += apart) {
         if (k < from || k >= end) {
-            for (int32_t i = 0; i < panels; i++)
-                _mm512_storeu_si512(to + 64 * i, _mm512_set1_epi8((char)(padding[0] ^ flip)));
+            memset(to, padding[0] ^ flip, (size_t)panels * 64);
             continue;
         }
         if (panels == 4)
-            laid_64(to, at, mask, _mm512_set1_epi8((char)flip));
+            csdf_wide_columns(to, at, mask, flip);
         else
-            laid_16(to, at, mask, _mm512_set1_epi8((char)flip));
+            csdf_wide_column(to, at, mask, flip);
         UNROLLED
         for (int32_t i = 0; i < 4; i++)
             at[i] += stride[i];
@@ -128,20 +100,20 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
         UNROLLED \
         for (int i = 0; i < pixels; i++) \
             for (int v = 0; v < panels; v++) \
-                sums[i][v] = _mm512_loadu_si512(d->bias + 16 * v); \
+                sums[i][v] = csdf_wide_sums(d->bias + 16 * v); \
         for (int32_t k = 0; k < wide; k++, x += tap) \
             for (int32_t y = 0; y < fours; y++, w += 64 * panels) \
                 for (int v = 0; v < panels; v++) { \
                     const csdf_taps taps = csdf_weights(w + 64 * v); \
                     for (int i = 0; i < pixels; i++) { \
-                        const csdf_four four = _mm512_loadu_si512(x + i * step + (y * panels + v) * 64); \
+                        const csdf_four four = csdf_weights((const int8_t *)x + i * step + (y * panels + v) * 64); \
                         sums[i][v] = csdf_dot(sums[i][v], four, taps); \
                     } \
                 } \
         UNROLLED \
         for (int i = 0; i < pixels; i++, out += apart) { \
             if (panels == 1 && d->into.sums) \
-                _mm512_storeu_si512(d->into.sums + 16 * i, sums[i][0]); \
+                csdf_wide_keep(d->into.sums + 16 * i, sums[i][0]); \
             else if (panels == 1) \
                 csdf_wide_bytes(&d->into, out, 1, sums[i][0], sums[i][0], sums[i][0], sums[i][0]); \
             else \
@@ -167,8 +139,6 @@ static void placed(const part *p, int32_t panels, deep *d)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const int32_t pairs = (layer->kernel_h + 1) / 2;
-    const __mmask64 low = p->n < 32 ? ((__mmask64)1 << 2 * p->n) - 1 : ~(__mmask64)0;
-    const __mmask64 high = p->n > 32 ? ~(__mmask64)0 >> (128 - 2 * p->n) : 0;
     const int32_t *bias = layer->bias + p->all + p->channel;
     const float *factors = layer->into.factors;
     int8_t *to = d->weights;
@@ -189,23 +159,8 @@ static void placed(const part *p, int32_t panels, deep *d)
     }
     for (int32_t k = 0; k < layer->kernel_w; k++)
         for (int32_t y = 0; y < pairs; y += 2, to += 64 * panels) {
-            const int8_t *at = layer->weights + ((k * pairs + y) * p->all + p->channel) * 2, *next = at + 2 * p->all;
-            const int two = y + 1 < pairs;
-            const __m512i a = _mm512_maskz_loadu_epi8(low, at);
-            const __m512i b = two ? _mm512_maskz_loadu_epi8(low, next) : _mm512_setzero_si512();
-            const __m512i first = _mm512_unpacklo_epi16(a, b), second = _mm512_unpackhi_epi16(a, b);
-            if (panels == 4) {
-                const __m512i c = _mm512_maskz_loadu_epi8(high, at + 64);
-                const __m512i e = two ? _mm512_maskz_loadu_epi8(high, next + 64) : _mm512_setzero_si512();
-                const __m512i third = _mm512_unpacklo_epi16(c, e), fourth = _mm512_unpackhi_epi16(c, e);
-                _mm512_storeu_si512(to, _mm512_shuffle_i64x2(first, third, 0x88));
-                _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(second, fourth, 0x88));
-                _mm512_storeu_si512(to + 128, _mm512_shuffle_i64x2(first, third, 0xdd));
-                _mm512_storeu_si512(to + 192, _mm512_shuffle_i64x2(second, fourth, 0xdd));
-            } else {
-                /* lanes 0 and 1 of both in turn */
-                _mm512_storeu_si512(to, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second));
-            }
+            const int8_t *at = layer->weights + ((k * pairs + y) * p->all + p->channel) * 2;
+            csdf_wide_taps(to, at, y + 1 < pairs ? at + 2 * p->all : NULL, p->n, panels);
         }
 }
 

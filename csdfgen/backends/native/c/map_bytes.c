@@ -58,22 +58,6 @@ CSDF_INLINE void multiply(const line *l, uint8_t *out, const uint8_t *a, const u
     csdf_narrow(out, x);
 }
 
-/* x / scale, or what is rounded to the same integer, or clipped to the same byte. */
-CSDF_INLINE csdf_v quotient(csdf_v x, csdf_v scale, csdf_v inverse)
-{
-#if CSDF_LANES == 16
-    /* a product with the inverse is within 2^-13 of the quotient where that is below 512: another integer is nearest to
-     * it only close to the middle of two, which is rare, as are infinities */
-    const __m512 near = (__m512)(x * inverse);
-    const __m512 off = _mm512_abs_ps(_mm512_sub_ps(near, _mm512_roundscale_ps(near, 8)));
-    if (!_mm512_cmp_ps_mask(off, _mm512_set1_ps(0.5f - 1.0f / 8192), _CMP_NLE_UQ))
-        return (csdf_v)near;
-#else
-    (void)inverse;
-#endif
-    return x / scale;
-}
-
 CSDF_INLINE void quantize(const line *l, uint8_t *out, const uint8_t *a, const uint8_t *b)
 {
     const csdf_byte_map_step *s = l->step;
@@ -85,7 +69,7 @@ CSDF_INLINE void quantize(const line *l, uint8_t *out, const uint8_t *a, const u
     (void)b;
     memcpy(values, a, sizeof values);
     CSDF_EACH(v)
-        x[v] = csdf_round(quotient(csdf_load(values + v * CSDF_LANES), scale, inverse), &bounds);
+        x[v] = csdf_round(csdf_quotient(csdf_load(values + v * CSDF_LANES), scale, inverse), &bounds);
     csdf_narrow(out, x);
 }
 

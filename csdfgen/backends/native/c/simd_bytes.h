@@ -145,6 +145,67 @@ CSDF_INLINE void csdf_wide_bytes(const csdf_wide *b, uint8_t *out, int panels, c
     csdf_wide_store(out + b->shift, bytes, b->outs);
 }
 
+/* Sums of a panel. */
+CSDF_INLINE csdf_sum csdf_wide_sums(const int32_t *at) { return _mm512_loadu_si512(at); }
+CSDF_INLINE void csdf_wide_keep(int32_t *at, csdf_sum sums) { _mm512_storeu_si512(at, sums); }
+
+/* Sixteen channels: a column of up to four lines, whose bytes go to every fourth place. mask: a bit for each channel. */
+CSDF_INLINE void csdf_wide_column(uint8_t *to, const uint8_t *const at[4], uint64_t mask, uint8_t flip)
+{
+    const __m512i places = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
+    __m512i all = _mm512_setzero_si512();
+    for (int k = 0; k < 4; k++) {
+        /* from each lane the four bytes of its channels, one a word */
+        const __m512i x = _mm512_broadcast_i32x4(_mm_maskz_loadu_epi8((__mmask16)mask, at[k]));
+        const __m512i of = _mm512_mask_blend_epi8(0x1111111111111111u << k, _mm512_set1_epi8((char)128), _mm512_sllv_epi32(places, _mm512_set1_epi32(8 * k)));
+        all = _mm512_or_si512(all, _mm512_shuffle_epi8(x, of));
+    }
+    _mm512_storeu_si512(to, _mm512_xor_si512(all, _mm512_set1_epi8((char)flip)));
+}
+
+/* The same of 64 channels, in four panels as csdf_wide_mixed has them. */
+CSDF_INLINE void csdf_wide_columns(uint8_t *to, const uint8_t *const at[4], uint64_t mask, uint8_t flip)
+{
+    const __m512i a = _mm512_maskz_loadu_epi8(mask, at[0]), b = _mm512_maskz_loadu_epi8(mask, at[1]);
+    const __m512i c = _mm512_maskz_loadu_epi8(mask, at[2]), d = _mm512_maskz_loadu_epi8(mask, at[3]);
+    const __m512i ab[2] = {_mm512_unpacklo_epi8(a, b), _mm512_unpackhi_epi8(a, b)};
+    const __m512i cd[2] = {_mm512_unpacklo_epi8(c, d), _mm512_unpackhi_epi8(c, d)};
+    const __m512i bits = _mm512_set1_epi8((char)flip);
+    for (int k = 0; k < 2; k++) {
+        _mm512_storeu_si512(to + 128 * k, _mm512_xor_si512(_mm512_unpacklo_epi16(ab[k], cd[k]), bits));
+        _mm512_storeu_si512(to + 128 * k + 64, _mm512_xor_si512(_mm512_unpackhi_epi16(ab[k], cd[k]), bits));
+    }
+}
+
+/* The weights of such columns, from pairs of n channels and the pairs below them, if there are any. */
+CSDF_INLINE void csdf_wide_taps(int8_t *to, const int8_t *at, const int8_t *below, int32_t n, int panels)
+{
+    const __mmask64 low = n < 32 ? ((__mmask64)1 << 2 * n) - 1 : ~(__mmask64)0;
+    const __mmask64 high = n > 32 ? ~(__mmask64)0 >> (128 - 2 * n) : 0;
+    const __m512i a = _mm512_maskz_loadu_epi8(low, at);
+    const __m512i b = below ? _mm512_maskz_loadu_epi8(low, below) : _mm512_setzero_si512();
+    const __m512i first = _mm512_unpacklo_epi16(a, b), second = _mm512_unpackhi_epi16(a, b);
+    if (panels == 4) {
+        const __m512i c = _mm512_maskz_loadu_epi8(high, at + 64);
+        const __m512i d = below ? _mm512_maskz_loadu_epi8(high, below + 64) : _mm512_setzero_si512();
+        const __m512i third = _mm512_unpacklo_epi16(c, d), fourth = _mm512_unpackhi_epi16(c, d);
+        _mm512_storeu_si512(to, _mm512_shuffle_i64x2(first, third, 0x88));
+        _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(second, fourth, 0x88));
+        _mm512_storeu_si512(to + 128, _mm512_shuffle_i64x2(first, third, 0xdd));
+        _mm512_storeu_si512(to + 192, _mm512_shuffle_i64x2(second, fourth, 0xdd));
+    } else {
+        /* lanes 0 and 1 of both in turn */
+        _mm512_storeu_si512(to, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second));
+    }
+}
+
+/* Thirty-two bytes, flipped by the bits of `flip`. */
+CSDF_INLINE void csdf_flip_run(uint8_t *to, const uint8_t *from, uint8_t flip)
+{
+    const __m256i bytes = _mm256_loadu_si256((const void *)from);
+    _mm256_storeu_si256((void *)to, _mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)));
+}
+
 /* The zero point and the type of bytes that are made. */
 #define csdf_wide_into(b, into) \
     ((b)->flip = _mm512_set1_epi8((char)((into)->low < 0 ? 128 : 0)), \
@@ -311,14 +372,28 @@ CSDF_INLINE void csdf_put(int32_t *at, const int32_t *from, csdf_sum a, csdf_sum
 CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8_t flip)
 {
     ptrdiff_t i = 0;
-#ifdef CSDF_DOT_MADD
+#if defined(CSDF_DOT_MADD) || defined(CSDF_WIDE)
     const __m128i bits = _mm_set1_epi8((char)flip);
+#ifdef CSDF_DOT_MADD
 #define CSDF_SIXTEEN(k) \
     _mm256_storeu_si256((void *)(to + (k)), \
         _mm256_cvtepi8_epi16(_mm_xor_si128(bits, _mm_loadu_si128((const void *)(from + (k))))));
 #define CSDF_EIGHT(k) \
     _mm_storeu_si128((void *)(to + (k)), \
         _mm_cvtepi8_epi16(_mm_xor_si128(bits, _mm_loadl_epi64((const void *)(from + (k))))));
+#else
+#define CSDF_SIXTEEN(k) \
+    _mm_storeu_si128((void *)(to + (k)), _mm_xor_si128(bits, _mm_loadu_si128((const void *)(from + (k)))));
+#define CSDF_EIGHT(k) \
+    _mm_storel_epi64((void *)(to + (k)), _mm_xor_si128(bits, _mm_loadl_epi64((const void *)(from + (k)))));
+    const __m512i wide = _mm512_broadcast_i32x4(bits);
+    for (; i + 64 <= n; i += 64)
+        _mm512_storeu_si512(to + i, _mm512_xor_si512(wide, _mm512_loadu_si512(from + i)));
+    if (i < n && n >= 64) {
+        _mm512_storeu_si512(to + n - 64, _mm512_xor_si512(wide, _mm512_loadu_si512(from + n - 64)));
+        return;
+    }
+#endif
     for (; i + 16 <= n; i += 16) {
         CSDF_SIXTEEN(i)
     }
@@ -326,7 +401,7 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
         CSDF_SIXTEEN(n - 16)
         return;
     }
-    if (n >= 8) {
+    if (i < n && n >= 8) {
         CSDF_EIGHT(0)
         CSDF_EIGHT(n - 8)
         return;
@@ -334,38 +409,7 @@ CSDF_INLINE void csdf_values(csdf_e *to, const uint8_t *from, ptrdiff_t n, uint8
 #undef CSDF_SIXTEEN
 #undef CSDF_EIGHT
     for (; i < n; i++)
-        to[i] = (int8_t)(from[i] ^ flip);
-#elif defined(CSDF_WIDE)
-    const __m512i bits = _mm512_set1_epi8((char)flip);
-    const __m128i some = _mm512_castsi512_si128(bits);
-    for (; i + 64 <= n; i += 64)
-        _mm512_storeu_si512(to + i, _mm512_xor_si512(bits, _mm512_loadu_si512(from + i)));
-    if (i == n)
-        return;
-    if (n >= 64) {
-        _mm512_storeu_si512(to + n - 64, _mm512_xor_si512(bits, _mm512_loadu_si512(from + n - 64)));
-        return;
-    }
-#define CSDF_SIXTEEN(k) \
-    _mm_storeu_si128((void *)(to + (k)), _mm_xor_si128(some, _mm_loadu_si128((const void *)(from + (k)))));
-#define CSDF_EIGHT(k) \
-    _mm_storel_epi64((void *)(to + (k)), _mm_xor_si128(some, _mm_loadl_epi64((const void *)(from + (k)))));
-    if (n >= 16) {
-        for (; i + 16 < n; i += 16) {
-            CSDF_SIXTEEN(i)
-        }
-        CSDF_SIXTEEN(n - 16)
-        return;
-    }
-    if (n >= 8) {
-        CSDF_EIGHT(0)
-        CSDF_EIGHT(n - 8)
-        return;
-    }
-#undef CSDF_SIXTEEN
-#undef CSDF_EIGHT
-    for (; i < n; i++)
-        to[i] = (csdf_e)(from[i] ^ flip);
+        to[i] = (csdf_e)(int8_t)(from[i] ^ flip);
 #else
     if (!flip) {
         memcpy(to, from, (size_t)n);
@@ -521,16 +565,20 @@ CSDF_INLINE void csdf_widen(csdf_i *x, const uint8_t *from, uint8_t flip)
 #endif
 }
 
-/* Thirty-two bytes, flipped by those of `flip`. */
-CSDF_INLINE void csdf_flip_run(uint8_t *to, const uint8_t *from, uint8_t flip)
+/* x / scale, or what is rounded to the same integer, or clipped to the same byte. */
+CSDF_INLINE csdf_v csdf_quotient(csdf_v x, csdf_v scale, csdf_v inverse)
 {
 #if CSDF_LANES == 16
-    const __m256i bytes = _mm256_loadu_si256((const void *)from);
-    _mm256_storeu_si256((void *)to, _mm256_xor_si256(bytes, _mm256_set1_epi8((char)flip)));
+    /* a product with the inverse is within 2^-13 of the quotient where that is below 512: another integer is nearest to
+     * it only close to the middle of two, which is rare, as are infinities */
+    const __m512 near = (__m512)(x * inverse);
+    const __m512 off = _mm512_abs_ps(_mm512_sub_ps(near, _mm512_roundscale_ps(near, 8)));
+    if (!_mm512_cmp_ps_mask(off, _mm512_set1_ps(0.5f - 1.0f / 8192), _CMP_NLE_UQ))
+        return (csdf_v)near;
 #else
-    for (int i = 0; i < 32; i++)
-        to[i] = from[i] ^ flip;
+    (void)inverse;
 #endif
+    return x / scale;
 }
 
 #endif
