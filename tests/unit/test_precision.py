@@ -26,6 +26,7 @@ from csdfgen.precision.weights import with_fine_biases
 from csdfgen.precision.wish import FORMATS
 from csdfgen.precision.writer import in_int8, skeleton, with_formats
 from csdfgen.reading.zoo import build
+from runtime.widened import in_float32
 from tests.builder import Graph
 from tests.quantized_models import feeds_of, onnxruntime_outputs
 
@@ -286,7 +287,7 @@ def test_a_sum_of_two_is_an_addition() -> None:
     assert kinds.count("QLinearAdd") == 1 and not {"Sum", "Relu", "Clip"} & set(kinds)
 
 
-@pytest.mark.parametrize("kind", [kind for kind in FORMATS if kind != "bfloat16"])
+@pytest.mark.parametrize("kind", FORMATS)
 def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) -> None:
     """The same noise against the float model in both, that which was said; arenas as they should be."""
     model = small()
@@ -296,11 +297,16 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     made.save(path)
     feeds = feeds_of(model, 99)
     clean = onnxruntime_outputs(model, feeds)
-    theirs = decibels(relative_noise(clean, onnxruntime_outputs(onnx.load(path), feeds)))
+    written = onnx.load(path)
+    if (
+        kind == "bfloat16"
+    ):  # of which onnxruntime has no kernels: the same weights, and no other roundings
+        in_float32(written, None)
+    theirs = decibels(relative_noise(clean, onnxruntime_outputs(written, feeds)))
     ours = decibels(relative_noise(clean, runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)))
     assert made.sqnr_db is not None
-    # it keeps more than float16 between layers that it fuses
-    assert abs(ours - theirs) < (10 if kind == "float16" else 1.5)
+    # it keeps more than 16-bit floats between layers: those that it fuses, or all
+    assert abs(ours - theirs) < (10 if kind.endswith("float16") else 1.5)
     assert abs(ours - made.sqnr_db) < 4
     assert ours > {"int8": 20, "mixed": 22, "int16": 30, "float16": 55}[kind]
 

@@ -95,7 +95,9 @@ def test_an_option(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", example("Add an option of planning"))
     assert tree.files == ["csdfgen/model/options.py"]
     shown = tree.run(OPTION)
-    words = " ".join(shown.replace("│", " ").split())  # of a box, whose columns are as wide as the longest option
+    words = " ".join(
+        shown.replace("│", " ").split()
+    )  # of a box, whose columns are as wide as the longest option
     assert shown.count("--reserve") == 5 and "Of --memory the bytes that a" in words
 
 
