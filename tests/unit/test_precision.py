@@ -300,7 +300,7 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     written = onnx.load(path)
     if (
         kind == "bfloat16"
-    ):  # of which onnxruntime has no kernels: the same weights, and no other roundings
+    ):  # onnxruntime has no kernels of it: the same weights without other roundings
         in_float32(written, None)
     theirs = decibels(relative_noise(clean, onnxruntime_outputs(written, feeds)))
     ours = decibels(relative_noise(clean, runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)))
@@ -308,7 +308,7 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
     # it keeps more than 16-bit floats between layers: those that it fuses, or all
     assert abs(ours - theirs) < (10 if kind.endswith("float16") else 1.5)
     assert abs(ours - made.sqnr_db) < 4
-    assert ours > {"int8": 20, "mixed": 22, "int16": 30, "float16": 55}[kind]
+    assert ours > {"int8": 20, "mixed": 22, "int16": 30, "bfloat16": 40, "float16": 55}[kind]
 
 
 def test_a_bias_behind_16_bits_is_as_fine_as_products() -> None:
