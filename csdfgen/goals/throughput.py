@@ -195,8 +195,11 @@ class _Search:
             for shift in _SHIFTS:
                 moved = (*cuts[:at], cuts[at] + shift, *cuts[at + 1 :])
                 edges = (0, *moved, len(self.layers))
-                if all(a < b for a, b in pairwise(edges)) and self._period(moved) < best:
-                    cuts, best = moved, self._period(moved)
+                if any(a >= b for a, b in pairwise(edges)):
+                    continue
+                period = self._period(moved)
+                if period < best:
+                    cuts, best = moved, period
         return self._mapped(cuts)
 
     def slots(self, mapping: Mapping[str, int]) -> tuple[int, int]:
