@@ -18,13 +18,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from math import exp, log
 from typing import Any
 
 import numpy as np
 
 import csdfgen
 import runtime
+from benchmarks.bench_speed import mean
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import ON_DEVICE, rivals
 from csdfgen.backends.opencl.devices import chosen
@@ -89,11 +89,6 @@ def interleaved(runs: Runs, how: How) -> dict[str, list[float]]:
 def ratio(over: Sequence[float], under: Sequence[float]) -> float:
     """Median of the ratios of each round."""
     return statistics.median(a / b for a, b in zip(over, under, strict=True))
-
-
-def mean(values: Sequence[float]) -> float:
-    """Geometric."""
-    return exp(sum(map(log, values)) / len(values))
 
 
 def ours(model: Any, how: How) -> tuple[dict[str, Executable], dict[str, np.ndarray], Any]:

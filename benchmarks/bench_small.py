@@ -11,7 +11,6 @@ that is installed. Outputs are compared with onnxruntime's. `--write` renews doc
 from __future__ import annotations
 
 import argparse
-import io
 import statistics
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +26,7 @@ from threadpoolctl import threadpool_limits
 import csdfgen
 import runtime
 from benchmarks.bench_speed import interleaved, mean
-from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.pages import ROOT, machine, picture, write_between
 from benchmarks.rivals import rivals
 from csdfgen.backends.native.library import load
 from csdfgen.files import write_bytes
@@ -175,15 +174,8 @@ def table(rows: Sequence[Small]) -> list[str]:
 
 def draw(rows: Sequence[Small]) -> bytes:
     """Bars of time, as parts of that of a call of onnxruntime."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
     kinds = [kind for kind in (CALL, INTO, OPENVINO) if any(kind in row.seconds for row in rows)]
-    out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
-        figure, axes = pyplot.subplots(figsize=(9, 3.6), layout="constrained")
+    with picture(9, 3.6) as (axes, out):
         wide = 0.8 / len(kinds)
         for at, (kind, colour) in enumerate(
             zip(kinds, ("#1f77b4", "#9ecae1", "#999999"), strict=False)
@@ -201,9 +193,6 @@ def draw(rows: Sequence[Small]) -> bytes:
         axes.set_xticks(range(len(rows)), [row.network for row in rows], fontsize=8)
         axes.set_ylabel("time, as a part of onnxruntime's")
         axes.legend(frameon=False, fontsize=8)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(out, format="svg", metadata={"Date": None})
-        pyplot.close(figure)
     return out.getvalue()
 
 

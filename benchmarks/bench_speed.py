@@ -32,7 +32,7 @@ import csdfgen
 import runtime
 from benchmarks.bench_frame import NAMES as FRAMES
 from benchmarks.bench_frame import network as named_network
-from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.pages import ROOT, machine, picture, write_between
 from benchmarks.rivals import BY_DEFAULT, rivals
 from csdfgen.backends.native.library import load
 from csdfgen.errors import PlanError
@@ -138,15 +138,20 @@ def measure(name: str, repeats: int) -> Timed:
     )
 
 
-def interleaved(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
+def interleaved(
+    runs: Mapping[str, Callable[[], object]],
+    repeats: int,
+    clock: Callable[[], float] = time.thread_time,
+) -> dict[str, list[float]]:
+    """Seconds of each run, by name: all of them once a round, after one that is not counted."""
     times: dict[str, list[float]] = {kind: [] for kind in runs}
     for run in runs.values():
         run()
     for _ in range(repeats):
         for kind, run in runs.items():
-            start = time.thread_time()
+            start = clock()
             run()
-            times[kind].append(time.thread_time() - start)
+            times[kind].append(clock() - start)
     return times
 
 
@@ -320,14 +325,7 @@ def _apart(wanted: Mapping[str, float]) -> dict[str, float]:
 
 def draw(rows: Sequence[Timed]) -> bytes:
     """Time against memory, both as parts of onnxruntime's: each network's plans joined by a line."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
-    out = io.BytesIO()
-    with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
-        figure, axes = pyplot.subplots(figsize=(9, 5.4), layout="constrained")
+    with picture(9, 5.4) as (axes, out):
         shown = [row for row in rows if row.theirs]
         ends = {row.network: min(_points(row)) for row in shown}
         heights = _apart({name: y for name, (_, y) in ends.items()})
@@ -382,9 +380,6 @@ def draw(rows: Sequence[Timed]) -> bytes:
         axes.set_xlabel("bytes alive in a frame, as a part of onnxruntime's")
         axes.set_ylabel("time of a frame, as a part of onnxruntime's")
         axes.set_ylim(bottom=0)
-        axes.spines[["top", "right"]].set_visible(False)
-        figure.savefig(out, format="svg", metadata={"Date": None})
-        pyplot.close(figure)
     return out.getvalue()
 
 

@@ -12,12 +12,11 @@ wide. `--write` renews docs/performance.md with its picture.
 from __future__ import annotations
 
 import argparse
-import io
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -25,7 +24,8 @@ import numpy as np
 
 import csdfgen
 import runtime
-from benchmarks.pages import ROOT, machine, write_between
+from benchmarks.bench_speed import interleaved
+from benchmarks.pages import ROOT, machine, picture, write_between
 from csdfgen.backends.native.library import load
 from csdfgen.devices import facts
 from csdfgen.devices.catalogue import device
@@ -104,7 +104,7 @@ def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
         kind: (lambda program=program: program(x)) for kind, program in programs.items()
     }
     runs["rival"] = _rival(name, x, threads)
-    times = _interleaved(runs, repeats)
+    times = interleaved(runs, repeats, time.perf_counter)
     return Timed(
         name,
         statistics.median(times["alone"]) / images,
@@ -138,18 +138,6 @@ def _rival(name: str, x: np.ndarray, threads: int) -> Callable[[], object]:
     )
     (given,) = session.get_inputs()
     return lambda: [session.run(None, {given.name: one[None]}) for one in x]
-
-
-def _interleaved(runs: Mapping[str, Callable[[], object]], repeats: int) -> dict[str, list[float]]:
-    times: dict[str, list[float]] = {kind: [] for kind in runs}
-    for run in runs.values():
-        run()
-    for _ in range(repeats):
-        for kind, run in runs.items():
-            start = time.perf_counter()
-            run()
-            times[kind].append(time.perf_counter() - start)
-    return times
 
 
 def _ratio(alone: Sequence[float], other: Sequence[float]) -> Ratio:
@@ -190,19 +178,12 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
 
 def draw(rows: Sequence[Timed], threads: int) -> bytes:
     """A group of bars for each network."""
-    import matplotlib as mpl
-
-    mpl.use("svg")
-    from matplotlib import pyplot
-
-    out = io.BytesIO()
     kinds = (
         ("steps shared", [row.split for row in rows]),
         ("layers mapped", [row.mapped for row in rows]),
         ("onnxruntime", [row.rival for row in rows]),
     )
-    with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
-        figure, axes = pyplot.subplots(figsize=(9, 4), layout="constrained")
+    with picture(9, 4) as (axes, out):
         for number, (label, ratios) in enumerate(kinds):
             at = np.arange(len(rows)) + 0.26 * (number - 1)
             middles = [one.middle for one in ratios]
@@ -219,7 +200,6 @@ def draw(rows: Sequence[Timed], threads: int) -> bytes:
         axes.set_xticks(range(len(rows)), [row.network for row in rows])
         axes.set_ylabel(f"times as fast as one thread, {threads} threads")
         axes.legend(frameon=False, ncols=2)
-        figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue()
 
 

@@ -5,15 +5,18 @@ from.
 from __future__ import annotations
 
 import datetime
+import io
 import platform
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from csdfgen.devices import facts
 
-__all__ = ["ROOT", "between", "machine", "write_between"]
+__all__ = ["ROOT", "between", "machine", "picture", "write_between"]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -47,3 +50,20 @@ def write_between(page: Path, name: str, lines: Sequence[str]) -> None:
     if not (found and ended):
         raise SystemExit(f"{page} has no '{start}' and '{end}' to write between")
     page.write_text(f"{before}{start}\n" + "\n".join(lines) + f"\n{end}{after}")
+
+
+@contextmanager
+def picture(width: float, height: float) -> Iterator[tuple[Any, io.BytesIO]]:
+    """Axes of matplotlib, in inches, and where they are written to in the end: an SVG that is the same whenever it is drawn."""
+    import matplotlib as mpl
+
+    mpl.use("svg")
+    from matplotlib import pyplot
+
+    out = io.BytesIO()
+    with mpl.rc_context({"svg.hashsalt": "csdfgen", "svg.fonttype": "none"}):
+        figure, axes = pyplot.subplots(figsize=(width, height), layout="constrained")
+        yield axes, out
+        axes.spines[["top", "right"]].set_visible(False)
+        figure.savefig(out, format="svg", metadata={"Date": None})
+        pyplot.close(figure)

@@ -12,6 +12,7 @@ import onnx
 from onnx import TensorProto, external_data_helper, numpy_helper
 
 from csdfgen.model.formats import BFLOAT16
+from csdfgen.reading.onnx_file import graphs_of
 
 __all__ = ["in_float32", "wide"]
 
@@ -50,9 +51,8 @@ def in_float32(model: onnx.ModelProto, folder: Path | None) -> None:
 def _graphs(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
     yield graph
     for node in graph.node:
-        for attribute in node.attribute:
-            for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graphs(inner)
+        for inner in graphs_of(node):
+            yield from _graphs(inner)
 
 
 def _tensors(graph: onnx.GraphProto) -> Iterator[TensorProto]:

@@ -17,7 +17,7 @@ from onnx import TensorProto, helper, numpy_helper, version_converter
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import BFLOAT16
 from csdfgen.precision.writer import in_float16
-from csdfgen.reading.onnx_file import opset_of
+from csdfgen.reading.onnx_file import graphs_of, opset_of
 from csdfgen.reading.onnx_schema import Signature, signature
 
 __all__ = ["in_bfloat16", "in_floats"]
@@ -94,7 +94,7 @@ class _Conversion:
         """A node on bfloat16 as far as its schema has it."""
         allowed = None if node.domain else signature(node.op_type, self._opset)
         stays = allowed is None or node.op_type in _IN_FLOAT32 or node.name in self._kept
-        stays = stays or any(a.HasField("g") or a.graphs for a in node.attribute)
+        stays = stays or bool(graphs_of(node))
         inputs, bound = self._inputs(node, None if stays else allowed)
         made = onnx.NodeProto()
         made.CopyFrom(node)

@@ -26,7 +26,7 @@ from csdfgen.model.network import Network
 from csdfgen.precision.prepare import OPSET
 from csdfgen.precision.products import number
 from csdfgen.precision.ranges import EVERYTHING, Range
-from csdfgen.reading.onnx_file import opset_of
+from csdfgen.reading.onnx_file import graphs_of, opset_of
 
 __all__ = [
     "WIDE",
@@ -325,7 +325,6 @@ def _sort(graph: onnx.GraphProto) -> None:
 def _read(node: onnx.NodeProto) -> Iterator[str]:
     """Names that a node reads, those in its own graphs too."""
     yield from node.input
-    for attribute in node.attribute:
-        for graph in (attribute.g, *attribute.graphs):
-            for inner in graph.node:
-                yield from _read(inner)
+    for graph in graphs_of(node):
+        for inner in graph.node:
+            yield from _read(inner)

@@ -29,6 +29,7 @@ __all__ = [
     "Weight",
     "check_file",
     "from_proto",
+    "graphs_of",
     "label",
     "opset_of",
     "opsets",
@@ -188,6 +189,15 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True)
             f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx"
         )
     return found
+
+
+def graphs_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The graphs that a node has as attributes: branches and bodies."""
+    return [
+        graph
+        for one in node.attribute
+        for graph in (*([one.g] if one.HasField("g") else []), *one.graphs)
+    ]
 
 
 def opset_of(model: onnx.ModelProto) -> int:

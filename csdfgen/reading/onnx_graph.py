@@ -19,7 +19,7 @@ from onnx import AttributeProto
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Stored
-from csdfgen.reading.onnx_file import ModelFile, Weight, label, opsets, text
+from csdfgen.reading.onnx_file import ModelFile, Weight, graphs_of, label, opsets, text
 from csdfgen.reading.onnx_schema import known_as
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
 
@@ -428,9 +428,7 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
             attributes[key] = attribute
         elif referred in scope.arguments:
             attributes[key] = scope.arguments[referred]
-    graphs = [
-        g for a in node.attribute for g in ([a.g] if a.HasField("g") else []) + list(a.graphs)
-    ]
+    graphs = graphs_of(node)
     return Operation(
         name=name,
         op_type=op_type,
