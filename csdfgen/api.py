@@ -16,7 +16,7 @@ networks. `csdfgen` exports all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -275,6 +275,7 @@ def report(
     repeat: int = 1,
     seed: int = 0,
     result: str | None = None,
+    precision: str = "float32",
 ) -> Report:
     """Execute a model, measure its memory and its time, and compare its outputs with onnxruntime's:
     `csdfgen run MODEL --check`.
@@ -285,7 +286,9 @@ def report(
     reference: what onnxruntime executes, by default the file (or zoo name) from which the network was
         loaded. threads: threads of matrix products, on both sides. repeat: number of frames that are
         timed; the median is reported. result: where outputs are stored, as in `csdfgen.plan`; with
-        "streamed" rows are compared as they are computed, and not stored.
+        "streamed" rows are compared as they are computed, and not stored. precision: of a float32 model that is not
+        loaded yet, "float32" (as it is), "bfloat16" (stored as `csdfgen.quantize` stores it), or "auto": bfloat16 where a
+        frame of it is measured to be shorter.
     `report(...).ok` states whether the outputs are equal; a difference is not an error.
     `runtime.report.to_json` converts the report to JSON values. Raises InputError for inputs or options
     that do not fit, ModelError for a model that is not supported.
@@ -299,25 +302,59 @@ def report(
     from runtime.images import SYMMETRIC, random_inputs
     from runtime.report import measure_and_compare
 
+    def given(network: Network) -> Mapping[str, np.ndarray]:
+        if inputs is None:
+            return random_inputs(network, seed, span_of(network.source) or SYMMETRIC)
+        return inputs if isinstance(inputs, Mapping) else _only(network, inputs)
+
     options = {"rows": rows, "fuse": fuse, "image": image}
+    of_model = {"precision": None if precision == "float32" else precision}
     with threadpool_limits(limits=threads, user_api="blas"):
         if isinstance(model, Plan):
-            _refuse(options, "a plan")
+            _refuse({**options, **of_model}, "a plan")
             plan = model
         else:
-            plan = planned(_network(model), **_given({**options, "result": result}))
-        network = plan.network
-        source = reference if reference is not None else network.source
+            plan = _planned_in(
+                precision,
+                model,
+                given,
+                threads,
+                lambda one: planned(one, **_given({**options, "result": result})),
+            )
+        source = reference if reference is not None else plan.network.source
         if reference is None and not isinstance(model, Plan | Network):
             source = model
-        if inputs is None:
-            inputs = random_inputs(network, seed, span_of(network.source) or SYMMETRIC)
-        elif not isinstance(inputs, Mapping):
-            inputs = _only(network, inputs)
         return measure_and_compare(
-            plan, inputs, source, check=check, threads=threads, repeat=repeat,
+            plan, given(plan.network), source, check=check, threads=threads, repeat=repeat,
             result=result or "stored",
         )  # fmt: skip
+
+
+def _planned_in(
+    precision: str,
+    model: Model,
+    feeds: Callable[[Network], Mapping[str, np.ndarray]],
+    threads: int,
+    plan: Callable[[Network], Plan],
+) -> Plan:
+    """The plan of a model in a precision, see `report`."""
+    from csdfgen.model.network import Network
+
+    network = _network(model)
+    if precision == "float32":
+        return plan(network)
+    from csdfgen.precision.run_as import chosen_precision, stored_as
+    from csdfgen.reading.loader import load
+
+    if isinstance(model, Network):
+        raise InputError(
+            f"{option('precision', precision)} is for models; a network has its formats already"
+        )
+
+    def plan_in(used: str) -> Plan:
+        return plan(stored_as(used, network, model, load))
+
+    return chosen_precision(precision, plan_in, lambda: feeds(network), threads)[0]
 
 
 # Arguments --------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf, log10
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -174,7 +175,8 @@ class Comparison:
 
     wrong: number of values outside the tolerance. classes_ok: see `same_classes`. max_abs_error: over all values; infinite if
     only one side is a number. first_wrong_row: along the tensor's row axis. steps: difference of a quantized tensor in steps.
-    noise: difference of onnxruntime from itself without optimisations; 0 if it was not measured.
+    noise: difference of onnxruntime from itself without optimisations; 0 if it was not measured. powers: of a float tensor
+    that is computed in a type of two bytes, the sums of squared errors and of squared reference values.
     """
 
     name: str
@@ -185,6 +187,15 @@ class Comparison:
     classes_ok: bool | None = None
     steps: StepDifference | None = None
     noise: float = 0.0
+    powers: tuple[float, float] | None = None
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Signal to noise in dB, infinite where nothing differs; None if it was not measured."""
+        if self.powers is None:
+            return None
+        errors, values = self.powers
+        return 10 * log10(values / errors) if errors and values else (-inf if errors else inf)
 
     @property
     def ok(self) -> bool:
@@ -242,7 +253,12 @@ def compare(
     first = int(rows.argmax()) if standard.axis is not None and rows.any() else None
     steps = None if standard.step is None else counted(ours, reference, standard.step)
     wrongs, most = int(wrong.sum()), float(error.max())
-    return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=standard.noise)
+    powers = None
+    if standard.dtype is not None and standard.dtype.name in ARITHMETIC:
+        values = reference.astype(np.float64)
+        powers = float(np.square(error, dtype=np.float64).sum()), float(np.square(values).sum())
+    noise = standard.noise
+    return Comparison(name, ours.size, wrongs, most, first, steps=steps, noise=noise, powers=powers)
 
 
 def noise_of(one: np.ndarray, other: np.ndarray) -> float:

@@ -380,6 +380,9 @@ def to_json(report: Report) -> dict[str, Any]:
             for e in kept_whole(plan)
         ],
     }
+    noises = {o.name: o.sqnr_db for o in report.comparisons or () if o.sqnr_db is not None}
+    if noises:
+        values["sqnr_db"] = {name: _finite(one) for name, one in noises.items()}
     steps = {one.name: one.steps for one in report.comparisons or () if one.steps is not None}
     if steps:
         values["steps"] = {

@@ -198,6 +198,7 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
     rows = [part.first_wrong_row for part in parts if part.first_wrong_row is not None]
     classes = {part.classes_ok for part in parts}
     steps = [part.steps for part in parts if part.steps is not None]
+    powers = [part.powers for part in parts if part.powers is not None]
     return Comparison(
         name,
         size,
@@ -207,6 +208,7 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
         None if None in classes or not classes else classes == {True},
         reduce(StepDifference.joined, steps) if steps and size == values else None,
         max((part.noise for part in parts), default=0.0),
+        (sum(e for e, _ in powers), sum(v for _, v in powers)) if powers else None,
     )
 
 

@@ -6,9 +6,10 @@ working directory.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
+from typing import TYPE_CHECKING
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.cli.options import Asked, Source
@@ -29,21 +30,33 @@ from csdfgen.reading.fronts import files_of
 from csdfgen.reading.loader import load_frames
 from csdfgen.reading.zoo import is_zoo_name
 
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+    from csdfgen.precision.run_as import Precision
+
 __all__ = [
+    "DEFAULT_PRECISION",
     "Planned",
     "built",
     "input_formats",
+    "load_in",
     "load_network",
     "network_graph",
     "network_of_plan",
+    "plan_in",
     "plan_network",
     "planned",
 ]
 
+DEFAULT_PRECISION = "float32"
+"""A model as it is."""
 
-def load_network(model: str, asked: Asked) -> Network:
-    """The network of an ONNX file, or of a name of the zoo; for one image, as a batch of `--frames`
-    where that is given. Raises ModelError.
+
+def load_network(model: str | onnx.ModelProto, asked: Asked) -> Network:
+    """The network of an ONNX file, or of a name of the zoo, or of a model in memory; for one image, as a batch of
+    `--frames` where that is given. Raises ModelError.
     """
     return load_frames(
         model,
@@ -90,6 +103,49 @@ def plan_network(
         options = built(asked, progress, movable=movable)
         progress("planning")
         return chosen(network, options, progress=progress)
+
+
+def load_in(used: str, model: str, asked: Asked) -> Network:
+    """The network of a model as it is ("float32"), or stored in bfloat16. Raises CsdfgenError."""
+    from csdfgen.precision.run_as import stored_as
+
+    bare = replace(asked, shapes={}, fixed={})  # which the stored model has
+    with about(model):
+        return stored_as(
+            used,
+            load_network(model, asked),
+            model,
+            lambda one: load_network(one, bare),
+            asked.shapes or None,
+        )
+
+
+def plan_in(
+    precision: str,
+    model: str,
+    asked: Asked,
+    feeds: Callable[[Network], Mapping[str, np.ndarray]],
+    threads: int,
+    progress: Progress,
+) -> tuple[Plan, Network, Precision | None]:
+    """The plan of a model in a precision, its network, and how that was chosen, unless the model runs as it is. feeds: inputs
+    of a network, on which frames are timed. Raises CsdfgenError.
+    """
+    if precision == DEFAULT_PRECISION:
+        network = load_network(model, asked)
+        return plan_network(network, asked, progress), network, None
+    from csdfgen.precision.run_as import chosen_precision
+
+    networks: dict[str, Network] = {}
+
+    def planned(used: str) -> Plan:
+        networks[used] = load_in(used, model, asked)
+        return plan_network(networks[used], asked, progress)
+
+    plan, found = chosen_precision(
+        precision, planned, lambda: feeds(networks[DEFAULT_PRECISION]), threads
+    )
+    return plan, networks[found.used], found
 
 
 def network_graph(

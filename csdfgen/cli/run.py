@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from csdfgen.pages.trace import FiringTime, LayerTime
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.saved import SavedPlan
+    from csdfgen.precision.run_as import Precision
     from runtime.images import ImageOptions
     from runtime.report import Report
 
@@ -78,6 +79,12 @@ class Run(Command):
     )
 
     model: str = argument("MODEL", "Model (.onnx, .pt2, .prototxt), or zoo:NAME[@HEIGHTxWIDTH].")
+    precision: Literal["auto", "float32", "bfloat16"] = declare(
+        "bfloat16: weights and activations of a float32 model in two bytes, as csdfgen quantize --format bfloat16 stores "
+        "them, compared with the model as it is; auto: where its frames are measured to take less time; float32: as the "
+        "model is.",
+        "float32",
+    )  # fmt: skip
     plan: Path | None = declare(
         "Run the firings and buffers of this file (csdfgen schedule -o).", None, "FILE"
     )
@@ -165,7 +172,7 @@ class Run(Command):
         labels = read_labels(self.labels) if self.labels is not None else None
         with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
             progress("loading")
-            plan, network = self._plan_of(asked, progress)
+            plan, network, precision = self._plan_of(asked, progress)
             if self.output is not None:
                 check_output_path(self.output, network)
             feeds = self._feeds(network)
@@ -197,11 +204,14 @@ class Run(Command):
             values |= {"frames": frames.to_json()} if frames is not None else {}
             values |= {"processors": mapped.to_json()} if mapped is not None else {}
             values |= {"predicted_ms": predicted} if predicted is not None else {}
+            values |= {"precision": precision.to_json()} if precision is not None else {}
             if self.layers:
                 values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
             say_json(values)
         else:
             self._show(report)
+            if precision is not None:
+                say(f"precision  {plain(str(precision))}")
             if predicted is not None:
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
             show_overlap(frames, profile)
@@ -219,7 +229,7 @@ class Run(Command):
         """Run every plan of the front: predicted and measured time, outputs compared if asked for."""
         from threadpoolctl import threadpool_limits
 
-        from csdfgen.cli.models import built, load_network
+        from csdfgen.cli.models import built, load_in
         from csdfgen.cli.show import Front, points_of
         from csdfgen.goals.choice import profile_for
         from runtime.report import compare_with_reference
@@ -227,12 +237,16 @@ class Run(Command):
         for name in ("plan", "labels", "trace", "layers"):
             if getattr(self, name):
                 raise InputError(f"--pareto runs many plans of the model; leave --{name} out")
+        if self.precision == "auto":
+            raise InputError(
+                "--pareto runs many plans of the model; give --precision bfloat16, or none"
+            )
         front_folder(self.output)
         measured: list[dict[str, Any]] = []
         with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
             profile = profile_for(built(asked, progress))
             progress("loading")
-            network = load_network(self.model, asked)
+            network = load_in(self.precision, self.model, asked)
             feeds = self._feeds(network)
             points = points_of(network, asked, progress)
             failed = None
@@ -265,16 +279,20 @@ class Run(Command):
         images = self.pixels.read()
         return replace(images, formats=input_formats(self.model)) if self.input else images
 
-    def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network]:
-        """The plan asked for, from the plan file if there is one, and its network."""
+    def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network, Precision | None]:
+        """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for."""
         from csdfgen.backends.registry import AUTO, computed_by, kernels_for, kernels_of
-        from csdfgen.cli.models import load_network, network_of_plan, plan_network
+        from csdfgen.cli.models import DEFAULT_PRECISION, network_of_plan, plan_in
         from csdfgen.planning.saved import read_saved
         from runtime.images import read_frames
 
         if self.plan is None:
-            network = load_network(self.model, asked)
-            return plan_network(network, asked, progress), network
+            return plan_in(self.precision, self.model, asked, self._feeds, self.threads, progress)
+        if self.precision != DEFAULT_PRECISION:
+            raise PlanError(
+                "is a plan, whose formats are those of its model; leave --precision out",
+                where=str(self.plan),
+            )
         given = asked.given
         memory, images = given.get("memory", 0), given.get("frames", 0) or asked.batch or 0
         saved = read_saved(self.plan, memory, images)
@@ -293,7 +311,7 @@ class Run(Command):
         plan = saved.plan(network, kernels)
         chosen = {name: given[name] for name in (_COMPUTED_BY | _PREDICTED_BY) & given.keys()}
         options = computed_by(replace(plan.options, **chosen), backend, device)
-        return replace(plan, options=options), network
+        return replace(plan, options=options), network, None
 
     def _measured(
         self, plan: Plan, feeds: Mapping[str, np.ndarray], asked: Asked, progress: Progress
@@ -403,6 +421,7 @@ def _show_check(report: Report) -> None:
             f"check      '{plain(one.name)}': {'equal' if one.ok else f'{one.wrong:,} wrong'}, "
             f"{counted(one.values, 'value')}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}"
+            f"{f', {one.sqnr_db:.1f} dB signal to noise' if one.sqnr_db is not None else ''}"
             f"{f', without optimisations it differs from itself by {one.noise:.3g}' if one.noise else ''}{classes}"
         )
     if report.comparisons is not None and signed_integers(report.plan.network):

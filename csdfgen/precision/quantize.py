@@ -83,7 +83,7 @@ from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load
 from csdfgen.reading.onnx_file import from_proto
 
-__all__ = ["Quantized", "quantize", "sensitivity"]
+__all__ = ["Quantized", "in_two_bytes", "quantize", "sensitivity"]
 
 TRIED_SAMPLES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
@@ -211,11 +211,38 @@ def quantize(
     profile_for(options)  # refuses a device that is none before anything is measured
     source, where = float_model(model, shapes)
     with about(where):
-        if fix:
-            hold_constant(source, fixed_inputs(from_proto(source), fix, shapes or {}))
-            shapes = {name: sizes for name, sizes in (shapes or {}).items() if name not in fix}
-        work = _Work(source, inputs, wish, shapes, progress or _untold, options)
+        work = _begun(source, inputs, wish, shapes, fix, progress, options)
         return work.in_floats() if format in ARITHMETIC else work.in_integers(with_front)
+
+
+def in_two_bytes(
+    model: str | os.PathLike[str] | onnx.ModelProto,
+    format: str,
+    *,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    fix: AskedValues | None = None,
+) -> onnx.ModelProto:
+    """The model that `quantize` makes in "bfloat16" or "float16", neither planned nor measured. Raises InputError, ModelError."""
+    source, where = float_model(model, shapes)
+    with about(where):
+        work = _begun(source, None, Wish(format).checked(), shapes, fix, None, usual())
+        return in_floats(work.model, format)
+
+
+def _begun(
+    source: onnx.ModelProto,
+    inputs: Inputs | None,
+    wish: Wish,
+    shapes: Mapping[str, Sequence[int]] | None,
+    fix: AskedValues | None,
+    progress: Progress | None,
+    options: PlanOptions,
+) -> _Work:
+    """The work on a float model, of which some inputs may become constants."""
+    if fix:
+        hold_constant(source, fixed_inputs(from_proto(source), fix, shapes or {}))
+        shapes = {name: sizes for name, sizes in (shapes or {}).items() if name not in fix}
+    return _Work(source, inputs, wish, shapes, progress or _untold, options)
 
 
 def sensitivity(

@@ -110,7 +110,7 @@ def load(
 
 
 def load_frames(
-    source: str | os.PathLike[str],
+    source: str | os.PathLike[str] | onnx.ModelProto,
     frames: int,
     *,
     shapes: AskedShapes | None = None,
@@ -132,7 +132,7 @@ def load_frames(
         raise InputError(
             f"{option('requests', frames)} are images that do not touch each other; in this network "
             f"{obstacle(whole, network, frames)}",
-            where=os.fspath(source),
+            where=network.source or network.name,
         )
     return whole
 

@@ -17,10 +17,11 @@ import csdfgen
 import runtime
 from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.errors import CsdfgenError
+from csdfgen.precision import run_as
 from csdfgen.precision.bfloat16 import in_bfloat16
 from runtime.reference import Reference
 from tests.builder import Graph
-from tests.command import Call
+from tests.command import Call, refused
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
@@ -280,6 +281,82 @@ def test_the_command_line_writes_it(call: Call) -> None:
     assert made["sqnr_db"] > 35 and made["formats"]["bfloat16"] > 10
     assert made["figures"]["arena"] < 0.75 * made["figures"]["float_arena"]
     assert call("run", "half.onnx", "--check", "--json").json["ok"]
+
+
+def test_a_float32_model_runs_in_it(call: Call) -> None:
+    """The same outputs as those of the model that quantize writes, compared with the float32 model."""
+    call("quantize", "zoo:resnet8", "--format", "bfloat16", "-o", "half.onnx")
+    call("run", "half.onnx", "-o", "stored.npz")
+    given = ("run", "zoo:resnet8", "--precision", "bfloat16")
+    made = call(*given, "-o", "here.npz", "--check", "--json").json
+    assert made["ok"] and made["precision"]["used"] == "bfloat16"
+    assert 40 < made["sqnr_db"]["probabilities"] < 70
+    with np.load("stored.npz") as want, np.load("here.npz") as got:
+        np.testing.assert_array_equal(got["probabilities"], want["probabilities"])
+    assert (
+        made["measured_bytes"] < 0.75 * call("run", "zoo:resnet8", "--json").json["measured_bytes"]
+    )
+    assert "dB signal to noise" in call(*given, "--check").out
+    call("schedule", "zoo:resnet8", "-o", "plan.json")
+    assert "leave --precision out" in refused(call(*given, "--plan", "plan.json"))
+    front = call("run", "zoo:resnet8", "--pareto", "--precision", "auto")
+    assert "give --precision bfloat16" in refused(front)
+
+
+@pytest.mark.parametrize("quicker", ["float32", "bfloat16"])
+def test_auto_is_what_was_measured_to_take_less_time(
+    quicker: str, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = run_as._timed
+
+    def slowed(*given: Any) -> dict[str, float]:
+        found = timed(*given)
+        assert set(found) == {"float32", "bfloat16"} and min(found.values()) > 0
+        return {name: 1.0 + (name != quicker) for name in found}
+
+    monkeypatch.setattr(run_as, "_timed", slowed)
+    made = call("run", "zoo:resnet8", "--precision", "auto", "--json").json
+    assert made["precision"]["used"] == quicker
+    halves = csdfgen.report("zoo:resnet8", precision="auto", check=None).plan.network.tensors
+    assert any(one.dtype == "bfloat16" for one in halves.values()) is (quicker == "bfloat16")
+
+
+def test_auto_is_float32_where_there_is_no_choice(call: Call) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 32, 32)).astype(np.float32)
+    np.save("x.npy", x)
+    call("quantize", "zoo:resnet8", "--calibrate", "x.npy", "-o", "bytes.onnx")
+    made = call("run", "bytes.onnx", "--precision", "auto", "--json").json["precision"]
+    assert made["used"] == "float32" and "quantized already" in made["why"]
+    assert "give the float model" in refused(call("run", "bytes.onnx", "--precision", "bfloat16"))
+
+
+def test_fixed_inputs_and_sizes_are_those_of_the_run() -> None:
+    g = Graph()
+    x, factor = g.input("x", (1, 3, None, 16)), g.input("factor", (1,))
+    model = g.model(g.node("Mul", g.conv(x, 8), factor))
+    shapes, fix = {"x": (1, 3, 12, 16)}, {"factor": 0.75}
+    network = csdfgen.load(model, shapes=shapes, fix=fix)
+    made = run_as.stored_as("bfloat16", network, model, csdfgen.load, shapes)
+    assert [one.name for one in made.inputs] == ["x"] and made.inputs[0].shape == (1, 3, 12, 16)
+    assert csdfgen.report(csdfgen.plan(made), reference=model).ok
+
+
+def test_rows_handed_on_have_the_same_noise() -> None:
+    found = [
+        csdfgen.report("zoo:resnet8", precision="bfloat16", result=result).comparisons
+        for result in (None, "streamed")
+    ]
+    (stored,), (streamed,) = (one or () for one in found)
+    assert stored.sqnr_db == pytest.approx(streamed.sqnr_db)
+    assert csdfgen.report("zoo:resnet8").comparisons[0].sqnr_db is None  # type: ignore[index]
+
+
+def test_a_network_has_its_precision() -> None:
+    network = csdfgen.load("zoo:resnet8")
+    with pytest.raises(CsdfgenError, match="a network has its formats"):
+        csdfgen.report(network, precision="bfloat16")
+    with pytest.raises(CsdfgenError, match="precision='half': not one of auto, float32, bfloat16"):
+        csdfgen.report("zoo:resnet8", precision="half")
 
 
 def wide() -> onnx.ModelProto:
