@@ -66,14 +66,12 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
 
     def at(v: int) -> str:
-        """The address of the weights of a vector, relative to those of the first."""
+        """The address of the weights of a vector."""
         panel, lane = divmod(v * lanes, PANEL)
-        return f"w + {panel} * panel + {lane}" if panel else f"w + {lane}"
+        return f"u{panel} + {lane}" if panel else f"w + {lane}"
 
-    xs = [f"csdf_v x{i} = csdf_splat(p{i}[c + k]); CSDF_KEEP(x{i});" for i in range(pixels)]
-    ws = [
-        f"csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k); CSDF_KEEP(w{v});" for v in range(vectors)
-    ]
+    xs = [f"const csdf_v x{i} = csdf_splat(p{i}[c + k]);" for i in range(pixels)]
+    ws = [f"const csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k);" for v in range(vectors)]
     # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
@@ -84,7 +82,7 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         yield f"        {text} \\"
     for n, text in enumerate(coming):
         mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
-        sums = " ".join(f"FMA(a{i}_{v}, x{i}, w{v})" for i, v in mine)
+        sums = " ".join(f"CSDF_FMA(a{i}_{v}, x{i}, w{v});" for i, v in mine)
         yield f"        {text} {sums} \\"
     yield "    }"
     yield from _all(f"a{i}_{v}" for i, v in grid)
@@ -100,14 +98,19 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     """One of the two functions; single: for passes with one tap and one piece."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
+    panels = [*_panels(vectors * lanes)]
     run += [
         "ptrdiff_t c = 0;",
         f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
-        f"    for (ptrdiff_t line = ahead; line < next + {TURN * PANEL}; line += beside)",
-        "        CSDF_PREFETCH(w + line);",
+        "    CSDF_PREFETCH(w + ahead);",
+        "    if (few)",
+        f"        for (ptrdiff_t line = ahead + beside; line < next + {TURN * PANEL}; line += beside)",
+        "            CSDF_PREFETCH(w + line);",
+        *(f"    {line}" for line in panels),
         "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
         "}",
         f"for (; c < count; c++, w += {PANEL}) {{",
+        *(f"    {line}" for line in panels),
         "    PRODUCTS(0)",
         "}",
     ]
@@ -117,7 +120,8 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     yield "    int32_t times, int32_t all)"
     yield "{"
     yield "    const ptrdiff_t shift = pass->channel;"
-    yield f"    const ptrdiff_t beside = all < {TURN} ? all * {PANEL} : {TURN * PANEL};"
+    yield f"    const ptrdiff_t beside = (ptrdiff_t)all * {PANEL};"
+    yield f"    const int few = all < {TURN};"
     if single:
         yield "    const ptrdiff_t count = pass->counts[0];"
     if vectors * lanes > PANEL:
@@ -160,6 +164,12 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     yield ""
 
 
+def _panels(outputs: int) -> Iterator[str]:
+    """Addresses of the panels behind the first. Sums of address and channel would have a register each, more than there are."""
+    for n in range(1, -(-outputs // PANEL)):
+        yield f"const float *u{n} = {f'u{n - 1}' if n > 1 else 'w'} + panel; CSDF_KEEP_ADDRESS(u{n});"
+
+
 def _indented(lines: Iterable[str], levels: int) -> Iterator[str]:
     for line in lines:
         yield "    " * levels + line
@@ -193,12 +203,6 @@ _FETCHES = (
 )
 
 
-_FMA = "#define FMA(sum, x, w) sum = csdf_fma(x, w, sum);"
-"""A fused multiply-add as a call: some compilers split single chains of products and sums, so that the last bit would
-depend on the number of pixels of a block.
-"""
-
-
 def _all(names: Iterable[str]) -> Iterator[str]:
     """The macro that applies another macro to every accumulator."""
     calls = [f"DO({name})" for name in names]
@@ -214,7 +218,6 @@ def blocks(lanes: int) -> Iterator[str]:
     yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
     yield f"#define CSDF_TURN {TURN}"
     yield ""
-    yield _FMA
     yield from _ACTIVATIONS
     yield ""
     for shape in shapes:
@@ -284,10 +287,10 @@ def strip(kernel: int, stride: int, pixels: int, even: bool, some: bool) -> Iter
         yield "            }"
     for k in range(kernel):
         at = f"w + {k} * s->channels" if k else "w"
-        yield f"            csdf_v w{k} = {load(at)}; CSDF_KEEP(w{k});"
+        yield f"            const csdf_v w{k} = {load(at)};"
     for column in range(columns):
         taps = [(i, column - i * stride) for i in range(pixels)]
-        sums = " ".join(f"FMA(a{i}, x{column}, w{k})" for i, k in taps if 0 <= k < kernel)
+        sums = " ".join(f"CSDF_FMA(a{i}, x{column}, w{k});" for i, k in taps if 0 <= k < kernel)
         at = f"p + {column} * step" if even else f"t[{column}] + c"
         yield f"            const csdf_v x{column} = {load(at)}; {sums}"
     yield "        }"
@@ -314,7 +317,6 @@ _FORMS = ((False, False), (True, False), (False, True), (True, True))
 def strips() -> Iterator[str]:
     """The header with all strips."""
     yield _HEADER
-    yield _FMA
     yield from _ACTIVATIONS
     yield from _FETCHES
     yield ""

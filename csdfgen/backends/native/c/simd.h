@@ -42,6 +42,7 @@
 #define CSDF_PREFETCH_NEAR(address) ((void)(address))
 #define CSDF_PREFETCH_OUT(address) ((void)(address))
 #define CSDF_KEEP(x) ((void)(x))
+#define CSDF_KEEP_ADDRESS(p) ((void)(p))
 
 typedef float csdf_v;
 
@@ -49,6 +50,7 @@ CSDF_INLINE csdf_v csdf_load(const float *at) { return *at; }
 CSDF_INLINE void csdf_store(float *at, csdf_v x) { *at = x; }
 CSDF_INLINE csdf_v csdf_splat(float x) { return x; }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return sum + x * w; }
+#define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return x < low ? low : x; }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return x > high ? high : x; }
 
@@ -106,6 +108,19 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 #define CSDF_KEEP(x) __asm__("" : "+x"(x))
 #else
 #define CSDF_KEEP(x) __asm__("" : "+w"(x))
+#endif
+
+/* An address in a register of its own, from which the compiler does not tell others apart. */
+#define CSDF_KEEP_ADDRESS(p) __asm__("" : "+r"(p))
+
+/* sum += x * w, in one rounding and in the register of the sum: compilers take the form that writes another operand, and
+ * then move registers, which costs a processor that issues four instructions at a time a tenth of a convolution. */
+#if defined(__x86_64__) && CSDF_LANES == 16
+#define CSDF_FMA(sum, x, w) __asm__("vfmadd231ps {%2, %1, %0|%0, %1, %2}" : "+v"(sum) : "v"(x), "v"(w))
+#elif defined(__x86_64__)
+#define CSDF_FMA(sum, x, w) __asm__("vfmadd231ps {%2, %1, %0|%0, %1, %2}" : "+x"(sum) : "x"(x), "x"(w))
+#else
+#define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 #endif
 
 /* max and min hand on an x that is not a number. */
