@@ -225,8 +225,8 @@ class PlanOptions:
         False, kind=kinds.FLAG, panel=GOALS,
     )  # fmt: skip
     requantize: str = declare(
-        "How sums of products of int8 become bytes. float: by a factor in float32, as in onnxruntime; integer: by an "
-        "integer of 31 bits and a shift, for processors without floating point: the true product, rounded to the "
+        "How sums, products and averages of int8 become bytes. float: by a factor in float32, as in onnxruntime; integer: by an "
+        "integer of up to 31 bits and a shift, for processors without floating point: the true value, rounded to the "
         "nearest, ties upwards. Results then differ in rare bytes, by one step.",
         "float", kind=word("float", "integer"), panel=GOALS, shown="float",
     )  # fmt: skip

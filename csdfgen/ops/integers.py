@@ -29,10 +29,13 @@ from csdfgen.ops.base import Call, require_constant
 
 __all__ = [
     "BYTES",
+    "HALF",
     "LARGEST",
+    "OF_BYTES",
     "STORED",
     "Channelwise",
     "Rescaled",
+    "by_shifts",
     "byte_operand",
     "byte_output",
     "byte_type",
@@ -47,6 +50,8 @@ __all__ = [
     "rounded",
     "scalar_of",
     "scale_of",
+    "shifted",
+    "shifts",
     "table_of",
     "zero_of",
 ]
@@ -257,9 +262,11 @@ def factor_of(layer: Layer, alpha: float = 1.0) -> np.ndarray:
     return np.asarray(product / scale_of(layer, "y") if "y" in layer.attributes else product)
 
 
-def multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def multipliers(
+    factors: np.ndarray, bits: int = 31, least: int = 1, most: int = 62
+) -> tuple[np.ndarray, np.ndarray]:
     """Integers m of 31 bits and shifts s, 1 to 62, so that round(sum * factor), ties upwards, is
-    `(sum * m + 2**(s - 1)) >> s` for sums of 32 bits. factors: float32, above 0.
+    `(sum * m + 2**(s - 1)) >> s` for sums of 32 bits. factors: float32, above 0. bits, least, most: others, for smaller sums.
 
     A factor has 24 bits, so that m / 2**s is the factor itself; where s would have to be larger or smaller, all
     results are zero, or beyond every byte.
@@ -268,9 +275,57 @@ def multipliers(factors: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     (array([1073741824, 1717986944]), array([31, 34]))
     """
     mantissa, exponent = np.frexp(factors.astype(np.float64))
-    m, s = (mantissa * 2.0**31).astype(np.int64), 31 - exponent.astype(np.int64)
-    m = np.where(s < 1, 2**31 - 1, m >> np.clip(s - 62, 0, 62))
-    return m, np.clip(s, 1, 62)
+    m, s = (mantissa * 2.0**bits).astype(np.int64), bits - exponent.astype(np.int64)
+    m = np.where(s < least, 2**bits - 1, m >> np.clip(s - most, 0, 62))
+    return m, np.clip(s, least, most)
+
+
+HALF = 15
+"""Bits of the lower half of a multiplier of bytes: products with either half, and their sums, have 32 bits."""
+
+OF_BYTES = 2 * HALF - 1, HALF, 3 * HALF
+"""Bits of a multiplier of bytes or of products of two, and its least and largest shift: see `multipliers`."""
+
+
+def by_shifts(layer: Layer) -> Layer:
+    """The layer with results that become bytes by integers alone (`multipliers`), if it has such."""
+    rescales = layer.op_type in _RESCALING and "y" in layer.attributes
+    if layer.op_type == "QLinearAdd":
+        # terms that are each far beyond every byte may cancel each other
+        factors = [scale_of(layer, role) / scale_of(layer, "y") for role in "xw"]
+        rescales = max(factors) < 2 ** (HALF - 1)
+    return with_attributes(layer, requantize="integer") if rescales else layer
+
+
+def shifts(layer: Layer) -> bool:
+    """Whether `by_shifts` said so."""
+    return layer.attributes.get("requantize") == "integer"
+
+
+_RESCALING = frozenset(
+    (
+        *("QLinearConv", "QLinearMatMul", "QGemm", "QLinearAdd", "QLinearMul"),
+        *("QLinearAveragePool", "QLinearGlobalAveragePool"),
+    )
+)
+
+
+def shifted(
+    sums: np.ndarray, by: tuple[np.ndarray, np.ndarray], zero: int, low: int, high: int, met: Met
+) -> list[Call]:
+    """Calls that make integers of 64 bits those of the output, in place. by: multipliers and shifts, which meet them by `met`."""
+    m, s = by
+    return [
+        met(np.multiply, m),
+        met(np.add, np.int64(1) << (s - 1)),
+        met(np.right_shift, s),
+        (np.add, (sums, np.int64(zero), sums)),
+        (np.ndarray.clip, (sums, np.int64(low), np.int64(high), sums)),
+    ]
+
+
+Met = Callable[[np.ufunc, np.ndarray], Call]
+"""The call that applies a function of two operands to sums and these numbers."""
 
 
 class Channelwise:
@@ -339,8 +394,7 @@ class Rescaled:
         if "y" not in layer.attributes:
             return cls(factor, rounds=False)
         bounds = limits(layer.attributes["y"].dtype)
-        shifts = layer.attributes.get("requantize") == "integer"
-        return cls(factor, None, True, zero_of(layer, "y"), *bounds, shifts)
+        return cls(factor, None, True, zero_of(layer, "y"), *bounds, shifts(layer))
 
     def biased(self, bias: np.ndarray | None) -> Rescaled:
         """The same with a bias."""
@@ -388,16 +442,11 @@ class Rescaled:
         """Calls that make the results in the bytes of sums in float64, as integers of 64 bits."""
         assert self.factor is not None and sums.dtype == np.float64
         made = sums.view(np.int64)
-        m, s = (Channelwise(one) for one in multipliers(self.factor.values))
-        half = Channelwise(np.int64(1) << (s.values - 1))
-        return [
-            (np.copyto, (made, sums, "unsafe")),
-            m.met(np.multiply, made, made),
-            half.met(np.add, made, made),
-            s.met(np.right_shift, made, made),
-            (np.add, (made, np.int64(self.zero), made)),
-            (np.ndarray.clip, (made, np.int64(self.low), np.int64(self.high), made)),
-        ]
+        by = multipliers(self.factor.values)
+        calls = shifted(
+            made, by, self.zero, self.low, self.high, lambda f, x: Channelwise(x).met(f, made, made)
+        )
+        return [(np.copyto, (made, sums, "unsafe")), *calls]
 
 
 def in_float32(sums: np.ndarray) -> tuple[list[Call], np.ndarray]:

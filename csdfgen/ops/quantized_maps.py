@@ -3,7 +3,7 @@ QLinearSoftmax; and QLinearConcat, which translates formats as it copies.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. All are operators
 of onnxruntime's own domain, and their outputs are equal to the last bit: each rounds where onnxruntime
-does. A function of one byte is a table of 256.
+does, or once by integers alone (`integers.by_shifts`). A function of one byte is a table of 256, of two bytes one of 65,536.
 """
 
 from __future__ import annotations
@@ -41,13 +41,15 @@ from csdfgen.ops.base import (
 from csdfgen.ops.elementwise import Task, elementwise, same
 from csdfgen.ops.integers import (
     BYTES,
+    OF_BYTES,
     byte_operand,
     byte_output,
     factor_of,
     limits,
+    multipliers,
     of_bytes,
-    rounded,
     scale_of,
+    shifts,
     table_of,
     zero_of,
 )
@@ -55,7 +57,15 @@ from csdfgen.ops.joining import CONCAT, concat_kernel
 from csdfgen.ops.primitives import looked_up, maximum
 from csdfgen.ops.reducing import data_input, in_blocks, rows_apart, slab_dims
 
-__all__ = ["OPERATORS", "Addends", "function_table", "looked_up_bytes", "translated"]
+__all__ = [
+    "OPERATORS",
+    "Addends",
+    "Shifted",
+    "function_of_two",
+    "function_table",
+    "looked_up_bytes",
+    "translated",
+]
 
 
 # Sums and products of two tensors ----------------------------------------------------------------
@@ -86,20 +96,70 @@ class Addends:
         return cls(first, np.float32(factors[first]), np.float32(factors[1 - first]), rest)
 
 
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A sum or a product of bytes by integers alone: `(x * m[0] + y * m[1] + rest) >> shift`, of a product p
+    `(p * m[0] + rest) >> shift`, to which the zero point is then added. Rounded to the nearest, ties upwards.
+
+    The shift of a sum is that of the larger factor, whose 24 bits it keeps.
+    """
+
+    m: tuple[int, ...]
+    rest: int
+    shift: int
+
+    @classmethod
+    def of(cls, layer: Layer) -> Shifted:
+        """Of a QLinearAdd or a QLinearMul."""
+        if layer.op_type == "QLinearMul":
+            m, s = multipliers(factor_of(layer), *OF_BYTES)
+            return cls((int(m),), 1 << (int(s) - 1), int(s))
+        factors = np.array([scale_of(layer, role) / scale_of(layer, "y") for role in "xw"])
+        _, s = multipliers(factors.max(), *OF_BYTES)
+        both = [round(float(factor) * 2 ** int(s)) for factor in factors]
+        moved = sum(m * zero_of(layer, role) for m, role in zip(both, "xw", strict=True))
+        return cls(tuple(both), (1 << (int(s) - 1)) - moved, int(s))
+
+
+def _every_byte(layer: Layer, dtype: str) -> list[np.ndarray]:
+    """The 256 values of both operands, in a type."""
+    every = np.arange(256, dtype=np.uint8)
+    return [every.view(layer.attributes[role].dtype).astype(dtype) for role in "xw"]
+
+
 @remembered
-def _sums_of_bytes(layer: Layer) -> np.ndarray:
-    """The output for each pair of bytes of a QLinearAdd: of the first operand's 256 times the second's."""
-    sums = Addends.of(layer)
-    found = [
-        np.arange(256, dtype=np.uint8).view(layer.attributes[role].dtype).astype(np.float64)
-        for role in "xw"
-    ]
+def function_of_two(layer: Layer) -> np.ndarray:
+    """The output for each pair of bytes: of the first operand's 256 times the second's."""
+    of_sums = layer.op_type == "QLinearAdd"
+    low, high = limits(layer.output.dtype)
+    if shifts(layer):
+        by, (x, y) = Shifted.of(layer), _every_byte(layer, "int64")
+        if of_sums:
+            values = (x * by.m[0])[:, None] + y * by.m[1]
+        else:
+            values = (x - zero_of(layer, "x"))[:, None] * (y - zero_of(layer, "w")) * by.m[0]
+        values = ((values + by.rest) >> by.shift) + zero_of(layer, "y")
+    else:
+        values = np.rint((_sums if of_sums else _products)(layer))
+    return np.clip(values, low, high).astype(layer.output.dtype).reshape(-1)
+
+
+def _products(layer: Layer) -> np.ndarray:
+    """Products of two bytes as floats: the zero point is added before rounding here."""
+    x, y = _every_byte(layer, "float32")
+    differences = (x - np.float32(zero_of(layer, "x")))[:, None] * (
+        y - np.float32(zero_of(layer, "w"))
+    )
+    return differences * factor_of(layer) + np.float32(zero_of(layer, "y"))
+
+
+def _sums(layer: Layer) -> np.ndarray:
+    """Sums of two bytes as floats."""
+    sums, found = Addends.of(layer), _every_byte(layer, "float64")
     inner = found[1 - sums.first] * np.float64(sums.other) + np.float64(sums.rest)
     found[1 - sums.first] = inner.astype(np.float32).astype(np.float64)
     found[sums.first] = found[sums.first] * np.float64(sums.factor)
-    values = (found[0][:, None] + found[1]).astype(np.float32)
-    rounded_ = np.clip(np.rint(values), *limits(layer.output.dtype))
-    return rounded_.astype(layer.output.dtype).reshape(-1)
+    return (found[0][:, None] + found[1]).astype(np.float32)
 
 
 def first_alone(layer: Layer) -> bool:
@@ -121,7 +181,7 @@ _LOW = 0 if byteorder == "little" else np.dtype(np.intp).itemsize - 1
 _HIGH = _LOW + 1 if byteorder == "little" else _LOW - 1
 
 
-def _add(task: Task) -> list[Call]:
+def _by_table_of_two(task: Task) -> list[Call]:
     """Both bytes make an index, of which they are the lowest two bytes."""
     index = task.scratch.take(task.out.shape, "intp")
     parts = index.view(np.uint8).reshape(*index.shape, index.itemsize)
@@ -130,43 +190,17 @@ def _add(task: Task) -> list[Call]:
         (index.fill, (0,)),
         (np.copyto, (parts[..., _HIGH], a)),
         (np.copyto, (parts[..., _LOW], b)),
-        (looked_up, (_sums_of_bytes(task.layer), index, task.out)),
+        (looked_up, (function_of_two(task.layer), index, task.out)),
     ]
 
 
-def _multiply(task: Task) -> list[Call]:
-    """The zero point is added before rounding here."""
-    factor = factor_of(task.layer)
-    calls: list[Call] = []
-    differences = []
-    for array, role in zip(task.operands, "xw", strict=True):
-        zero = zero_of(task.layer, role)
-        if zero:
-            moved = task.scratch.take(array.shape, array.dtype)
-            calls.append((np.subtract, (array, task.scalar(zero), moved)))
-            array = moved
-        differences.append(array)
-    return [
-        *calls,
-        (np.multiply, (*differences, task.out)),
-        (np.multiply, (task.out, factor, task.out)),
-        (np.add, (task.out, task.scalar(zero_of(task.layer, "y")), task.out)),
-        *rounded(task.out, 0, *limits(task.layer.output.dtype)),
-    ]
-
-
-def _two(
-    op_type: str,
-    recipe: Callable[[Task], list[Call]],
-    compute_in: Callable[[str], str] | None = None,
-) -> Operator:
+def _two(op_type: str) -> Operator:
     base = elementwise(
         op_type,
-        recipe,
+        _by_table_of_two,
         same(BYTES),
         operands=2,
         since=1,
-        compute_in=compute_in,
         constant_inputs=frozenset({1, 2, 4, 5, 6, 7}),
     )
     return replace(base, build=of_bytes(base.build, operands=2), domain=MICROSOFT)
@@ -457,8 +491,8 @@ _SOFTMAX = Operator(
 # The records -------------------------------------------------------------------------------------
 
 OPERATORS: tuple[Operator, ...] = (
-    _two("QLinearAdd", _add),
-    _two("QLinearMul", _multiply, lambda dtype: "float32"),
+    _two("QLinearAdd"),
+    _two("QLinearMul"),
     _function("QLinearSigmoid"),
     _function("QLinearLeakyRelu", alpha=0.01),
     _SOFTMAX,

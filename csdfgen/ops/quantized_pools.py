@@ -26,6 +26,7 @@ from csdfgen.ops.base import (
     Emit,
     Mode,
     Operator,
+    Scratch,
     Takes,
     Work,
     one_by_one,
@@ -36,9 +37,12 @@ from csdfgen.ops.integers import (
     Channelwise,
     Rescaled,
     limits,
+    multipliers,
     of_bytes,
     rounded,
     scale_of,
+    shifted,
+    shifts,
     zero_of,
 )
 from csdfgen.ops.pooling import (
@@ -52,7 +56,7 @@ from csdfgen.ops.pooling import (
 from csdfgen.ops.reducing import constant, sum_over
 from csdfgen.ops.windows import taps, windows_of
 
-__all__ = ["OPERATORS", "averaged"]
+__all__ = ["OPERATORS", "averaged", "shifts_of_counts"]
 
 
 def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
@@ -68,6 +72,8 @@ def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
 
 def _sum_type(layer: Layer) -> str:
     """The type in which the sum over a map of bytes is exact."""
+    if shifts(layer):
+        return "int32"
     return "float32" if 255 * _pixels(layer) <= LARGEST["float32"] else "float64"
 
 
@@ -80,8 +86,29 @@ def averaged(layer: Layer) -> tuple[Rescaled, int]:
     pixels = _pixels(layer)
     factor = np.float32(scale_of(layer, "x") / (scale_of(layer, "y") * np.float32(pixels)))
     low, high = limits(layer.attributes["y"].dtype)
-    rescaled = Rescaled(Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high)
+    rescaled = Rescaled(
+        Channelwise(factor), zero=zero_of(layer, "y"), low=low, high=high, shifts=shifts(layer)
+    )
     return rescaled, -zero_of(layer, "x") * pixels
+
+
+def shifts_of_counts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Multipliers and shifts of averages of so many integers each, float32, by integers alone."""
+    return multipliers(scale_of(layer, "x") / (scale_of(layer, "y") * counts))
+
+
+def _finished(
+    layer: Layer, sums: np.ndarray, by: tuple[np.ndarray, np.ndarray], wide: np.ndarray
+) -> list[Call]:
+    """Calls that make sums those integers of the output that averages become by integers alone, in `wide`, of 64 bits."""
+    calls = shifted(
+        wide,
+        by,
+        zero_of(layer, "y"),
+        *limits(layer.attributes["y"].dtype),
+        lambda function, numbers: (function, (wide, numbers, wide)),
+    )
+    return [(np.copyto, (wide, sums)), *calls]
 
 
 def _whole_map_kernel(layer: Layer) -> Emit:
@@ -89,6 +116,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
     dtype, (rescaled, rest) = np.dtype(_sum_type(layer)), averaged(layer)
     # rows are read along the first axis of the map, whatever axis they are stored by
     dims = tuple(range(len(source_of(layer).shape) - 2))
+    by = shifts_of_counts(layer, np.float32(_pixels(layer)))
 
     def emit(work: Work) -> list[Call]:
         slab, state = work.slab, work.result
@@ -100,7 +128,12 @@ def _whole_map_kernel(layer: Layer) -> Emit:
         if work.phase.last:
             if rest:
                 calls.append((np.add, (state, dtype.type(rest), state)))
-            calls += rescaled.in_place(state)
+            if shifts(layer):
+                wide = work.scratch.take(state.shape, "int64")
+                calls += _finished(layer, state, by, wide)
+                calls.append((np.copyto, (state, wide, "unsafe")))
+            else:
+                calls += rescaled.in_place(state)
         return calls
 
     return emit
@@ -111,7 +144,8 @@ def _average_kernel(layer: Layer) -> Emit:
     windows = windows_of(layer.attributes)
     source = source_of(layer)
     lengths, accumulates = source.shape[2:], AVERAGE_POOL.mode(layer) is Mode.ACCUMULATE
-    zero, scale = np.float32(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
+    summed = np.dtype(_value_type(layer))
+    zero, scale = summed.type(zero_of(layer, "x")), np.float32(scale_of(layer, "x"))
     columns = [
         taps(w, Rows(0, count), n)
         for w, count, n in zip(windows[1:], layer.output.shape[3:], lengths[1:], strict=True)
@@ -120,12 +154,13 @@ def _average_kernel(layer: Layer) -> Emit:
     def emit(work: Work) -> list[Call]:
         slab, held, out = work.slab, work.phase.ins[0], work.phase.out
         assert slab is not None and held is not None
-        values = work.scratch.take(slab.shape, "float32")
-        sums = work.result if accumulates else work.scratch.take(work.result.shape, "float32")
+        values = work.scratch.take(slab.shape, summed)
+        sums = work.result if accumulates else work.scratch.take(work.result.shape, summed)
         calls: list[Call] = [(np.copyto, (values, slab))]
         if zero:
             calls.append((np.subtract, (values, zero, values)))
-        calls.append((np.multiply, (values, scale, values)))
+        if not shifts(layer):
+            calls.append((np.multiply, (values, scale, values)))
         if work.phase.first or not accumulates:
             calls.append((sums.fill, (0,)))
         rows = taps(windows[0], out, lengths[0])
@@ -145,12 +180,16 @@ def _average_kernel(layer: Layer) -> Emit:
         return (
             calls
             if accumulates and not work.phase.last
-            else calls + finished(out, sums, work.result)
+            else calls + finished(out, sums, work.result, work.scratch)
         )
 
-    def finished(out: Rows, sums: np.ndarray, result: np.ndarray) -> list[Call]:
+    def finished(out: Rows, sums: np.ndarray, result: np.ndarray, scratch: Scratch) -> list[Call]:
         """Zero points are added before rounding here."""
         y = layer.attributes["y"]
+        if shifts(layer):
+            wide = scratch.take(sums.shape, "int64")
+            by = shifts_of_counts(layer, _counts(layer, out))
+            return [*_finished(layer, sums, by, wide), (np.copyto, (result, wide, "unsafe"))]
         calls: list[Call] = [
             (np.divide, (sums, _counts(layer, out), sums)),
             (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),
@@ -160,6 +199,11 @@ def _average_kernel(layer: Layer) -> Emit:
         return calls if sums is result else [*calls, (np.copyto, (result, sums, "unsafe"))]
 
     return emit
+
+
+def _value_type(layer: Layer) -> str:
+    """The type in which windows are summed."""
+    return "int32" if shifts(layer) else "float32"
 
 
 def _counts(layer: Layer, out: Rows) -> np.ndarray:
@@ -201,7 +245,7 @@ OPERATORS: tuple[Operator, ...] = (
         "QLinearAveragePool",
         _build_pool(pool_sliding),
         _average_kernel,
-        lambda layer: "float32",
+        _value_type,
     ),
     _pool(
         GLOBAL_AVERAGE_POOL,

@@ -44,6 +44,7 @@ from csdfgen.ops.integers import (
     limits,
     quantization,
     scalar_of,
+    shifts,
     zero_of,
 )
 from csdfgen.ops.linear import (
@@ -54,7 +55,7 @@ from csdfgen.ops.linear import (
     product_layer,
 )
 
-__all__ = ["OPERATORS", "by_shifts", "centred"]
+__all__ = ["OPERATORS", "centred"]
 
 
 def _bias(node: Node, position: int) -> np.ndarray | None:
@@ -73,14 +74,6 @@ def centred(layer: Layer) -> np.ndarray:
     if zeros.size > 1:
         zeros = zeros.reshape((-1, *(1,) * (weights.ndim - 1 - form.axis)))
     return np.asarray(weights.astype(np.int32) - zeros)
-
-
-def by_shifts(layer: Layer) -> Layer:
-    """The layer with sums that become bytes by integers alone (`integers.multipliers`), if it has such."""
-    rescales = (
-        layer.op_type in ("QLinearConv", "QLinearMatMul", "QGemm") and "y" in layer.attributes
-    )
-    return with_attributes(layer, requantize="integer") if rescales else layer
 
 
 # Convolutions ------------------------------------------------------------------------------------
@@ -161,7 +154,7 @@ def _zero_tensor(layer: Layer) -> Tensor | None:
 @remembered
 def _conv_type(layer: Layer) -> str:
     """The type in which the sums of a convolution are exact: of 64 bits where they become integers of as many."""
-    return "float64" if "requantize" in layer.attributes else exact_type(*_terms(layer))
+    return "float64" if shifts(layer) else exact_type(*_terms(layer))
 
 
 def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]:
@@ -318,7 +311,7 @@ def _centred_ranges(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
 @remembered
 def _product_type(layer: Layer) -> str:
     """The type in which the sums of a product are exact, as `_conv_type`."""
-    if "requantize" in layer.attributes:
+    if shifts(layer):
         return "float64"
     read, other = _centred_ranges(layer)
     more = layer.constants.get(2, 0)

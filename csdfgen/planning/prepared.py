@@ -21,7 +21,7 @@ from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
-from csdfgen.ops.quantized_products import by_shifts
+from csdfgen.ops.integers import by_shifts
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
 from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of

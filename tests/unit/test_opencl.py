@@ -16,6 +16,7 @@ from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
 from csdfgen.program.steps import Backend
+from tests.board_networks import feeds_of, integers
 from tests.builder import Graph
 from tests.networks import check_touched
 from tests.op_harness import heights
@@ -137,6 +138,16 @@ def test_a_device_that_is_not_there(device: Backend) -> None:
 
     with pytest.raises(InputError, match="no such device; there are 0: "):
         chosen("Quantum 9000")
+
+
+def test_bytes_by_integers_alone(device: Backend) -> None:
+    network = csdfgen.load(integers())
+    x = feeds_of(csdfgen.plan(network, backend="numpy"), 0)
+    found = {}
+    for backend in ("numpy", "opencl"):
+        plan = csdfgen.plan(network, backend=backend, requantize="integer")
+        (found[backend],) = runtime.compile(plan)(x).values()
+    np.testing.assert_array_equal(found["opencl"], found["numpy"])
 
 
 def test_maps_of_the_same_elements_are_one_launch(device: Backend) -> None:

@@ -4,15 +4,19 @@ computes them; a step from those of float at most; and no floating point in the 
 
 from __future__ import annotations
 
+import platform
 import re
 import subprocess
+from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from math import floor
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import csdfgen
 import runtime
@@ -21,16 +25,30 @@ from csdfgen.backends.native.build import STANDARD
 from csdfgen.backends.native.generate import SOURCES, write
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.ways import Ways
-from csdfgen.model.network import Network
+from csdfgen.backends.registry import kernels_of
+from csdfgen.lowering.program import lower
+from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
-from csdfgen.ops.integers import multipliers
+from csdfgen.ops._operands import with_attributes
+from csdfgen.ops.integers import (
+    by_shifts,
+    factor_of,
+    limits,
+    multipliers,
+    scale_of,
+    shifts,
+    zero_of,
+)
+from csdfgen.ops.quantized_maps import function_of_two
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import read_plan, write_plan
 from runtime.session import Executable
 from tests.board_networks import absent, feeds_of, integers
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
+from tests.unit.test_byte_averages import WINDOWS, pool
 from tests.unit.test_byte_winograd import MACHINES, random_layer
+from tests.unit.test_native_bytes import Case
 
 needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -118,12 +136,170 @@ def test_a_step_from_float_at_most() -> None:
     assert steps.mean() < 1e-4
 
 
+def of_two(op_type: str, seed: int) -> Network:
+    """A layer on two maps of 256 x 256 bytes, with factors up to 128 times each other."""
+    case = Case(seed)
+    dtype = case.rng.choice(["int8", "uint8"])
+    inputs = []
+    for name in "ab":
+        scale = np.float32(0.01 * 2.0 ** case.rng.uniform(-3.5, 3.5))
+        inputs += [name, case.constant(scale), case.constant(case.bytes_of(dtype, ()))]
+    largest = 0.02 if op_type == "QLinearAdd" else 0.1
+    inputs += [
+        case.constant(np.float32(case.rng.uniform(largest / 10, largest))),
+        case.constant(case.bytes_of(dtype, ())),
+    ]
+    node = helper.make_node(op_type, inputs, ["y"], domain="com.microsoft")
+    shape = (dtype, (1, 1, 256, 256))
+    model = case.model(node, shape, shape)
+    model.graph.input[0].name = "a"
+    second = model.graph.input.add()
+    second.CopyFrom(model.graph.input[0])
+    second.name = "b"
+    return csdfgen.load(model)
+
+
+def true_value(layer: Layer, a: int, b: int) -> Fraction:
+    """Of two bytes, before it is rounded, by the factors in float32."""
+    x, y = a - zero_of(layer, "x"), b - zero_of(layer, "w")
+    if layer.op_type == "QLinearMul":
+        return x * y * Fraction(float(factor_of(layer)))
+    fs = [Fraction(float(scale_of(layer, r) / scale_of(layer, "y"))) for r in "xw"]
+    return fs[0] * x + fs[1] * y
+
+
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_two_bytes_become_the_true_one(op_type: str) -> None:
+    """Rounded to the nearest, ties upwards; the smaller factor of a sum may have lost what is below 2^-20 of a step."""
+    apart = []
+    for seed in range(10):
+        (layer,) = of_two(op_type, seed).layers
+        every = np.arange(256, dtype=np.uint8).view(layer.output.dtype).astype(int)
+        found = function_of_two(by_shifts(layer)).astype(int).reshape(256, 256)
+        low, high = limits(layer.output.dtype)
+        for k, j in Case(seed).rng.integers(0, 256, (400, 2)):
+            value = true_value(layer, int(every[k]), int(every[j])) + Fraction(1, 2)
+            near = {
+                min(max(floor(value + e) + zero_of(layer, "y"), low), high)
+                for e in (-(Fraction(1, 2**20)), Fraction(1, 2**20))
+            }
+            assert found[k, j] in near
+        apart.append(np.abs(found.reshape(-1) - function_of_two(layer)))
+    steps = np.concatenate(apart)
+    assert steps.max() <= 1
+    assert steps.mean() < 1e-4
+
+
+def test_sums_of_terms_far_beyond_bytes_stay_as_they_are() -> None:
+    (layer,) = of_two("QLinearAdd", 0).layers
+    form = replace(layer.attributes["y"], scale=(1e-7,))
+    wide = with_attributes(layer, y=form)
+    assert shifts(by_shifts(layer))
+    assert not shifts(by_shifts(wide))
+
+
+@needs_compiler
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("op_type", ["QLinearAdd", "QLinearMul"])
+def test_native_code_has_the_bytes_of_the_table(op_type: str, machine: str) -> None:
+    """For every pair of bytes."""
+    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    kernels = NativeKernels(load(MACHINES[machine]))
+    for seed in range(4):
+        network = of_two(op_type, seed)
+        (layer,) = network.layers
+        every = np.arange(256, dtype=np.uint8).view(layer.output.dtype)
+        a, b = np.meshgrid(every, every, indexing="ij")
+        plan = csdfgen.plan(network, backend="native", requantize="integer")
+        (found,) = Executable(plan, kernels=kernels)(
+            {"a": a[None, None], "b": b[None, None]}
+        ).values()
+        np.testing.assert_array_equal(found.reshape(-1), function_of_two(by_shifts(layer)))
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("name", sorted(WINDOWS))
+def test_averages(name: str, dtype: str) -> None:
+    """Of windows: numpy and native code have the same bytes, which are the true average, rounded."""
+    shape, attributes = WINDOWS[name]
+    network = csdfgen.load(pool(shape, dtype, attributes))
+    info = np.iinfo(dtype)
+    x = {"x": np.random.default_rng(8).integers(info.min, info.max + 1, shape).astype(dtype)}
+    by_float = runtime.compile(csdfgen.plan(network, backend="numpy"))(x)["y"].astype(int)
+    for rows in (1, 2, "whole"):
+        for backend in ("numpy", "native"):
+            plan = csdfgen.plan(network, rows=rows, backend=backend, requantize="integer")
+            if backend == "native":
+                used = {one.kernel for one in lower(plan, kernels_of("native")).instructions}
+                assert "average_integers_of" in used, used
+            found = runtime.compile(plan)(x)["y"].astype(int)
+            if rows == 1 and backend == "numpy":
+                want = found
+                assert np.abs(want - by_float).max() <= 1
+                assert np.mean(want != by_float) < 0.01
+            np.testing.assert_array_equal(found, want)
+
+
+def without_ends() -> onnx.ModelProto:
+    """The network without the layers that make bytes of floats and floats of bytes."""
+    model = onnx.ModelProto()
+    model.CopyFrom(integers())
+    graph = model.graph
+    ends = [n for n in graph.node if n.op_type in ("QuantizeLinear", "DequantizeLinear")]
+    first, last = ends
+    for node in ends:
+        graph.node.remove(node)
+    kind = onnx.TensorProto.INT8
+    found = [(first.output[0], (1, 3, 20, 14)), (last.input[0], (1, 10))]
+    for ports, (name, shape) in zip((graph.input, graph.output), found, strict=True):
+        del ports[:]
+        ports.append(helper.make_tensor_value_info(name, kind, shape))
+    return model
+
+
+def test_a_network_on_a_cortex_m3(tmp_path: Path) -> None:
+    """Sums, products, averages, joins: no function of the compiler for floating point is there that it could call."""
+    absent("arm-none-eabi-gcc", "qemu-system-arm", "make")
+    network = csdfgen.load(without_ends())
+    (tensor,) = network.inputs
+    x = np.random.default_rng(0).integers(-128, 128, tensor.shape).astype(np.int8)
+    plan = csdfgen.plan(network, backend="native", requantize="integer", goal="memory")
+    (want,) = runtime.compile(csdfgen.plan(network, backend="numpy", requantize="integer"))(
+        {tensor.name: x}
+    ).values()
+    program = Program(plan, tmp_path / "integer", target="cortex-m7", machine=M3, linked=MAKE)
+    (found,) = program({tensor.name: x}).values()
+    np.testing.assert_array_equal(found, want)
+    plain = csdfgen.plan(network, backend="native", goal="memory")
+    program = Program(plain, tmp_path / "float", target="cortex-m7", machine=M3, linked=MAKE)
+    with pytest.raises(AssertionError, match="met a fault"):
+        program({tensor.name: x})
+
+
+M3 = "-mcpu=cortex-m3 -mthumb -mfloat-abi=soft -DCSDF_SCALAR"
+FLOATS = (
+    *("fadd", "fsub", "frsub", "fmul", "fdiv", "f2iz", "i2f", "fcmpeq", "fcmplt", "fcmple", "fcmpge", "fcmpgt"),
+    *("dadd", "dsub", "dmul", "ddiv", "d2iz", "i2d", "f2d", "d2f", "l2f", "f2lz", "l2d", "d2lz"),
+)  # fmt: skip
+MAKE = (
+    f"TARGET={M3}",
+    "QEMU=qemu-system-arm -M mps2-an385 -display none -monitor none -serial none",
+    "LDFLAGS=-Wl,--gc-sections " + " ".join(f"-Wl,--defsym=__aeabi_{one}=0" for one in FLOATS),
+)
+"""Makefile's variables: a Cortex-M3 that stops where it calls one of these functions."""
+
+
 def test_no_floating_point_in_the_code_of_integer_layers(tmp_path: Path) -> None:
     """For a processor without it, compilers call functions named __aeabi_f..., and __aeabi_d... for double."""
     absent("arm-none-eabi-gcc", "arm-none-eabi-nm")
     write(tmp_path)
     called = {}
-    for name in ("conv_bytes", "depthwise_bytes", "rescale_integers", "rescale"):
+    for name in (
+        *("conv_bytes", "depthwise_bytes", "rescale_integers", "map_integers", "pool_integers"),
+        *("rescale", "map_bytes"),
+    ):
         made = tmp_path / f"{name}.o"
         command = [
             "arm-none-eabi-gcc",
@@ -146,5 +322,6 @@ def test_no_floating_point_in_the_code_of_integer_layers(tmp_path: Path) -> None
             ["arm-none-eabi-nm", "-u", str(made)], check=True, capture_output=True, text=True
         ).stdout
         called[name] = re.findall(r"__aeabi_(?:[fdi]2|[fd])\w+|__aeabi_\w*2[fd]\w*", names)
-    assert called.pop("rescale")  # floats are found where there are some
+    for name in ("rescale", "map_bytes"):
+        assert called.pop(name)  # floats are found where there are some
     assert not any(called.values()), called

@@ -223,7 +223,7 @@ def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any
     whole = step.columns if by_columns else step.channels
     parts = min(threads, step.count * step.columns * step.channels * _MOVED // _WORTH, whole)
     found = []
-    of_bytes = kernel == "map_bytes_of"
+    of_bytes = kernel != "map_of"
     unit = 1 if of_bytes else _FLOAT
     read = _FLOAT if not of_bytes or step.operation == QUANTIZE else 1
     written = _FLOAT if not of_bytes or step.operation == DEQUANTIZE else 1
@@ -454,9 +454,12 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "byte_winograd_of": _convolution,
     "depthwise_bytes_of": _convolution,
     "map_bytes_of": _map,
+    "map_integers_of": _map,
     "pool_bytes_of": _pool,
     "average_bytes_of": _pool,
     "sum_bytes_of": _sum,
+    "average_integers_of": _pool,
+    "sum_integers_of": _sum,
     "normalize_of": _lines,
     "softmax_of": _lines,
     "multiply_of": _multiplied,

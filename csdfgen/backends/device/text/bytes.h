@@ -55,6 +55,13 @@ DEVICE void store_bytes(V x, int32_t zero, int32_t low, int32_t high, GLOBAL uin
             to[i] = (uint8_t)((int32_t)found.f[i] + zero);
 }
 
+/* The byte of a sum by a multiplier and a shift, rounded to the nearest, ties upwards. */
+DEVICE uint8_t shifted(int32_t sum, int32_t by, int32_t shift, int32_t zero, int32_t low, int32_t high)
+{
+    const int64_t value = ((int64_t)sum * by + ((int64_t)1 << (shift - 1))) >> shift;
+    return (uint8_t)(zero + (int32_t)(value < low - zero ? low - zero : value > high - zero ? high - zero : value));
+}
+
 /* Sums of the outputs from `panel` on in all panels, the first n, as they are stored. */
 DEVICE void store_sums(const buffers *b, GLOBAL const csdf_rescaling *into, int32_t panel, VI sums, GLOBAL uint8_t *to, int32_t n)
 {
@@ -67,6 +74,13 @@ DEVICE void store_sums(const buffers *b, GLOBAL const csdf_rescaling *into, int3
                 ((GLOBAL int32_t *)to)[i] = whole.i[i];
         return;
     }
+    if (into->kind == CSDF_SHIFTED) {
+        GLOBAL const int32_t *by = AT(const int32_t, into->shifts) + 2 * panel;
+        whole.v = sums;
+        for (int32_t i = 0; i < n && i < LANES; i++)
+            to[i] = shifted(whole.i[i], by[2 * i], by[2 * i + 1], into->zero, into->low, into->high);
+        return;
+    }
     values.v = APART(FLOATS_OF(sums), load_some(AT(const float, into->factors) + panel, n));
     if (into->kind == CSDF_VALUES) {
         for (int32_t i = 0; i < LANES; i++)
@@ -77,4 +91,7 @@ DEVICE void store_sums(const buffers *b, GLOBAL const csdf_rescaling *into, int3
     store_bytes(values.v, into->zero, into->low, into->high, to, n);
 }
 
-DEVICE int32_t bytes_of(GLOBAL const csdf_rescaling *into) { return into->kind == CSDF_BYTES ? 1 : 4; }
+DEVICE int32_t bytes_of(GLOBAL const csdf_rescaling *into)
+{
+    return into->kind == CSDF_BYTES || into->kind == CSDF_SHIFTED ? 1 : 4;
+}

@@ -27,6 +27,15 @@ CSDF_INLINE csdf_i csdf_round(csdf_v x, const csdf_bounds *by)
     return csdf_rounded(csdf_min(by->high, csdf_max(by->low, x))) + by->zero;
 }
 
+/* The byte of a sum by a multiplier and a shift. A multiplier has 31 bits, so that it is a factor of 24 bits exactly, and
+ * the result the true product, rounded to the nearest integer, ties upwards. */
+CSDF_INLINE uint8_t csdf_shifted(int32_t sum, const int32_t *by, int32_t zero, int32_t low, int32_t high)
+{
+    const int64_t value = ((int64_t)sum * by[0] + ((int64_t)1 << (by[1] - 1))) >> by[1]; /* rounds down, negative ones too */
+    const int64_t least = low - zero, most = high - zero;
+    return (uint8_t)(zero + (int32_t)(value < least ? least : value > most ? most : value));
+}
+
 /* The first n of sixteen bytes. */
 CSDF_INLINE void csdf_store_bytes(uint8_t *to, const csdf_i *x, int32_t n)
 {

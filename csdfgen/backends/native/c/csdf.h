@@ -436,6 +436,7 @@ typedef struct csdf_byte_map_step {
     int32_t low, high;
     int32_t flip[2];
     int32_t zeros[2];
+    int32_t zero, upper[3], lower[3], shift;
     float set[3];
     const uint8_t *table;
     csdf_byte_source operands[2];
@@ -444,6 +445,11 @@ typedef struct csdf_byte_map_step {
 } csdf_byte_map_step;
 
 void csdf_map_bytes(const csdf_byte_map_step *step);
+
+/* CSDF_ADD_BYTES and CSDF_MULTIPLY_BYTES by integers alone, clipped likewise, with numbers in two halves of 15 bits, such as
+ * m[k] = upper[k] * 2^15 + lower[k]: zero + (x * m[0] + y * m[1] + m[2]) / 2^shift, or, of the product p,
+ * zero + (p * m[0] + m[2]) / 2^shift, rounded down. shift: 15 to 45. set is not read. */
+void csdf_map_integers(const csdf_byte_map_step *step);
 
 /* The greatest byte of each window of a map of bytes: as csdf_pool, which describes the other fields.
  * flip: 128 if bytes are unsigned, else 0. stride: bytes. An empty window gives the least byte. */
@@ -475,11 +481,16 @@ typedef struct csdf_byte_average_step {
     csdf_byte_source source;
     uint8_t *const *out;
     const int32_t *rows_seen, *columns_seen;
+    const int32_t *shifts;
 } csdf_byte_average_step;
 
 void csdf_average_bytes(const csdf_byte_average_step *step);
 
-/* The sums of rows of a map of bytes: sums[channel], integers in floats, are those of all rows before, and zero if
+/* The same by integers alone: sums of x - source_zero, times a multiplier, shifted as CSDF_SHIFTED is. shifts: those pairs,
+ * by the product of rows_seen and columns_seen. Scales are not read. */
+void csdf_average_integers(const csdf_byte_average_step *step);
+
+/* The sums of rows of a map of bytes: sums[channel], integers in floats (float *), are those of all rows before, and zero if
  * `begin` is set. end: the output is round((sum + rest) * factor) + zero, clipped to [low, high].
  * source: `count` rows of `width` pixels. */
 typedef struct csdf_byte_sum_step {
@@ -488,12 +499,16 @@ typedef struct csdf_byte_sum_step {
     int32_t count, width;
     int32_t rest, zero, low, high;
     float factor;
+    int32_t by[2];
     csdf_byte_source source;
-    float *sums;
+    void *sums;
     uint8_t *out;
 } csdf_byte_sum_step;
 
 void csdf_sum_bytes(const csdf_byte_sum_step *step);
+
+/* The same by integers alone: sums are int32_t, by: a multiplier and a shift, as of CSDF_SHIFTED, instead of the factor. */
+void csdf_sum_integers(const csdf_byte_sum_step *step);
 
 /* A kernel and its step, in one form for all kernels; a table of records is a program. */
 typedef struct csdf_record {
@@ -544,9 +559,12 @@ void csdf_conv_bytes_of(const void *step);
 void csdf_depthwise_bytes_of(const void *step);
 void csdf_byte_winograd_of(const void *step);
 void csdf_map_bytes_of(const void *step);
+void csdf_map_integers_of(const void *step);
 void csdf_pool_bytes_of(const void *step);
 void csdf_average_bytes_of(const void *step);
 void csdf_sum_bytes_of(const void *step);
+void csdf_average_integers_of(const void *step);
+void csdf_sum_integers_of(const void *step);
 
 /* What the library was built for, "avx512", "avx2", "neon" or "scalar", and by which compiler. */
 const char *csdf_instructions(void);

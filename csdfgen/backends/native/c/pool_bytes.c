@@ -120,15 +120,14 @@ void csdf_sum_bytes(const csdf_byte_sum_step *step)
                 else
                     adding(sums, at, n, flip);
             }
-        for (int32_t c = 0; c < n; c++) {
-            float *sum = step->sums + first + c;
-            *sum = (float)(sums[c] + more) + (step->begin ? 0.0f : *sum);
-        }
+        float *kept = (float *)step->sums + first;
+        for (int32_t c = 0; c < n; c++)
+            kept[c] = (float)(sums[c] + more) + (step->begin ? 0.0f : kept[c]);
         if (step->end) {
             float factors[CHANNELS];
             const csdf_rescaling into = {CSDF_BYTES, step->zero, step->low, step->high, factors, NULL};
             for (int32_t c = 0; c < n; c++)
-                sums[c] = (int32_t)step->sums[first + c] + step->rest;
+                sums[c] = (int32_t)kept[c] + step->rest;
             for (int32_t c = 0; c < CHANNELS; c++)
                 factors[c] = step->factor;
             for (int32_t c = 0; c < n; c += CSDF_PANEL)

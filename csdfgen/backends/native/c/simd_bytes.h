@@ -470,6 +470,8 @@ typedef int32_t csdf_i;
 CSDF_INLINE csdf_i csdf_load_i(const int32_t *at) { return *at; }
 CSDF_INLINE void csdf_store_i(int32_t *at, csdf_i x) { *at = x; }
 CSDF_INLINE csdf_i csdf_splat_i(int32_t x) { return x; }
+CSDF_INLINE csdf_i csdf_min_i(csdf_i a, csdf_i b) { return a < b ? a : b; }
+CSDF_INLINE csdf_i csdf_max_i(csdf_i a, csdf_i b) { return a > b ? a : b; }
 CSDF_INLINE csdf_v csdf_float(csdf_i x) { return (float)x; }
 /* CSDF_ROUND_BITS more than the integer that is nearest, half to even; |x| at most 2^22 */
 CSDF_INLINE csdf_i csdf_rounded(csdf_v x)
@@ -485,6 +487,8 @@ typedef int32_t csdf_i_unaligned __attribute__((vector_size(4 * CSDF_LANES), ali
 CSDF_INLINE csdf_i csdf_load_i(const int32_t *at) { return *(const csdf_i_unaligned *)at; }
 CSDF_INLINE void csdf_store_i(int32_t *at, csdf_i x) { *(csdf_i_unaligned *)at = x; }
 CSDF_INLINE csdf_i csdf_splat_i(int32_t x) { return x - (csdf_i){0}; }
+CSDF_INLINE csdf_i csdf_min_i(csdf_i a, csdf_i b) { return ((a < b) & a) | (~(a < b) & b); }
+CSDF_INLINE csdf_i csdf_max_i(csdf_i a, csdf_i b) { return ((a > b) & a) | (~(a > b) & b); }
 #if CSDF_LANES == 16
 CSDF_INLINE csdf_v csdf_float(csdf_i x) { return _mm512_cvtepi32_ps((__m512i)x); }
 #elif CSDF_LANES == 8

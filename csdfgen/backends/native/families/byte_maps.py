@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -17,8 +18,8 @@ from csdfgen.backends.native.families.maps import Operand, Place, place, stretch
 from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.integers import BYTES, factor_of, limits, zero_of
-from csdfgen.ops.quantized_maps import Addends, function_table
+from csdfgen.ops.integers import BYTES, HALF, factor_of, limits, shifts, zero_of
+from csdfgen.ops.quantized_maps import Addends, Shifted, function_table
 from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step
@@ -41,16 +42,18 @@ class _Work:
     zeros: tuple[int, int] = (0, 0)
     settings: tuple[float, ...] = ()
     table: np.ndarray | None = None
+    zero: int = 0
+    numbers: tuple[int, ...] = ()
+    shift: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class _ByteMaps(Family):
-    """operands: of the operation, one or two. work: made when first asked for."""
-
-    kernels = ("map_bytes_of",)
+    """operands: of the operation, one or two. work: made when first asked for. kernels: the only one."""
 
     operands: tuple[Operand, ...]
     work: Callable[[], _Work]
+    kernels: tuple[str, ...] = ("map_bytes_of",)
 
     def takes(self, step: Step) -> bool:
         return not step.states and stretches(step, self.operands) is not None
@@ -86,9 +89,10 @@ class _ByteMaps(Family):
             sizes.insert(number, 1)
         if whole:
             columns, channels = 1, columns * channels
-        return _made(
+        made = _made(
             self.work(), places, sizes, target, out.format.itemsize, columns, channels, constants
         )
+        return instruction(self.kernels[0], made)
 
 
 def _made(
@@ -100,15 +104,15 @@ def _made(
     columns: int,
     channels: int,
     constants: Constants,
-) -> Instruction:
-    """The kernel over rows of `columns` pixels. sizes: bytes of an element of the operands; written: of the
+) -> Any:
+    """The step of the kernel over rows of `columns` pixels. sizes: bytes of an element of the operands; written: of the
     output.
     """
     sources = [
         ByteSource(constants.rows(one.pool, one.rows), one.stride * size, int(one.each))
         for one, size in zip(places, sizes, strict=True)
     ]
-    made = ByteMapStep(
+    return ByteMapStep(
         work.operation,
         len(target.rows),
         columns,
@@ -116,13 +120,16 @@ def _made(
         *work.bounds,
         work.flips,
         work.zeros,
+        work.zero,
+        tuple(one >> HALF for one in work.numbers),
+        tuple(one & (1 << HALF) - 1 for one in work.numbers),
+        work.shift,
         work.settings,
         None if work.table is None else constants.array(work.table),
         tuple(sources),
         constants.rows(target.pool, target.rows),
         target.stride * written,
     )
-    return instruction("map_bytes_of", made)
 
 
 def _flip(dtype: str) -> int:
@@ -157,6 +164,8 @@ def added(layer: Layer) -> Family | None:
     operands = _operands(layer)
     if operands is None:
         return None
+    if shifts(layer):
+        return _by_integers(layer, ADD_BYTES, operands)
     sums, flips = Addends.of(layer), _flips(layer)
     if sums.first:
         operands, flips = operands[::-1], flips[::-1]
@@ -170,6 +179,8 @@ def multiplied(layer: Layer) -> Family | None:
     operands = _operands(layer)
     if operands is None:
         return None
+    if shifts(layer):
+        return _by_integers(layer, MULTIPLY_BYTES, operands)
     work = _Work(
         MULTIPLY_BYTES,
         limits(layer.output.dtype),
@@ -178,6 +189,20 @@ def multiplied(layer: Layer) -> Family | None:
         (float(factor_of(layer)), zero_of(layer, "y")),
     )
     return _ByteMaps(operands, lambda: work)
+
+
+def _by_integers(layer: Layer, operation: int, operands: tuple[Operand, ...]) -> Family:
+    by = Shifted.of(layer)
+    work = _Work(
+        operation,
+        limits(layer.output.dtype),
+        _flips(layer),
+        (zero_of(layer, "x"), zero_of(layer, "w")),
+        zero=zero_of(layer, "y"),
+        numbers=(*by.m, *(0,) * (2 - len(by.m)), by.rest),
+        shift=by.shift,
+    )
+    return _ByteMaps(operands, lambda: work, ("map_integers_of",))
 
 
 def _by_table(make: Callable[[], np.ndarray], position: int = 0) -> Family:

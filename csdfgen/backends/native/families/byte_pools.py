@@ -7,6 +7,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
     Family,
     is_dense,
@@ -24,9 +27,9 @@ from csdfgen.backends.native.families.pools import (
 from csdfgen.backends.native.structures import ByteSource, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows
-from csdfgen.ops.integers import BYTES, limits, scale_of, zero_of
+from csdfgen.ops.integers import BYTES, limits, multipliers, scale_of, shifts, zero_of
 from csdfgen.ops.pooling import counted
-from csdfgen.ops.quantized_pools import averaged
+from csdfgen.ops.quantized_pools import averaged, shifts_of_counts
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
@@ -71,9 +74,8 @@ class _Windows(Family):
     to loops.
     """
 
-    kernels = ("average_bytes_of",)
-
     layer: Layer
+    kernels: tuple[str, ...]
 
     def takes(self, step: Step) -> bool:
         return slides_over(step)
@@ -86,6 +88,13 @@ class _Windows(Family):
         seen = [
             constants.table("int32_t", values) for values in ((*down,) * step.phase.images, along)
         ]
+        by = None
+        if shifts(layer):
+            # counts of 0 do not occur
+            high, wide, *_ = windows.fields
+            counts = np.array([1, *range(1, high * wide + 1)], np.float32)
+            pairs = np.stack(shifts_of_counts(layer, counts), -1)
+            by = constants.array(packing.aligned(pairs, "int32"))
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = ByteAverageStep(
@@ -102,8 +111,9 @@ class _Windows(Family):
                 ByteSource(table, pixel(piece), piece.shape[-1]),
                 there,
                 *seen,
+                by,
             )
-            found.append(instruction("average_bytes_of", made))
+            found.append(instruction(self.kernels[0], made))
         return found
 
 
@@ -121,11 +131,10 @@ def _seen(layer: Layer, out: Rows) -> tuple[Sequence[int], Sequence[int]]:
 
 @dataclass(frozen=True, eq=False)
 class _Average(Family):
-    """Of all of a map: its sums are a state of floats."""
-
-    kernels = ("sum_bytes_of",)
+    """Of all of a map: its sums are a state of floats, or of integers."""
 
     layer: Layer
+    kernels: tuple[str, ...]
     joins = False
 
     def takes(self, step: Step) -> bool:
@@ -133,7 +142,7 @@ class _Average(Family):
         assert view is not None
         return (
             len(step.states) == 1
-            and step.states[0].format.dtype == "float32"
+            and step.states[0].format.dtype == ("int32" if shifts(self.layer) else "float32")
             and (not view.pieces or view.along == len(view.shape) - 1)
             and all(is_map(one) or is_volume(one) for one in view.pieces or (view,))
             and all(
@@ -147,6 +156,7 @@ class _Average(Family):
         assert view is not None
         into, rest = averaged(layer)
         assert into.factor is not None
+        by = multipliers(into.factor.values)
         state, written = step.states[0], step.outputs[0]
         found, low = [], 0
         for piece in view.pieces or (view,):
@@ -164,11 +174,12 @@ class _Average(Family):
                 into.low,
                 into.high,
                 float(into.factor.values),
+                tuple(map(int, by)),
                 ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
                 Ref(state.pool, state.rows[0] + 4 * low),
                 Ref(written.pool, written.rows[0] + low),
             )
-            found.append(instruction("sum_bytes_of", made))
+            found.append(instruction(self.kernels[0], made))
             low += piece.shape[-1]
         return found
 
@@ -183,7 +194,8 @@ def greatest(layer: Layer) -> Family | None:
 
 def average(layer: Layer) -> Family | None:
     """QLinearGlobalAveragePool."""
-    return None if map_read(layer) is None else _Average(layer)
+    kernel = "sum_integers_of" if shifts(layer) else "sum_bytes_of"
+    return None if map_read(layer) is None else _Average(layer, (kernel,))
 
 
 def averages(layer: Layer) -> Family | None:
@@ -191,7 +203,8 @@ def averages(layer: Layer) -> Family | None:
     if map_read(layer) is None:
         return None
     sees = all(min(one) > 0 for one in _seen(layer, Rows(0, layer.output.shape[2])))
-    return _Windows(layer) if sees else None
+    kernel = "average_integers_of" if shifts(layer) else "average_bytes_of"
+    return _Windows(layer, (kernel,)) if sees else None
 
 
 BYTE_POOLS: dict[str, Callable[[Layer], Family | None]] = {

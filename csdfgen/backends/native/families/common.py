@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import inf, prod
-from typing import ClassVar, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -86,7 +86,7 @@ class Family(ABC):
     steps of several images are handed to it whole, not image by image.
     """
 
-    kernels: ClassVar[tuple[str, ...]] = ()
+    kernels: tuple[str, ...] = ()
 
     joins = True
 
