@@ -75,7 +75,7 @@ OK = (Result.SUCCESS,)
 
 class Emulated:
     """State of the device. attributes: what it says of itself. memory: allocations by address. limit: bytes it has.
-    launches, copied: counted.
+    launches, copied: counted; played: graphs; swapped: kernels of graphs that came before earlier ones.
     """
 
     def __init__(self, folder: Path, **attributes: int) -> None:
@@ -89,7 +89,7 @@ class Emulated:
         } | attributes
         self.memory: dict[int, Any] = {}
         self.graphs: dict[int, list[Any]] = {}
-        self.played = 0
+        self.played = self.swapped = 0
         self.events: dict[
             int, int
         ] = {}  # the launches before each of them, which take a millisecond
@@ -150,12 +150,17 @@ class Emulated:
 
     def node(self, graph: int, behind: list[int], count: int, node: Any) -> tuple[Any, ...]:
         nodes = self.graphs[graph]
-        assert behind == [len(nodes) - 1] * count and count == bool(nodes)  # one after the other
-        nodes.append(node)
+        assert len(behind) == count and all(0 <= one < len(nodes) for one in behind)
+        nodes.append((node, behind))
         return *OK, len(nodes) - 1
 
     def play(self, graph: int, stream: int) -> tuple[Any, ...]:
-        for one in self.graphs[graph]:
+        """Kernels as late as they were added, but behind those that they wait for: an order that a device may have."""
+        left = dict(enumerate(self.graphs[graph]))
+        while left:
+            number = max(k for k, (_, behind) in left.items() if not left.keys() & set(behind))
+            one, _ = left.pop(number)
+            self.swapped += any(k < number for k in left)
             grid = one.gridDimX, one.gridDimY, one.gridDimZ
             block = one.blockDimX, one.blockDimY, one.blockDimZ
             self.launch(one.func, *grid, *block, 0, 0, one.kernelParams, 0)

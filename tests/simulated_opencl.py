@@ -93,12 +93,16 @@ def samples(device: DeviceKernels, wanted: Iterable[str]) -> None:
 
 
 def networks(device: DeviceKernels) -> None:
-    """Three convolutions, and a product of activations, row by row: as onnxruntime has them."""
+    """Three convolutions, and a product of activations, row by row, as onnxruntime has them; a convolution of bytes, by fewer
+    products, as numpy has it.
+    """
     import csdfgen
     import runtime
     from csdfgen.backends import registry
     from tests.builder import Graph, reference
+    from tests.unit.test_byte_winograd import layer_of
     from tests.unit.test_contraction import keys_times_values
+    from tests.unit.test_native_bytes import Case
 
     others = registry._made
     registry._made = (  # type: ignore[assignment]
@@ -118,6 +122,11 @@ def networks(device: DeviceKernels) -> None:
         for name, found in runtime.compile(plan)(feeds).items():
             if not ignores():
                 np.testing.assert_allclose(found, wanted[name], atol=1e-5)
+    model, x = layer_of(Case(), ("uint8", "int8"), (17, 16), (4, 4), (1, 1, 1, 1))
+    both = [csdfgen.plan(csdfgen.load(model), rows="whole", backend=b) for b in ("numpy", "opencl")]
+    want, got = (runtime.compile(plan)({"x": x})["y"] for plan in both)
+    if not ignores():
+        np.testing.assert_array_equal(got, want)
 
 
 def ignores() -> bool:

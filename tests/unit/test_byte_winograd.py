@@ -51,10 +51,22 @@ def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     """A QLinearConv of 3x3 and its input."""
     case = Case(seed)
     rng = case.rng
-    of_x, of_y = rng.choice(["int8", "uint8"], 2)
+    of_x, of_y = map(str, rng.choice(["int8", "uint8"], 2))
     ins, outs = int(rng.integers(16, 100)), int(rng.integers(16, 70))
     high, wide = (int(n) for n in rng.integers(8, 18, 2))
     pads = [int(n) for n in rng.integers(0, 2, 4)]
+    return layer_of(case, (of_x, of_y), (ins, outs), (high, wide), pads)
+
+
+def layer_of(
+    case: Case,
+    types: tuple[str, str],
+    channels: tuple[int, int],
+    size: tuple[int, int],
+    pads: Sequence[int],
+) -> tuple[onnx.ModelProto, np.ndarray]:
+    """The same of such sizes."""
+    (of_x, of_y), (ins, outs), (high, wide), rng = types, channels, size, case.rng
     x = case.bytes_of(of_x, (1, ins, high, wide))
     inputs = [
         "x", case.scale(0.02), case.constant(case.bytes_of(of_x, ())),

@@ -24,6 +24,7 @@ from csdfgen.backends.device.elements import every
 from csdfgen.backends.device.shapes import FILES, Blocks
 from csdfgen.backends.device.sources import series, text_of
 from csdfgen.errors import ToolError
+from tests.builder import Graph
 from tests.emulated_cuda import COMPILER, Emulated, Result
 from tests.op_harness import heights
 from tests.op_samples import SAMPLES
@@ -136,6 +137,35 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     assert emulated.launches > launches + session.firings and emulated.played > 0
     for name, want in found.items():
         close(np.asarray(split[name]), want)
+
+
+@pytest.mark.parametrize("emulated", ["apart"], indirect=True)
+def test_branches_wait_for_what_they_read_alone(
+    emulated: Emulated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kernels of a graph run as early and as late as their edges let them; one whose edges are ignored is found."""
+    graph = Graph()
+    x = graph.conv(graph.input("x", (1, 4, 8, 8)), 8)
+    pooled = graph.node("MaxPool", x, kernel_shape=[3, 3], pads=[1] * 4)
+    branches = [graph.conv(graph.conv(x, 8), 8), graph.node("Tanh", pooled), x]
+    joined = graph.node("Concat", *branches, axis=1, channels=24)
+    network = csdfgen.load(graph.model(graph.conv(joined, 4)))
+    monkeypatch.setattr(bound, "LEAST_SAVED", 1000)  # no series: its stages are in order
+    values = np.random.default_rng(0).standard_normal((1, 4, 8, 8)).astype(np.float32)
+    (want,) = runtime.compile(csdfgen.plan(network, backend="numpy"))(values).values()
+
+    def found(rows: object) -> np.ndarray:
+        plan = csdfgen.plan(network, rows=rows, backend="cuda")
+        (y,) = runtime.compile(plan)(values).values()
+        return np.array(y)
+
+    close(found("whole"), want)  # a branch takes the memory of the one before it, and waits
+    for rows in (1, 3):
+        before = emulated.swapped
+        close(found(rows), want)
+        assert emulated.swapped > before
+    monkeypatch.setattr(bound, "behind", lambda launches, touched: [[] for _ in launches])
+    assert not np.allclose(found(3), want, atol=1e-3)
 
 
 def test_memory_that_is_not_there(emulated: Emulated) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.backends.device.launches import PORTS, levels
+from csdfgen.backends.device.launches import PORTS, behind, levels
 from csdfgen.backends.device.loops import Loop
 from csdfgen.backends.device.work import Load, Units
 from csdfgen.backends.registry import kernels_of
@@ -93,6 +93,23 @@ def test_only_what_is_apart_is_one_launch(
     touched = [(a, b, "kernel") for a, b in zip(reads, writes, strict=True)]
     assert len(levels(512, touched)) == launches
     assert len(levels(512, [(a, b, k) for k, (a, b, _) in enumerate(touched)])) == 2
+
+
+def test_launches_wait_for_those_that_they_depend_on() -> None:
+    """Nothing for those that only read the same; no edge that others imply."""
+    spans: list[tuple[Spans, Spans]] = [
+        ([], [(0, 64)]),  # 0 writes
+        ([(0, 32)], [(64, 96)]),  # 1 and 2 read a part of it each
+        ([(32, 64)], [(96, 128)]),
+        ([(64, 100)], [(128, 160)]),  # 3 reads of both
+        ([], [(0, 40)]),  # 4 writes what both have read
+        ([(128, 132), (0, 4)], [(200, 240)]),  # 5 reads of 3 and 4
+        ([], [(512, 600)]),  # 6: nobody's
+    ]
+    touched = [(reads, writes, "kernel") for reads, writes in spans]
+    found = behind([[[k]] for k in range(7)], touched)
+    assert found == [[], [0], [0], [1, 2], [1, 2], [3, 4], []]
+    assert behind([[[0]], [[1, 2]], [[3], [5]], [[4, 6]]], touched) == [[], [0], [1], [2]]
 
 
 def test_what_one_unit_loses() -> None:

@@ -27,6 +27,9 @@ __all__ = ["Cuda", "compiled"]
 
 OPTIONS = ("-diag-suppress=177", "--fmad=false")  # unused functions; products are added as written
 
+DOTS = 61
+"""Compute capability that has dot products of bytes."""
+
 RECORDS = 65_535
 """Of a launch: the largest second axis of a grid."""
 
@@ -87,6 +90,7 @@ class Cuda:
         self._first: _Buffer | None = None
         self._context = got(self._cu.cuDevicePrimaryCtxRetain(self.device.handle))
         device = self.device
+        self.dots = device.capability >= DOTS
         self.units = Units.of("GPU", device.units, device.clock, 1, device.group)
         known = device.name, device.version, device.driver, *OPTIONS
         self._builder = Builder(
@@ -216,20 +220,19 @@ class Cuda:
             kept += [numbers, others, places]
         return _Start(self, calls, (buffers, kept))
 
-    def recorded(self, starts: Sequence[Any]) -> Callable[[], None]:
-        """See `Driver.recorded`: a graph, of kernels each of which waits for the one before it."""
+    def recorded(
+        self, starts: Sequence[Any], behind: Callable[[], list[list[int]]]
+    ) -> Callable[[], None]:
+        """See `Driver.recorded`: a graph, of kernels each of which waits for those that it has to wait for."""
         self._enter()
-        cu, calls = self._cu, [call for start in starts for call in start.calls]
-        if len(calls) == 1:
+        cu = self._cu
+        if len(starts) == 1:
             (start,) = starts
             return start
-        graph, last = got(cu.cuGraphCreate(0)), list[Any]()
-        for kernel, *sizes, _, _, places, _ in calls:
-            node = cu.CUDA_KERNEL_NODE_PARAMS()
-            node.func, node.kernelParams = kernel, places
-            node.gridDimX, node.gridDimY, node.gridDimZ, *block = sizes
-            node.blockDimX, node.blockDimY, node.blockDimZ = block
-            last = [got(cu.cuGraphAddKernelNode(graph, last, len(last), node))]
+        graph, nodes = got(cu.cuGraphCreate(0)), list[list[Any]]()
+        for start, waits in zip(starts, behind(), strict=True):
+            before = [node for one in waits for node in nodes[one]]
+            nodes.append([self._node(graph, before, call) for call in start.calls])
         made = _Buffer(
             got(cu.cuGraphInstantiate(graph, 0)), lambda at: self._freed(at, cu.cuGraphExecDestroy)
         )
@@ -240,6 +243,15 @@ class Cuda:
             got(cu.cuGraphLaunch(made.at, 0))
 
         return run
+
+    def _node(self, graph: Any, before: list[Any], call: tuple[Any, ...]) -> Any:
+        """A call of a kernel in a graph, behind nodes."""
+        kernel, *sizes, _, _, places, _ = call
+        node = self._cu.CUDA_KERNEL_NODE_PARAMS()
+        node.func, node.kernelParams = kernel, places
+        node.gridDimX, node.gridDimY, node.gridDimZ, *block = sizes
+        node.blockDimX, node.blockDimY, node.blockDimZ = block
+        return got(self._cu.cuGraphAddKernelNode(graph, before, len(before), node))
 
     def wait(self) -> None:
         """See `Driver.wait`."""

@@ -41,7 +41,7 @@ class DeviceKernels(NativeKernels):
     def __init__(self, driver: Driver, title: str, ways: str = "") -> None:
         self._driver, self._title, self.name = driver, title, driver.name
         self._chosen = ways_of(ways, _word, f"{USUAL} is, and blocks like {driver.blocks}")
-        super().__init__(_Text(), ways=Ways(exact=True))  # type: ignore[arg-type]
+        super().__init__(_Text(), ways=Ways(exact=True, pairs=not driver.dots, fused=True))  # type: ignore[arg-type]
 
     def refusal(self, layer: Layer) -> str | None:
         """See `Backend.refusal`."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import inf, prod
 from typing import Any, NamedTuple
 
@@ -18,7 +19,7 @@ import numpy as np
 from csdfgen.backends.device.chains import CHAIN, Touched, bare, links, spans_of
 from csdfgen.backends.device.driver import Driver, Local
 from csdfgen.backends.device.elements import definitions
-from csdfgen.backends.device.launches import MOST_LOSS, PORTS, Launch, levels, saved
+from csdfgen.backends.device.launches import MOST_LOSS, PORTS, Launch, behind, levels, saved
 from csdfgen.backends.device.loops import Loop, Span
 from csdfgen.backends.device.memory import DeviceMemory
 from csdfgen.backends.device.series import Member, table
@@ -140,16 +141,26 @@ _Make = Callable[[], Callable[[], None]]
 
 
 class _Recorded:
-    """Starts launches that follow each other and touch no array of the caller's, in one call where the driver has one."""
+    """Starts launches that follow each other and touch no array of the caller's, in one call where the driver has one.
+    first: number of the first one. waits: see `launches.behind`, of all launches.
+    """
 
-    def __init__(self, driver: Driver, makes: list[_Make]) -> None:
-        self._driver, self.makes = driver, makes
+    def __init__(
+        self, driver: Driver, makes: list[_Make], first: int, waits: Callable[[], list[list[int]]]
+    ) -> None:
+        self._driver, self.makes, self._first, self._waits = driver, makes, first, waits
         self._start: Callable[[], None] | None = None
 
     def __call__(self) -> None:
         if self._start is None:
-            self._start = self._driver.recorded([make() for make in self.makes])
+            starts = [make() for make in self.makes]
+            self._start = self._driver.recorded(starts, self._behind)
         self._start()
+
+    def _behind(self) -> list[list[int]]:
+        """Those of the launches that each one waits for."""
+        first, own = self._first, self._waits()[self._first : self._first + len(self.makes)]
+        return [[number - first for number in some if number >= first] for some in own]
 
 
 def _nothing() -> None:
@@ -271,13 +282,14 @@ class DeviceBound:
         launches = levels(self._memory.size, touched, loss)
         if saved(launches, [one.kernel for one in some]) < LEAST_SAVED:
             launches = levels(self._memory.size, touched)
+        waits = cache(partial(behind, launches, touched))
         launches = [[[numbers[k] for k in stage] for stage in one] for one in launches]
         order = [number for launch in launches for stage in launch for number in stage]
         records = np.array([self._instructions[number].record for number in order], np.int32)
         which = self._driver.uploaded(records if len(records) else np.zeros(1, np.int32))
         runs: list[Callable[[], None]] = []
         first = 0
-        for launch in launches:
+        for count, launch in enumerate(launches):
             mine = [number for stage in launch for number in stage]
             kernel, *others = {self._instructions[number].kernel for number in mine}
             if others or len(launch) > 1:
@@ -291,7 +303,7 @@ class DeviceBound:
             elif runs and isinstance(runs[-1], _Recorded):
                 runs[-1].makes.append(make)
             else:
-                runs.append(_Recorded(self._driver, [make]))
+                runs.append(_Recorded(self._driver, [make], count, waits))
             first += len(mine)
         count = len(launches)
 

@@ -51,7 +51,8 @@ class Window(Protocol):
 
 class Driver(Protocol):
     """A device that computes, in the order in which launches are started. blocks: what the items of its kernels compute.
-    units: that compute. building: seconds in which it has built kernels, or loaded their binaries.
+    units: that compute. dots: whether four products of bytes are one instruction. building: seconds in which it has built
+    kernels, or loaded their binaries.
     """
 
     @property
@@ -66,6 +67,9 @@ class Driver(Protocol):
 
     @property
     def units(self) -> Units: ...
+
+    @property
+    def dots(self) -> bool: ...
 
     @property
     def building(self) -> float: ...
@@ -101,8 +105,10 @@ class Driver(Protocol):
     ) -> Callable[[], None]:
         """What starts a kernel on its arguments (text/dialect.h): memory, weights, tables, records; first: of the records."""
 
-    def recorded(self, starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
-        """What starts launches one after the other that `launch` made."""
+    def recorded(
+        self, starts: Sequence[Callable[[], None]], behind: Callable[[], list[list[int]]]
+    ) -> Callable[[], None]:
+        """What starts launches that `launch` made, one after the other, or each behind those before it that it waits for."""
 
     def wait(self) -> None:
         """Return when all that was started has ended."""

@@ -9,12 +9,13 @@ with small ones that they wait for: a series, computed by one group, stage by st
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain
 
 import numpy as np
 
 from csdfgen.backends.device.loops import Span
 
-__all__ = ["MOST_LOSS", "PORTS", "Launch", "Touched", "levels", "saved"]
+__all__ = ["MOST_LOSS", "PORTS", "Launch", "Touched", "behind", "levels", "saved"]
 
 PORTS = 4
 """Ports whose rows a series moves, at most."""
@@ -112,6 +113,50 @@ def _beyond(
                 ports.append(kernel)
             if loss(some) > MOST_LOSS or kernel in ports[PORTS:]:
                 found += some
+    return found
+
+
+def behind(launches: Sequence[Launch], touched: Sequence[Touched]) -> list[list[int]]:
+    """The launches before each one that it has to wait for: those that write what it reads or writes, or read what it writes.
+    Those that another one of these waits for are left out.
+    """
+    spans = [span for reads, writes, _ in touched for span in (*reads, *writes)]
+    ends = np.unique(np.array(spans, np.int64).reshape(-1))
+    written = np.zeros(len(ends), np.int64)  # the launch, from 1 on, that wrote what begins there
+    read = np.zeros(len(ends), np.int64)  # the number of those that have read it since
+    readers, numbers = [0], {0: 0}
+    found, before = list[list[int]](), list[int]()
+
+    def parts(writes: bool, launch: Launch) -> list[slice]:
+        rows = (touched[n][1] if writes else touched[n][0] for stage in launch for n in stage)
+        some = np.array([*chain.from_iterable(rows)], np.int64)
+        return [slice(*one) for one in np.searchsorted(ends, some.reshape(-1, 2)).tolist()]
+
+    for own, launch in enumerate(launches):
+        ins, outs, waits = parts(False, launch), parts(True, launch), 0
+        for part in (*ins, *outs):
+            for one in set(written[part].tolist()) - {0}:
+                waits |= 1 << (one - 1)
+        for part in outs:
+            for one in set(read[part].tolist()):
+                waits |= readers[one]
+        direct, known = list[int](), 0
+        for one in reversed(range(own)):
+            if waits >> one & 1 and not known >> one & 1:
+                direct.append(one)
+                known |= before[one] | 1 << one
+        found.append(direct[::-1])
+        before.append(known)
+        for part in ins:
+            for one in set(read[part].tolist()):
+                some = readers[one] | 1 << own
+                if some not in numbers:
+                    numbers[some] = len(readers)
+                    readers.append(some)
+                there = read[part]
+                there[there == one] = numbers[some]
+        for part in outs:
+            written[part], read[part] = own + 1, 0
     return found
 
 

@@ -100,6 +100,14 @@ def _conv_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return layer.groups * panels * (PANEL // blocks.lanes), blocks.strips(pixels)
 
 
+def _byte_winograd(step: Any, constants: Constants, blocks: Blocks) -> Items:
+    """As text/byte_winograd.cl has them: four pixels are a tile."""
+    (layer,) = constants.rows_of(step.layer)
+    each = step.each or max(1, step.out.count)
+    tiles = step.out.count // each * -(-each // 2) * -(-step.out.columns // 2)
+    return blocks.parts(layer.out_channels), -(-tiles // -(-blocks.pixels // 4))
+
+
 def _depthwise(step: Any, constants: Constants, blocks: Blocks) -> Items:
     (layer,) = constants.rows_of(step.layer)
     return blocks.parts(layer.out_channels), step.out.count * blocks.strips(step.out.columns)
@@ -154,6 +162,7 @@ _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = M
         "attention_of": ("attention.cl", _attention),
         "contract_of": ("contract.cl", _contract),
         "conv_bytes_of": ("conv_bytes.cl", _conv_bytes),
+        "byte_winograd_of": ("byte_winograd.cl", _byte_winograd),
         "depthwise_bytes_of": ("depthwise_bytes.cl", _depthwise_bytes),
         "map_bytes_of": ("map_bytes.cl", _map),
         "pool_bytes_of": ("pool_bytes.cl", _pool),

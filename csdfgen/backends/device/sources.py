@@ -85,12 +85,12 @@ def text_of(kernel: str, blocks: Blocks) -> str:
     texts = [*lines, *_defined(sizes), _read("dialect.h")]
     if families:
         texts += [_declarations(), _read("maps.h")]
-    texts += map(_read, dict.fromkeys(FILES[one] for one in families if "bytes" not in one))
+    texts += map(_read, dict.fromkeys(FILES[one] for one in families if "byte" not in one))
     for one in each:
         texts += _strided(one)
-    if any("bytes" in one for one in families):  # without contractions from here on
+    if any("byte" in one for one in families):  # without contractions from here on
         texts.append(_read("bytes.h"))
-        texts += map(_read, dict.fromkeys(FILES[one] for one in families if "bytes" in one))
+        texts += map(_read, dict.fromkeys(FILES[one] for one in families if "byte" in one))
     if some:
         texts += _series(some, int(kernel.split()[1]))
     return "\n".join(texts)

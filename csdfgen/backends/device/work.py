@@ -84,6 +84,7 @@ _TERMS: Mapping[str, Terms] = MappingProxyType(
         "conv_of": _conv,
         "depthwise_of": _conv,
         "conv_bytes_of": _conv,
+        "byte_winograd_of": _conv,
         "depthwise_bytes_of": _conv,
         "gemm_of": lambda step, _: step.count * step.channels * step.inputs,
         "map_of": _map,

@@ -94,12 +94,14 @@ ESTIMATED = Choice()
 @dataclass(frozen=True, slots=True)
 class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
-    layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits.
+    layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits;
+    fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace.
     """
 
     exact: bool = False
     text: str = ""
     pairs: bool = False
+    fused: bool = False
 
     def of(self, layer: str) -> Choice:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""

@@ -37,6 +37,7 @@ class OpenCL:
 
         self.device, self.blocks = device, Blocks.of(device.kind, device.lanes)
         self.units = Units.of(device.kind, device.units, device.clock, device.lanes, device.group)
+        self.dots = "cl_khr_integer_dot_product" in device.extensions
         with self._refusals("its context"):
             self._context = cl.Context([device.handle])
             self._queue = cl.CommandQueue(self._context)
@@ -190,7 +191,9 @@ class OpenCL:
 
         return run
 
-    def recorded(self, starts: Sequence[Callable[[], None]]) -> Callable[[], None]:
+    def recorded(
+        self, starts: Sequence[Callable[[], None]], behind: Callable[[], list[list[int]]]
+    ) -> Callable[[], None]:
         """See `Driver.recorded`: as they are; command buffers of PoCL 3.1 gain next to nothing (docs/decisions.md)."""
 
         def run() -> None:

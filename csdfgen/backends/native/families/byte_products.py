@@ -30,7 +30,7 @@ from csdfgen.backends.native.families.common import (
     windows_along,
 )
 from csdfgen.backends.native.families.product import every, rows_of_a_matrix
-from csdfgen.backends.native.structures import ByteSource, constants, instruction, structure
+from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
 from csdfgen.backends.native.ways import Ways
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
@@ -120,7 +120,7 @@ class Operands:
 class ByteConvolution(Family):
     """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
     kernel wants it. terms: of a sum. points: as the kernel of fewer products wants it, None where it cannot compute the layer.
-    pairs: whether it may.
+    pairs, fused: see `Ways`.
     """
 
     kernels = ("conv_bytes_of", "depthwise_bytes_of")
@@ -133,13 +133,14 @@ class ByteConvolution(Family):
     terms: int
     points: Callable[[], _Packed] | None
     pairs: bool = False
+    fused: bool = False
 
     def takes(self, step: Step) -> bool:
         return self.layout.takes(step)
 
     def computed(self, ways: Ways, layer: str) -> ByteConvolution:
         """The same, computed so."""
-        return replace(self, pairs=ways.pairs)
+        return replace(self, pairs=ways.pairs, fused=ways.fused)
 
     def _fewer(self, step: Step, part: Part) -> _Packed | None:
         """The layer for fewer products, where these are estimated to be faster in the workspace of the step."""
@@ -150,8 +151,9 @@ class ByteConvolution(Family):
         tiles = images * -(-rows // SIDE) * -(-part.columns // SIDE)
         tile = 2 * _POINTS * (ins + ins % 2)
         direct = images * rows * part.columns * self.terms * outs
-        cost = tiles * _POINTS * (ins * outs + _TAKEN * (ins + outs))
-        fits = tile <= _STACK and max(_STACK, step.workspace.size) >= _TILES * tile
+        again = -(-outs // PANEL) if self.fused else 1
+        cost = tiles * _POINTS * (ins * outs + _TAKEN * (again * ins + outs))
+        fits = self.fused or (tile <= _STACK and max(_STACK, step.workspace.size) >= _TILES * tile)
         return self.points() if fits and direct > _GAIN * cost else None
 
     def workspace(self, step: Step, limit: int | None) -> int:
