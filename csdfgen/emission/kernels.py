@@ -23,7 +23,7 @@ _FUNCTION = re.compile(rf"\b(csdf_\w+)\s*\({_NESTED}\)\s*\{{")
 _VALUES = re.compile(r"\b(csdf_\w+)\s*\[[^\]]*\]\s*=")
 _USED = re.compile(r"\bcsdf_\w+")
 _INCLUDED = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.M)
-_BLOCKS = re.compile(r"blocks_(\d+)\.h")
+_BLOCKS = re.compile(r"(?:blocks|lines)_(\d+)\.h")
 
 
 def needed(kernels: Iterable[str], lanes: Iterable[int] | None = None) -> dict[str, str]:

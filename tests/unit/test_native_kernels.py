@@ -128,6 +128,39 @@ def test_convolution_of_few_channels(library: Library, seed: int) -> None:
     assert np.allclose(out.array, convolved(layer, x), atol=1e-4) and out.intact
 
 
+@pytest.mark.parametrize("seed", range(24))
+def test_pixels_of_a_row_have_the_bits_of_pixels_anywhere(library: Library, seed: int) -> None:
+    """Where pixels of the input are side by side, no pointer for each of them is needed."""
+    rng = np.random.default_rng(seed)
+    ins, outs = int(rng.integers(1, 17)), int(rng.choice([3, 16, 24, 70]))
+    layer = Convolution(
+        numbers(rng, outs, ins, int(rng.integers(1, 6)), int(rng.integers(2, 6))),
+        numbers(rng, outs),
+        strides=sizes(rng, 1, 4, 2),
+        pads=sizes(rng, -1, 4, 4),
+        activation=ACTIVATIONS[seed % 4],
+    )
+    x = numbers(rng, *sizes(rng, 6, 40, 2), ins)
+    shape = layer.out_shape(*x.shape[:2])
+    residual = Map.of(numbers(rng, *shape)) if seed % 3 else None
+    column, channel = min(shape[1] - 1, seed % 5), 16 if outs > 16 else 0
+    part = column, shape[1] - column, channel, outs - channel
+    found = []
+    for gap in (0, 1):
+        out = Map.empty(shape, None, gap)
+        step = step_of(library, layer, [Map.of(x, None, gap)], out, None, residual, part)
+        assert (
+            library.function("conv_lines", ctypes.c_int32, ctypes.c_void_p)(step.address) == 1 - gap
+        )
+        if gap:
+            run(library, layer, step)
+        assert out.intact
+        found.append(out.array)
+    # without vectors, compilers choose which products and sums they fuse
+    within = 1e-4 if library.instructions == "scalar" else 0
+    np.testing.assert_allclose(*found, rtol=within, atol=within)
+
+
 @pytest.mark.parametrize("outs", [1, 2, 3, 5, 7, 9, 10, 15])
 def test_convolution_of_few_outputs(library: Library, outs: int) -> None:
     """Where pixels lie side by side blocks write into those that come next, but not behind a row."""

@@ -12,7 +12,7 @@ each input value is loaded once for all windows that contain it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
@@ -64,13 +64,27 @@ _HEADER = "/* Written by csdfgen/backends/native/generate.py: change that. */\n"
 def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     """The functions that compute blocks of a shape: for any pass, and for passes with a single run."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    yield from _sums(lanes, vectors, [f"p{i}[c + k]" for i in range(pixels)])
+    yield from _all(f"a{i}_{v}" for i, v in grid)
+    yield ""
+    for single in (False, True):
+        yield from _blocks(lanes, vectors, pixels, single)
+    yield "#undef PRODUCTS"
+    yield "#undef ALL"
+    yield ""
+
+
+def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
+    """The macro of all products of the k-th input channel from c on. inputs: of the pixels."""
 
     def at(v: int) -> str:
         """The address of the weights of a vector."""
         panel, lane = divmod(v * lanes, PANEL)
         return f"u{panel} + {lane}" if panel else f"w + {lane}"
 
-    xs = [f"const csdf_v x{i} = csdf_splat(p{i}[c + k]);" for i in range(pixels)]
+    pixels = len(inputs)
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    xs = [f"const csdf_v x{i} = csdf_splat({one});" for i, one in enumerate(inputs)]
     ws = [f"const csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k);" for v in range(vectors)]
     # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
@@ -85,13 +99,6 @@ def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         sums = " ".join(f"CSDF_FMA(a{i}_{v}, x{i}, w{v});" for i, v in mine)
         yield f"        {text} {sums} \\"
     yield "    }"
-    yield from _all(f"a{i}_{v}" for i, v in grid)
-    yield ""
-    for single in (False, True):
-        yield from _blocks(lanes, vectors, pixels, single)
-    yield "#undef PRODUCTS"
-    yield "#undef ALL"
-    yield ""
 
 
 def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str]:
@@ -235,6 +242,90 @@ def blocks(lanes: int) -> Iterator[str]:
     for shape in shapes:
         functions = f"{{blocks_{shape.vectors}, runs_{shape.vectors}}}"
         yield f"    {{{shape.vectors}, {shape.pixels}, {shape.most}, {functions}}},"
+    yield "};"
+
+
+# --- lines --------------------------------------------------------------------------------------
+
+BASES = 4
+"""Pixels of a line that share a pointer: an address has no more than one register beside it."""
+
+
+def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
+    """The function that computes pixels of an output row, again and again with those behind them."""
+    grid = [(i, v) for i in range(pixels) for v in range(vectors)]
+    terms = ("", " + step", " + 2 * step", " + thrice")
+    inputs = [f"p{i - i % BASES}[c + k{terms[i % BASES]}]" for i in range(pixels)]
+    yield from _sums(lanes, vectors, inputs)
+    yield from _all(f"a{i}_{v}" for i, v in grid)
+    yield f"static void line_{vectors}x{pixels}(const csdf_pixels *l, int32_t times)"
+    yield "{"
+    yield "    const ptrdiff_t step = l->step, run = l->run, pace = l->pace;"
+    yield "    const int32_t some = l->some;"
+    if pixels >= BASES:
+        yield "    ptrdiff_t thrice = 3 * step;"
+        yield "    CSDF_KEEP_ADDRESS(thrice);"
+    if vectors * lanes > PANEL:
+        yield "    const ptrdiff_t panel = l->panel;"
+    yield f"    for (ptrdiff_t first = 0; first < {pixels} * (ptrdiff_t)times; first += {pixels}) {{"
+    yield "        float *out = l->out + first * pace;"
+    for i in range(pixels):
+        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+    for v in range(vectors):
+        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+        yield f"        {names} = csdf_load(l->bias + {v * lanes});"
+    yield "        if (l->init) {"
+    yield "            const float *init = l->init + first * l->init_pace;"
+    for i in range(pixels):
+        for v in range(vectors):
+            load = "LINE_LOAD" if v == vectors - 1 else "csdf_load"
+            yield f"            a{i}_{v} += {load}(init + {i} * l->init_pace + {v * lanes});"
+    yield "        }"
+    yield "        for (int32_t row = 0; row < l->rows; row++) {"
+    yield "            const float *w = l->weights[row] + l->lane;"
+    yield "            const float *p0 = l->at[row] + first * step;"
+    for i in range(BASES, pixels, BASES):
+        yield f"            const float *p{i} = p0 + {i} * step;"
+        yield f"            CSDF_KEEP_ADDRESS(p{i});"
+    yield "            ptrdiff_t c = 0;"
+    yield f"            for (; c + 2 <= run; c += 2, w += {2 * PANEL}) {{"
+    yield from _indented(_panels(vectors * lanes), 4)
+    yield "                PRODUCTS(0) PRODUCTS(1)"
+    yield "            }"
+    yield "            if (c < run) {"
+    yield from _indented(_panels(vectors * lanes), 4)
+    yield "                PRODUCTS(0)"
+    yield "            }"
+    yield "        }"
+    yield from _indented(_activation("l->activation"), 1)
+    for i in range(pixels):
+        for v in range(vectors):
+            store = "LINE_STORE" if v == vectors - 1 else "csdf_store"
+            yield f"        {store}(out + {i} * pace + {v * lanes}, a{i}_{v});"
+    yield "    }"
+    yield "}"
+    yield "#undef PRODUCTS"
+    yield "#undef ALL"
+    yield ""
+
+
+def lines(lanes: int) -> Iterator[str]:
+    """The header with the lines of an instruction set."""
+    shapes = [one for one in BLOCKS[lanes] if not one.most]
+    if shapes[-1].vectors > 1:
+        shapes.append(Shape(1, shapes[-1].pixels))  # whatever is left
+    yield _HEADER
+    yield from _ACTIVATIONS
+    yield "#define LINE_LOAD(at) (some ? csdf_load_some(at, some) : csdf_load(at))"
+    yield "#define LINE_STORE(at, x) if (some) csdf_store_some(at, x, some); else csdf_store(at, x)"
+    yield ""
+    for shape in shapes:
+        for pixels in range(1, shape.pixels + 1):
+            yield from line(lanes, shape.vectors, pixels)
+    yield "static const csdf_pixels_shape lines[] = {"
+    for shape in shapes:
+        names = ", ".join(f"line_{shape.vectors}x{n}" for n in range(1, shape.pixels + 1))
+        yield f"    {{{shape.vectors}, {shape.pixels}, {{{names}}}}},"
     yield "};"
 
 
@@ -497,6 +588,7 @@ def sizes() -> Iterator[str]:
 GENERATED: Mapping[str, Callable[[], Iterator[str]]] = MappingProxyType(
     {
         **{f"blocks_{lanes}.h": partial(blocks, lanes) for lanes in BLOCKS},
+        **{f"lines_{lanes}.h": partial(lines, lanes) for lanes in BLOCKS},
         "strips.h": strips,
         "dots.h": dots,
         "pairs.h": partial(products, PAIRS),

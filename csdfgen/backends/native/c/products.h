@@ -32,6 +32,10 @@ typedef struct csdf_pass {
 
 void csdf_products(const csdf_pass *pass);
 
+/* What csdf_conv computes, where pixels side by side see runs of floats that are as far apart; 0 where they do not, and
+ * nothing is computed. */
+int32_t csdf_conv_lines(const csdf_conv_step *step);
+
 /* `depth` rows and `columns` columns of a matrix as csdf_products has weights: packed, [ceil(columns / 16)][depth][16],
  * zeros behind the last column. down, across: floats from one row to the next, and from one column to the next. */
 void csdf_pack_panels(const float *from, ptrdiff_t down, ptrdiff_t across, int32_t depth, int32_t columns,
