@@ -512,8 +512,14 @@ def _dots(of: _Products, vectors: int, pixels: int) -> Iterator[str]:
     yield ""
 
 
-_WIDE = ((4, 6), (3, 8), (2, 8), (1, 10))
+_WIDE = ((4, 6), (3, 8), (2, 12), (1, 12))
 """Panels whose sums are formed together and most pixels, where a vector has a sum of each output of a panel."""
+
+
+_STEPS = 4
+"""Steps of four products in a turn of the innermost loop: where two threads share a core, a third of its time would go to
+addresses.
+"""
 
 
 def dots() -> Iterator[str]:
@@ -553,14 +559,20 @@ def _wide(panels: int, pixels: int) -> Iterator[str]:
     yield "        for (int32_t piece = 0; piece < b->pieces; piece++, at += b->apart) {"
     yield "            const ptrdiff_t count = b->counts[piece];"
     yield "            const uint8_t *" + ", *".join(f"p{i} = at[{i}]" for i in range(pixels)) + ";"
-    yield f"            for (ptrdiff_t k = 0; k < count; k += 4, w += {4 * PANEL}) {{"
-    for v in range(panels):
-        shift = f" + {v} * panel" if v else ""
-        yield f"                csdf_taps w{v} = csdf_weights(w{shift}); CSDF_KEEP_TAPS(w{v});"
-    for i, row in enumerate(sums):
-        each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
-        yield f"                const csdf_four x{i} = csdf_spread(p{i} + k); {each}"
-    yield "            }"
+    yield "            ptrdiff_t k = 0;"
+    for steps in (_STEPS, 1):
+        yield f"            for (; k + {4 * steps} <= count; k += {4 * steps}, w += {4 * steps * PANEL}) {{"
+        for step in range(steps):
+            yield "                {"
+            for v in range(panels):
+                shift = f" + {v} * panel" if v else ""
+                at = f"w{shift} + {4 * step * PANEL}"
+                yield f"                    csdf_taps w{v} = csdf_weights({at}); CSDF_KEEP_TAPS(w{v});"
+            for i, row in enumerate(sums):
+                each = " ".join(f"DOT({one}, x{i}, w{v})" for v, one in enumerate(row))
+                yield f"                    const csdf_four x{i} = csdf_spread(p{i} + k + {4 * step}); {each}"
+            yield "                }"
+        yield "            }"
     yield "        }"
     yield "    if (b->sums) {"
     for i, row in enumerate(sums):

@@ -352,9 +352,11 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
 #ifdef CSDF_WIDE
 
 enum {
-    NONE = 2048, /* bytes of padding that a tap sees */
-    MOST = 8,    /* pieces whose places are in tables */
-    LEAST = 6    /* pixels that are worth a block */
+    NONE = 2048,  /* bytes of padding that a tap sees */
+    MOST = 8,     /* pieces whose places are in tables */
+    LEAST = 6,    /* pixels that are worth a block */
+    NEAR = 28672, /* bytes of weights that stay in the first-level cache */
+    LONG = 256    /* channels of a tap that are worth the addresses of more pixels */
 };
 
 /* Whether blocks can read what pixels see where it lies: in whole fours, as it is. */
@@ -413,11 +415,15 @@ static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t f
     const uint8_t *const *at, uint8_t *const *out)
 {
     const csdf_rescaling *into = &g->step->layer->into;
+    /* weights of four panels that come from the second-level cache are read for twelve pixels at a time */
+    const int32_t far = CSDF_WIDE * 4 * g->steps * CSDF_PANEL > NEAR && b->counts[0] >= LONG;
     int32_t sums[40 * CSDF_PANEL];
     b->sums = into->kind == CSDF_BYTES ? NULL : sums;
     for (int32_t low = o->low, panels; low < o->high; low += panels * CSDF_PANEL) {
         const int32_t n = o->high - low, left = (n + CSDF_PANEL - 1) / CSDF_PANEL;
         panels = left == CSDF_WIDE + 1 ? left / 2 + 1 : least(left, CSDF_WIDE);
+        if (far)
+            panels = least(left, 2);
         b->weights = o->weights + (ptrdiff_t)low * 4 * g->steps;
         b->bias = o->bias + o->panel + low;
         b->factors = b->sums ? NULL : into->factors + o->panel + low;
