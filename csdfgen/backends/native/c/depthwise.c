@@ -11,7 +11,7 @@ enum {
     POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
     TAPS = 64,      /* of a table: taps, or rows of taps */
     BAND = 4,       /* rows of an output that take turns, where a table has the taps of all of them */
-    CHANNELS = 96,  /* that a table is used for: with what they see they stay in a first-level cache */
+    CHANNELS = 256, /* that a table is used for: runs as long as prefetching takes, and what they see stays in a near cache */
     NEAR = 1 << 16  /* floats that stay in a second-level cache */
 };
 
