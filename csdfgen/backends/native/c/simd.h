@@ -43,6 +43,7 @@
 #define CSDF_PREFETCH_OUT(address) ((void)(address))
 #define CSDF_KEEP(x) ((void)(x))
 #define CSDF_KEEP_ADDRESS(p) ((void)(p))
+#define CSDF_PAUSE() ((void)0)
 
 typedef float csdf_v;
 
@@ -112,6 +113,13 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 
 /* An address in a register of its own, from which the compiler does not tell others apart. */
 #define CSDF_KEEP_ADDRESS(p) __asm__("" : "+r"(p))
+
+/* A moment in a loop that waits, which leaves what a core computes with to its other thread. */
+#ifdef __x86_64__
+#define CSDF_PAUSE() __asm__ volatile("pause")
+#else
+#define CSDF_PAUSE() __asm__ volatile("yield")
+#endif
 
 /* sum += x * w, in one rounding and in the register of the sum: compilers take the form that writes another operand, and
  * then move registers, which costs a processor that issues four instructions at a time a tenth of a convolution. */

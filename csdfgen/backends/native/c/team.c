@@ -6,6 +6,8 @@
 #define _POSIX_C_SOURCE 200112L
 #include "team.h"
 
+#include "simd.h"
+
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -16,11 +18,7 @@ enum { SPINS = 2000, YIELD = 64 };
  * it from the one that it waits for. */
 static void relax(int32_t turn)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
+    CSDF_PAUSE();
     if (turn % YIELD == YIELD - 1)
         sched_yield();
 }
