@@ -88,8 +88,10 @@ class Quantize(Command):
     )
     memory: str | None = declare("mixed: an arena of 256KiB, 1MB, ..., at most.", None, "BYTES")
     min_sqnr: float | None = declare(
-        "mixed: the least arena of this quality, or with --goal speed the fastest.", None, "DB"
-    )
+        "mixed: the least arena of this quality, or with --goal speed the fastest; bfloat16, float16: as few layers as reach it "
+        "stay in float32.",
+        None, "DB",
+    )  # fmt: skip
     latency: str | None = declare(
         "mixed: a frame of 20ms, 0.5s, ... at most, as predicted on the device that --device names; alone, or with a "
         "limit of memory.",

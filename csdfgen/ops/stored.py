@@ -146,14 +146,14 @@ def _outlined(layer: Layer) -> Layer:
     )
 
 
-def float_twin(layer: Layer) -> Layer:
-    """The layer that does the same on values in memory, its constants widened."""
+def float_twin(layer: Layer, *, but: frozenset[int] = frozenset()) -> Layer:
+    """The layer that does the same on values in memory, its constants widened. but: positions of some that stay as they are."""
     stored, twin = layer.stored, _outlined(layer)
     assert stored is not None
     constants = {}
     for k, array in layer.constants.items():
         form = stored.read(k)
-        constants[k] = array if form is None else values_of(array, form)
+        constants[k] = array if form is None or k in but else values_of(array, form)
     return replace(twin, constants=MappingProxyType(constants))
 
 

@@ -32,9 +32,11 @@ _IN_FLOAT32_NAMES = """
 _IN_FLOAT32 = frozenset(_IN_FLOAT32_NAMES.split())
 
 
-def in_floats(model: onnx.ModelProto, form: str) -> onnx.ModelProto:
-    """A prepared float model in "float16" or "bfloat16". Raises ModelError."""
-    return in_float16(model) if form == "float16" else in_bfloat16(model)
+def in_floats(
+    model: onnx.ModelProto, form: str, kept: frozenset[str] = frozenset()
+) -> onnx.ModelProto:
+    """A prepared float model in "float16" or "bfloat16". kept: names of nodes that stay in float32. Raises ModelError."""
+    return in_float16(model, kept) if form == "float16" else in_bfloat16(model, kept)
 
 
 def in_bfloat16(model: onnx.ModelProto, kept: frozenset[str] = frozenset()) -> onnx.ModelProto:

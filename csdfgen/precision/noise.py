@@ -75,7 +75,8 @@ class Sensitivity:
         """The sum of the noises of tensors in these formats: rounding falls with the square of the step."""
         total = 0.0
         for name, form in formats.items():
-            ratio = step_of(form) / step_of(self.formats[name])
+            same = form == self.formats[name]  # floats have no step
+            ratio = 1.0 if same else step_of(form) / step_of(self.formats[name])
             total += self.tensors[name] * min(1.0, ratio * ratio)
         return total
 

@@ -52,6 +52,7 @@ from csdfgen.precision.choice import (
     worthy_weights,
 )
 from csdfgen.precision.ends import Ends, with_integer_ends
+from csdfgen.precision.halves import kept_in_float32, noise_of_halves
 from csdfgen.precision.levelling import levelled
 from csdfgen.precision.noise import (
     Sensitivity,
@@ -330,9 +331,28 @@ class _Work:
     # Formats --------------------------------------------------------------------------------------
 
     def in_floats(self) -> Quantized:
-        """All weights and activations in two bytes."""
-        made = in_floats(self.model, self.wish.format)
-        return self._finished(made, None, None, (), lambda network: chosen(network, self.options))
+        """Weights and activations in two bytes, of all layers or of as many as a quality allows."""
+        kept, predicted, quality = frozenset[str](), None, self.wish.min_sqnr
+        if quality is not None:
+            if not self.samples:
+                raise InputError(
+                    "there is no input to measure noise on; give pictures or arrays (--calibrate)"
+                )
+            samples = measured_on(self._images, MEASURED_SAMPLES)
+            halves = noise_of_halves(
+                self.model, self.folded, *self._tried_of(samples, len(self.folded.layers)), Format(self.wish.format),
+                lambda done, total: self.tell("measuring the noise of single tensors", done, total),
+            )  # fmt: skip
+            kept = kept_in_float32(halves, quality, self._measured_without)
+            predicted = decibels(halves.predicted(kept))
+        made = in_floats(self.model, self.wish.format, kept)
+        return self._finished(made, None, predicted, (), lambda one: chosen(one, self.options))
+
+    def _measured_without(self, kept: frozenset[str]) -> float:
+        """Signal to noise in dB with these nodes in float32, as default plans have it."""
+        network = self._loaded(in_floats(self.model, self.wish.format, kept))
+        whole, made = (chosen(one, usual()) for one in (self.network, network))
+        return self._measured(whole, made, Ends())
 
     def in_integers(self, with_front: bool) -> Quantized:
         """Activations and weights in integers, as requested."""
@@ -447,17 +467,20 @@ class _Work:
     def tried(self, written: _Written) -> Sensitivity:
         """The noise of each tensor and of each layer's weights."""
         kept = measured_on(self._images, MEASURED_SAMPLES)
-        trials = 2 * len(written.narrow)
-        tried = evenly(kept, max(1, min(TRIED_SAMPLES, TRIALS // trials)))
         return noise_alone(
             self.folded,
-            tried,
-            [one for one in kept if not any(one is other for other in tried)],
+            *self._tried_of(kept, len(written.narrow)),
             written.groups,
             written.narrow,
             as_values(self.model, written.model),
             lambda done, total: self.tell("measuring the noise of single tensors", done, total),
         )
+
+    @staticmethod
+    def _tried_of(samples: Sequence[Sample], tensors: int) -> tuple[Sequence[Sample], list[Sample]]:
+        """Samples that so many tensors are tried on one by one, and the others."""
+        tried = evenly(samples, max(1, min(TRIED_SAMPLES, TRIALS // max(1, 2 * tensors))))
+        return tried, [one for one in samples if not any(one is other for other in tried)]
 
     # What came of it ------------------------------------------------------------------------------
 

@@ -25,10 +25,10 @@ METHOD = "mse"
 class Wish:
     """The requested formats. format: one of FORMATS. method, percentile: see `thresholds`.
 
-    Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any,
-    the formats that cost no memory. latency: predicted seconds that a frame may take, alone or with such a limit of
-    memory. goal: what min_sqnr is reached with, the least "memory" or the most "speed". integer_io: inputs and
-    outputs of the model are integers.
+    Of "mixed": arena_factor (arena of int8 times this), memory (bytes) or min_sqnr (dB); without any, the formats that cost no
+    memory. min_sqnr also of "bfloat16" and "float16": as few layers as reach it stay in float32. latency: predicted seconds
+    that a frame may take, alone or with such a limit of memory. goal: what min_sqnr is reached with, the least "memory" or
+    the most "speed". integer_io: inputs and outputs of the model are integers.
     """
 
     format: str = "int8"
@@ -68,14 +68,20 @@ class Wish:
             len(given) > 1 + (self.latency is not None),
             f"{both} are both given; formats are chosen for one of them",
         )
+        halves = self.format in ARITHMETIC and given == [option("min_sqnr")]
         yield (
-            bool(given) and self.format != "mixed",
+            bool(given) and self.format != "mixed" and not halves,
             f"{''.join(given[:1])} is for {option('format', 'mixed')}; {self.format} leaves nothing to choose",
         )
         yield (
             self.latency is not None and self.min_sqnr is not None,
             f"{option('latency')} asks for the least noise within a time, {option('min_sqnr')} for a quality "
             f"({option('goal', 'speed')} for the fastest of it); leave one of them out",
+        )
+        yield (
+            self.goal != GOALS[0] and self.format in ARITHMETIC,
+            f"{option('goal', self.goal)} is for {option('format', 'mixed')}; with {self.format} as few layers as reach "
+            f"{option('min_sqnr')} stay in float32",
         )
         yield (
             self.goal != GOALS[0] and self.min_sqnr is None,

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import math
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -277,9 +277,9 @@ def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onn
     return copy
 
 
-def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
+def in_float16(model: onnx.ModelProto, kept: Collection[str] = ()) -> onnx.ModelProto:
     """A float model whose weights and activations are float16, inputs and outputs as they were; operators that
-    onnxruntime has for float32 alone stay so, between casts. Raises ModelError.
+    onnxruntime has for float32 alone stay so, between casts, as do nodes with the names `kept`. Raises ModelError.
     """
     path = list(sys.path)
     import onnxruntime.quantization  # noqa: F401  # which imports from that folder, too
@@ -290,7 +290,10 @@ def in_float16(model: onnx.ModelProto) -> onnx.ModelProto:
     copy.CopyFrom(model)
     try:
         found: onnx.ModelProto = float16.convert_float_to_float16(
-            copy, keep_io_types=True, op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *_FLOAT32]
+            copy,
+            keep_io_types=True,
+            op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *_FLOAT32],
+            node_block_list=sorted(kept),
         )
     except (ValueError, TypeError, KeyError, RuntimeError) as error:
         raise ModelError(f"cannot be converted to float16: {first_line(error)}") from error

@@ -48,13 +48,13 @@ def _empty(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
     return found.reshape(shape)
 
 
-def _panels(array: np.ndarray) -> np.ndarray:
+def _panels(array: np.ndarray, dtype: str) -> np.ndarray:
     """(..., out) as (panels, ..., 16).
 
     One panel at a time: what is read of an array in another order stays near until all of it was.
     """
     *outer, out = array.shape
-    packed = _empty((-(-out // PANEL), *outer, PANEL))
+    packed = _empty((-(-out // PANEL), *outer, PANEL), dtype)
     for panel, start in zip(packed, range(0, out, PANEL), strict=True):
         count = min(PANEL, out - start)
         panel[..., :count] = array[..., start : start + count]
@@ -99,9 +99,9 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
 
 
 @kept
-def gemm_weights(weights: np.ndarray) -> np.ndarray:
-    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`."""
-    return _panels(weights)
+def gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
+    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`; dtype: "uint16" for the bits of halves."""
+    return _panels(weights, dtype)
 
 
 # Weights of a byte -------------------------------------------------------------------------------

@@ -448,6 +448,8 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "winograd_row_of": _in_points,
     "winograd_of": _in_points,
     "gemm_of": _product,
+    "gemm_bf16_of": _product,
+    "gemm_f16_of": _product,
     "map_of": _map,
     "pool_of": _pool,
     "conv_bytes_of": _convolution,

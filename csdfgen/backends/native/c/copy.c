@@ -1,7 +1,7 @@
 /* Copies, conversions, chosen elements: csdf_copy_BYTES, csdf_put_BYTES, csdf_take_BYTES,
  * csdf_look_BYTES, csdf_from_TYPE_to_TYPE.
  */
-#include "strided.h"
+#include "simd.h"
 
 #include <string.h>
 
@@ -143,7 +143,32 @@ static uint64_t natural(double x)
 #define I_U32(x) ((uint32_t)(x))
 #define I_U64(x) ((uint64_t)(x))
 
+/* How many of the first elements are converted by vectors: all that fill one. */
+#define NO_VECTORS(x, made, n) 0
+
+#define VECTORS(type) \
+    static ptrdiff_t widened_##type(const csdf_##type *x, float *made, ptrdiff_t n) \
+    { \
+        ptrdiff_t i = 0; \
+        for (; i + CSDF_LANES <= n; i += CSDF_LANES) \
+            csdf_store(made + i, csdf_load_##type(x + i)); \
+        return i; \
+    } \
+    static ptrdiff_t narrowed_##type(const float *x, csdf_##type *made, ptrdiff_t n) \
+    { \
+        ptrdiff_t i = 0; \
+        for (; i + CSDF_LANES <= n; i += CSDF_LANES) \
+            csdf_store_##type(made + i, csdf_load(x + i)); \
+        return i; \
+    }
+
+VECTORS(f16)
+VECTORS(bf16)
+
 #define CONVERT(from, from_type, read, to, to_type, write) \
+    CONVERT_BY(NO_VECTORS, from, from_type, read, to, to_type, write)
+
+#define CONVERT_BY(vectors, from, from_type, read, to, to_type, write) \
     CSDF_KERNEL(from_##from##_to_##to) \
     { \
         const char *a = l->a; \
@@ -151,7 +176,7 @@ static uint64_t natural(double x)
         if (l->sa == sizeof(from_type) && l->so == sizeof(to_type)) { \
             const from_type *x = (const void *)a; \
             to_type *made = (void *)out; \
-            for (ptrdiff_t i = 0; i < l->n; i++) \
+            for (ptrdiff_t i = vectors(x, made, l->n); i < l->n; i++) \
                 made[i] = write(read(x[i])); \
             return; \
         } \
@@ -180,17 +205,17 @@ TO_INTEGERS(F, f32, float, SAME)
 TO_INTEGERS(F, f64, double, SAME)
 TO_INTEGERS(F, f16, csdf_f16, csdf_from_f16)
 TO_INTEGERS(F, bf16, csdf_bf16, csdf_from_bf16)
-CONVERT(bf16, csdf_bf16, csdf_from_bf16, f32, float, SAME)
+CONVERT_BY(widened_bf16, bf16, csdf_bf16, csdf_from_bf16, f32, float, SAME)
 CONVERT(bf16, csdf_bf16, csdf_from_bf16, f64, double, TO_F64)
 CONVERT(bf16, csdf_bf16, csdf_from_bf16, f16, csdf_f16, TO_F16)
 CONVERT(f16, csdf_f16, csdf_from_f16, bf16, csdf_bf16, TO_BF16)
-CONVERT(f32, float, SAME, bf16, csdf_bf16, TO_BF16)
+CONVERT_BY(narrowed_bf16, f32, float, SAME, bf16, csdf_bf16, TO_BF16)
 CONVERT(f64, double, SAME, bf16, csdf_bf16, TO_BF16)
-CONVERT(f32, float, SAME, f16, csdf_f16, TO_F16)
+CONVERT_BY(narrowed_f16, f32, float, SAME, f16, csdf_f16, TO_F16)
 CONVERT(f32, float, SAME, f64, double, TO_F64)
 CONVERT(f64, double, SAME, f16, csdf_f16, TO_F16)
 CONVERT(f64, double, SAME, f32, float, TO_F32)
-CONVERT(f16, csdf_f16, csdf_from_f16, f32, float, SAME)
+CONVERT_BY(widened_f16, f16, csdf_f16, csdf_from_f16, f32, float, SAME)
 CONVERT(f16, csdf_f16, csdf_from_f16, f64, double, TO_F64)
 
 #define FROM_INTEGER(from, type) TO_FLOATS(from, type) TO_INTEGERS(I, from, type, SAME)

@@ -165,6 +165,11 @@ typedef struct csdf_gemm_step {
 
 void csdf_gemm(const csdf_gemm_step *step);
 
+/* The same with weights of two bytes, which are widened in registers: for few rows, whose time is that of reading weights.
+ * The bits are those of csdf_gemm with widened weights. */
+void csdf_gemm_bf16(const csdf_gemm_step *step);
+void csdf_gemm_f16(const csdf_gemm_step *step);
+
 /* Queries that attention computes at a time, at most. */
 #define CSDF_QUERIES 32
 
@@ -547,6 +552,8 @@ void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
 void csdf_gemm_of(const void *step);
+void csdf_gemm_bf16_of(const void *step);
+void csdf_gemm_f16_of(const void *step);
 void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);

@@ -1,4 +1,5 @@
-/* What is a vector here? The only file that knows instruction sets, but for simd_bytes.h.
+/* What is a vector here? The only file that knows instruction sets, but for simd_bytes.h
+ * and a single float16 (strided.h).
  *
  * csdf_v holds CSDF_LANES floats. Multiply-adds are written as a product and a sum, which the
  * compiler contracts (-ffp-contract=fast; -std=c99 switches that off otherwise). CSDF_SCALAR asks
@@ -10,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+
+#include "strided.h"
 
 #if defined(CSDF_SCALAR) || !defined(__GNUC__)
 #define CSDF_LANES 1
@@ -220,6 +223,59 @@ CSDF_INLINE void csdf_store_some(float *at, csdf_v x, int n)
     for (int i = 0; i < n; i++)
         at[i] = part[i];
 }
+#endif
+
+/* A vector of elements of two bytes as floats; stored, floats are rounded as strided.h has it. */
+#if CSDF_LANES == 1
+CSDF_INLINE csdf_v csdf_load_bf16(const csdf_bf16 *at) { return csdf_from_bf16(*at); }
+CSDF_INLINE void csdf_store_bf16(csdf_bf16 *at, csdf_v x) { *at = csdf_to_bf16(x); }
+CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at) { return csdf_from_f16(*at); }
+CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { *at = csdf_to_f16(x); }
+#else
+typedef uint16_t csdf_halves __attribute__((vector_size(2 * CSDF_LANES)));
+typedef uint16_t csdf_halves_at __attribute__((vector_size(2 * CSDF_LANES), aligned(2), may_alias));
+
+CSDF_INLINE csdf_v csdf_load_bf16(const csdf_bf16 *at)
+{
+    return (csdf_v)(__builtin_convertvector(*(const csdf_halves_at *)(const void *)at, csdf_bits) << 16);
+}
+
+CSDF_INLINE void csdf_store_bf16(csdf_bf16 *at, csdf_v x)
+{
+    const csdf_bits bits = (csdf_bits)x, none = csdf_unordered(x);
+    const csdf_bits nearest = (bits + 0x7fffu + (bits >> 16 & 1u)) >> 16, quiet = (bits >> 16 & 0x8000u) | 0x7fc0u;
+    *(csdf_halves_at *)(void *)at = __builtin_convertvector((nearest & ~none) | (quiet & none), csdf_halves);
+}
+
+#if CSDF_LANES == 16
+CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at) { return _mm512_cvtph_ps(_mm256_loadu_si256((const void *)at)); }
+CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { _mm256_storeu_si256((void *)at, _mm512_cvtps_ph(x, 0)); }
+#elif CSDF_LANES == 8 && defined(__F16C__)
+CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at) { return _mm256_cvtph_ps(_mm_loadu_si128((const void *)at)); }
+CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { _mm_storeu_si128((void *)at, _mm256_cvtps_ph(x, 0)); }
+#elif CSDF_LANES == 4
+CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16((const void *)at)));
+}
+CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x) { vst1_u16((void *)at, vreinterpret_u16_f16(vcvt_f16_f32(x))); }
+#else
+CSDF_INLINE csdf_v csdf_load_f16(const csdf_f16 *at)
+{
+    float part[CSDF_LANES];
+    for (int i = 0; i < CSDF_LANES; i++)
+        part[i] = csdf_from_f16(at[i]);
+    return csdf_load(part);
+}
+
+CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x)
+{
+    float part[CSDF_LANES];
+    csdf_store(part, x);
+    for (int i = 0; i < CSDF_LANES; i++)
+        at[i] = csdf_to_f16(part[i]);
+}
+#endif
 #endif
 
 /* Subnormal numbers take a hundred times as long as others on many processors, and saturated activations are full of

@@ -37,16 +37,16 @@ void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *))
     }
 }
 
-float csdf_from_f16(csdf_f16 half)
+float csdf_wide_f16(csdf_f16 half)
 {
     const uint32_t sign = (uint32_t)(half.bits & 0x8000u) << 16, rest = half.bits & 0x7fffu;
     if (rest >= 0x7c00u)
-        return csdf_float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+        return csdf_float_of(sign | 0x7f800000u | (rest > 0x7c00u ? 0x400000u : 0u) | (rest & 0x3ffu) << 13);
     const float size = rest < 0x400u ? (float)rest * 0x1p-24f : csdf_float_of(rest << 13) * 0x1p112f;
     return csdf_float_of(sign | csdf_bits_of(size));
 }
 
-csdf_f16 csdf_to_f16(float value)
+csdf_f16 csdf_near_f16(float value)
 {
     const uint32_t bits = csdf_bits_of(value), sign = bits >> 16 & 0x8000u, rest = bits & 0x7fffffffu;
     csdf_f16 half;

@@ -48,13 +48,23 @@ void csdf_each(const csdf_strided *step, void (*line)(const csdf_line *));
     void csdf_##name(const void *step) { csdf_each(step, name##_line); } \
     static void name##_line(const csdf_line *l)
 
-/* float16 as the 16 bits that it is stored in. */
+/* float16 as the 16 bits that it is stored in. Processors that convert it and csdf_wide_f16, csdf_near_f16 give the same bits:
+ * rounded to the nearest, half to even; what is no number becomes quiet. */
 typedef struct csdf_f16 {
     uint16_t bits;
 } csdf_f16;
 
-float csdf_from_f16(csdf_f16 half);
-csdf_f16 csdf_to_f16(float value);
+float csdf_wide_f16(csdf_f16 half);
+csdf_f16 csdf_near_f16(float value);
+
+#if !defined(CSDF_SCALAR) && defined(__GNUC__) && defined(__F16C__)
+#include <immintrin.h>
+static inline float csdf_from_f16(csdf_f16 half) { return _cvtsh_ss(half.bits); }
+static inline csdf_f16 csdf_to_f16(float value) { return (csdf_f16){_cvtss_sh(value, 0)}; }
+#else
+static inline float csdf_from_f16(csdf_f16 half) { return csdf_wide_f16(half); }
+static inline csdf_f16 csdf_to_f16(float value) { return csdf_near_f16(value); }
+#endif
 
 /* bfloat16 as its 16 bits, the upper half of a float: rounded to the nearest, half to even. */
 typedef struct csdf_bf16 {

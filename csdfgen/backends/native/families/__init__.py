@@ -8,6 +8,9 @@ its first step is bound.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
 
 from csdfgen.backends.native.families.attention import attention
 from csdfgen.backends.native.families.byte_maps import BYTE_MAPS, stored_function
@@ -25,11 +28,12 @@ from csdfgen.backends.native.families.maps import MAPS
 from csdfgen.backends.native.families.multiplication import multiplication
 from csdfgen.backends.native.families.normalization import normalization
 from csdfgen.backends.native.families.pools import POOLS
-from csdfgen.backends.native.families.product import product
+from csdfgen.backends.native.families.product import Product, product
 from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.softmax import softmax
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
+from csdfgen.model.formats import BFLOAT16, Format, Stored
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -39,6 +43,8 @@ from csdfgen.ops.stored import float_twin, integer_twin
 __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
 
 AS_ESTIMATED = Ways()
+
+FLOAT16 = Format("float16")
 
 
 def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
@@ -70,6 +76,8 @@ def _chosen(layer: Layer) -> dict[Ways, Family]:
 def _made(layer: Layer) -> Family | None:
     if layer.stored is not None:
         return _widened(layer)
+    if _is_float16(layer):
+        return _of_float16(layer)
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
     make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
     return None if make is None else make(layer)
@@ -91,13 +99,56 @@ def _widened(layer: Layer) -> Family | None:
         family = BYTE_FAMILIES[integers.op_type](integers)
         if types <= set(BYTES) and made in (*BYTES, "float32") and family is not None:
             return family
+    return _on_values(layer, layer)
+
+
+def _is_float16(layer: Layer) -> bool:
+    tensors = (*layer.inputs, *layer.outputs)
+    return all(t is None or t.dtype == "float16" for t in tensors)
+
+
+def _of_float16(layer: Layer) -> Family | None:
+    """The family of the twin on float32. A Relu or Clip that follows is applied before results are rounded, which keeps
+    the order of values, so that no bit changes.
+    """
+    read = {k: FLOAT16 for k, array in layer.constants.items() if array.dtype == np.float16}
+    read |= {k: FLOAT16 for k, tensor in enumerate(layer.inputs) if tensor is not None}
+    forms = tuple(read.get(k) for k in range(max(read, default=-1) + 1))
+    first = layer.epilogue[0] if layer.epilogue else None
+    clips = first is not None and (first.op_type == "Relu" or _clips_to_float16(first))
+    for applied in (1, 0) if clips else (0,):
+        stored = Stored(forms, (FLOAT16,) * len(layer.outputs), applied)
+        family = _on_values(layer, replace(layer, stored=stored))
+        if family is not None:
+            return family
+    return None
+
+
+def _clips_to_float16(layer: Layer) -> bool:
+    if layer.op_type != "Clip" or "bounds" in layer.attributes or layer.constants:
+        return False
+    bounds = np.array([layer.attributes["min"], layer.attributes["max"]], np.float32)
+    with np.errstate(over="ignore"):
+        return np.array_equal(bounds.astype(np.float16).astype(np.float32), bounds)
+
+
+def _on_values(layer: Layer, stored: Layer) -> Family | None:
+    """The family of the twin on float32 of a layer. stored: the layer with its formats. Weights of two bytes that are packed
+    once are not widened before that.
+    """
     if layer.op_type not in _FAMILIES or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
         return None
-    twin = float_twin(layer)
-    family = _made(twin)
-    if family is None or family.follows(twin) != layer.stored.applied:
-        return None
-    return Widened(family, twin)
+    weights, packed = stored.constants.get(1), frozenset[int]()
+    if weights is not None and weights.dtype in (np.float16, BFLOAT16.dtype):
+        packed = frozenset({1})
+    for but in dict.fromkeys((packed, frozenset[int]())):
+        twin, made = float_twin(stored, but=but), stored.stored
+        family = _made(twin)
+        if but and not isinstance(family, Convolution | Product):
+            continue
+        if family is not None and made is not None and family.follows(twin) == made.applied:
+            return Widened(family, twin, made, made.applied if layer.stored is None else 0)
+    return None
 
 
 def _matmul(layer: Layer) -> Family | None:

@@ -16,30 +16,35 @@ from csdfgen.backends.native.families.common import (
     is_dense,
     once,
 )
-from csdfgen.backends.native.structures import Activation, instruction, structure
+from csdfgen.backends.native.structures import Activation, instruction, short_name, structure
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["every", "product", "rows_of_a_matrix"]
+__all__ = ["Product", "every", "product", "rows_of_a_matrix"]
 
 GemmStep = structure("csdf_gemm_step").record
 
 
 @dataclass(frozen=True, eq=False)
-class _Product(Family):
+class Product(Family):
     """Gemm and MatMul with a constant right operand, and the Gemm that reads a map row by row.
 
-    inputs: that are summed up for an output. packed: weights and bias.
+    inputs: that are summed up for an output. packed: weights and bias. halves: the kernels' name of a type of two bytes in
+    which the weights are stored, and those packed in it, which are widened in registers where a step has one row.
     """
-
-    kernels = ("gemm_of",)
 
     inputs: int
     outputs: int
     packed: Callable[[], tuple[np.ndarray, np.ndarray]]
+    halves: tuple[str, Callable[[], tuple[np.ndarray, np.ndarray]]] | None = None
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """With that of halves, if weights are such."""
+        return ("gemm_of",) if self.halves is None else ("gemm_of", f"gemm_{self.halves[0]}_of")
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
@@ -80,7 +85,10 @@ class _Product(Family):
                     for at in table[k * whole :][out.start : out.stop]
                 ]
         written = every(target, self.outputs)
-        weights, bias = self.packed()
+        kernel, packed = "gemm_of", self.packed
+        if self.halves is not None and len(written) == 1:  # all of its time is reading weights
+            kernel, packed = f"gemm_{self.halves[0]}_of", self.halves[1]
+        weights, bias = packed()
         adds = _addend(step.layer) is not None
         after = replace(step.layer, epilogue=step.layer.epilogue[adds:])
         made = GemmStep(
@@ -100,7 +108,7 @@ class _Product(Family):
             constants.rows(view.pool, table),
             constants.rows(target.pool, written),
         )
-        return [instruction("gemm_of", made)]
+        return [instruction(kernel, made)]
 
 
 def every(view: View, size: int) -> list[int]:
@@ -114,7 +122,7 @@ def product(layer: Layer) -> Family | None:
     if given.get("flattened"):
         weights = layer.constants[1]
         outputs = weights.shape[-1]
-        return _Product(weights.size // outputs, outputs, _packed_once(layer, 1.0, 1.0))
+        return _of(layer, weights.size // outputs, outputs, 1.0, 1.0)
     addend = layer.constants.get(2)
     if (
         x is None
@@ -129,7 +137,14 @@ def product(layer: Layer) -> Family | None:
         return None
     outputs = layer.output.shape[-1]
     scales = float(given.get("alpha", 1)), float(given.get("beta", 1))
-    return _Product(x.shape[-1], outputs, _packed_once(layer, *scales))
+    return _of(layer, x.shape[-1], outputs, *scales)
+
+
+def _of(layer: Layer, inputs: int, outputs: int, alpha: float, beta: float) -> Product:
+    dtype, halves = layer.constants[1].dtype, None
+    if dtype.itemsize == 2 and alpha == 1:
+        halves = short_name(dtype), _packed_once(layer, alpha, beta, halves=True)
+    return Product(inputs, outputs, _packed_once(layer, alpha, beta), halves)
 
 
 def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
@@ -163,14 +178,17 @@ def _addend(layer: Layer) -> np.ndarray | None:
 
 
 def _packed_once(
-    layer: Layer, alpha: float, beta: float
+    layer: Layer, alpha: float, beta: float, *, halves: bool = False
 ) -> Callable[[], tuple[np.ndarray, np.ndarray]]:
     def packed() -> tuple[np.ndarray, np.ndarray]:
         weights = layer.constants[1]
         if layer.attributes.get("transB"):
             weights = weights.T
         outputs = weights.shape[-1]
-        matrix = packing.gemm_weights(weights)
+        if halves:
+            matrix = packing.gemm_weights(weights.view(np.uint16), "uint16")
+        else:
+            matrix = packing.gemm_weights(weights)
         bias = np.zeros(outputs, np.float32)
         if 2 in layer.constants:
             bias += np.float32(beta) * layer.constants[2].reshape(-1)

@@ -19,7 +19,7 @@ from csdfgen.backends.native.strided import joined, translated
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import matched
 from csdfgen.backends.numpy.parts import halves
-from csdfgen.model.formats import FLOAT32, Format
+from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Layer
 from csdfgen.ops.base import PREFERRED, aligned_size
 from csdfgen.ops.stored import narrowing, widening
@@ -40,16 +40,23 @@ FEW = 4
 
 @dataclass(frozen=True, eq=False)
 class Widened(Family):
-    """A layer whose twin on values is of a family. twin: the layer as the family knows it."""
+    """A layer whose twin on values is of a family. twin: the layer as the family knows it. stored: what it reads and writes.
+    followed: layers of the epilogue that are applied before that is written, of a layer that does not know of its twin.
+    """
 
     family: Family
     twin: Layer
+    stored: Stored
+    followed: int = 0
     joins = False
 
     @property
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
         """Those of the twin."""
         return self.family.kernels
+
+    def follows(self, layer: Layer) -> int:
+        return self.followed
 
     def computed(self, ways: Ways, layer: str) -> Widened:
         """The same, its twin computed so, see `Convolution.computed`."""
@@ -80,9 +87,7 @@ class Widened(Family):
     def _lowered(self, step: Step, constants: Constants) -> list[Instruction]:
         """A part: what it reads as values, the kernel, and what it makes rounded."""
         inner, _ = self._inner(step)
-        stored = step.layer.stored
-        assert stored is not None
-        memory = constants.memory
+        stored, memory = self.stored, constants.memory
         before: list[Call] = []
         for position, (view, values) in enumerate(zip(step.inputs, inner.inputs, strict=True)):
             form = stored.read(position)
@@ -118,7 +123,8 @@ class Widened(Family):
 
     def _fits(self, step: Step, room: int) -> bool:
         held = self._inner(step)[1]
-        near = max(VALUES, self.twin.parameter_bytes)  # weights are read again for every part
+        # weights are read again for every part
+        near = max(VALUES, FLOAT * sum(one.size for one in self.twin.constants.values()))
         return held <= LEAST or (held <= near and self._needed(step, room) <= room)
 
     def _columns(self, step: Step) -> list[list[tuple[Widened, Step]]]:
@@ -154,8 +160,7 @@ class Widened(Family):
 
     def _inner(self, step: Step) -> tuple[Step, int]:
         """The step on values, and bytes of the workspace in which these end."""
-        stored, pad = step.layer.stored, step.workspace
-        assert stored is not None
+        stored, pad = self.stored, step.workspace
         taken = 0
 
         def placed(view: View | None, form: Format | None) -> View | None:
