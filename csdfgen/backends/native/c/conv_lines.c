@@ -1,4 +1,4 @@
-/* Direct convolution of few channels: pixels of an output row, whose windows are equally far apart.
+/* Direct convolution of few input channels: pixels of an output row, whose windows are equally far apart.
  *
  * The taps of a kernel row are one run of floats, and a pointer for each row of the kernel is all that the pixels of a
  * line need. What lines at the edges of a map see is copied with its padding, so that it is as regular.
@@ -9,6 +9,9 @@
 enum {
     ROWS = 16,    /* of a kernel */
     COPIED = 768, /* floats of a line that are copied: 3 KiB */
+    LEAST = 4,    /* pixels that have to fit into them, or too many lines would be copied */
+    WIDE = 16,    /* pixels of a row, where windows have one tap: blocks across several rows suit less */
+    FEW = 2 * CSDF_PANEL, FEW_OF_ONE = 6 * CSDF_PANEL, /* input channels, of windows and of single taps */
     PIXELS = 12   /* of a line, at most */
 };
 
@@ -79,7 +82,7 @@ static void columns(const csdf_conv_step *step, int32_t x, int32_t pixels, int32
 {
     const csdf_layer *layer = step->layer;
     const csdf_source *residual = step->residual;
-    const int32_t ins = layer->in_channels, in = (x * layer->stride_w - layer->pad_left) * ins;
+    const int32_t stride = (int32_t)step->pieces->stride, in = (x * layer->stride_w - layer->pad_left) * stride;
     const int32_t seen = (pixels - 1) * (int32_t)own->step + (int32_t)own->run;
     float copied[COPIED + CSDF_LANES];
     for (int32_t row = 0; row < step->out.count; row++) {
@@ -93,7 +96,7 @@ static void columns(const csdf_conv_step *step, int32_t x, int32_t pixels, int32
             own->weights[own->rows] = weights;
             own->at[own->rows++] = inside ? *rows + in : to;
             if (!inside) {
-                clip(*rows, step->width * ins, in, seen, to);
+                clip(*rows, (step->width - 1) * stride + layer->in_channels, in, seen, to);
                 to += seen;
             }
         }
@@ -109,9 +112,11 @@ int32_t csdf_conv_lines(const csdf_conv_step *step)
     const csdf_layer *layer = step->layer;
     const csdf_source *piece = step->pieces;
     const csdf_target *out = &step->out;
-    const int32_t ins = layer->in_channels, run = layer->kernel_w * ins, pace = layer->stride_w * ins;
-    if (layer->groups > 1 || layer->dilation_w > 1 || step->piece_count > 1 || piece->stride != ins || ins > CSDF_PANEL
-        || layer->kernel_w < 2 || layer->kernel_h > ROWS || layer->kernel_h * run > COPIED || out->columns < 1)
+    const int32_t ins = layer->in_channels, run = layer->kernel_w * ins, pace = layer->stride_w * (int32_t)piece->stride;
+    const int32_t single = layer->kernel_w == 1 && layer->kernel_h == 1;
+    if (layer->groups > 1 || layer->dilation_w > 1 || step->piece_count > 1 || out->columns < (single ? WIDE : 1)
+        || ins > (single ? FEW_OF_ONE : FEW) || (!single && piece->stride != ins) || layer->kernel_h > ROWS
+        || COPIED / layer->kernel_h < run + (LEAST - 1) * pace)
         return 0;
     /* pixels that can be copied; columns [from, to) see no padding */
     const int32_t fit = (COPIED / layer->kernel_h - run) / pace + 1;
