@@ -9,11 +9,14 @@ import platform
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import csdfgen
+import runtime
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
-from tests.board_networks import NETWORKS, absent, plan_of, right
+from tests.board_networks import NETWORKS, absent, feeds_of, integers, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
 
@@ -57,6 +60,37 @@ def test_aarch64(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("requantize", ["float", "integer"])
+@pytest.mark.parametrize(
+    ("target", "machine", "start"),
+    [
+        ("host", "-march=native -mno-avx512vnni", ()),
+        ("host", "-march=x86-64-v2", ()),
+        ("aarch64", "-march=armv8-a", ("qemu-aarch64",)),
+        ("aarch64", "-march=armv8.2-a+dotprod", ("qemu-aarch64", "-cpu", "max")),
+    ],
+    ids=["no VNNI", "x86-64-v2", "NEON", "dot product"],
+)
+def test_bytes_are_the_same(
+    target: str, machine: str, start: tuple[str, ...], requantize: str, tmp_path: Path
+) -> None:
+    """As numpy's, where products of bytes are formed otherwise than here."""
+    linked = ["-static"] if start else []
+    if start:
+        absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    elif platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    network = csdfgen.load(integers())
+    plan = csdfgen.plan(network, backend="native", goal="memory", requantize=requantize)
+    program = Program(
+        plan, tmp_path / "c", target=target, machine=machine, linked=linked, start=start
+    )
+    feeds = feeds_of(plan, 0)
+    by_numpy = csdfgen.plan(network, backend="numpy", requantize=requantize)
+    for name, wanted in runtime.compile(by_numpy)(feeds).items():
+        np.testing.assert_array_equal(program(feeds)[name], wanted)
+
+
 def test_an_older_processor(tmp_path: Path) -> None:
     """Bytes on a processor without products of bytes that do not saturate."""
     absent("qemu-x86_64")
@@ -77,21 +111,6 @@ def test_products_of_bytes_in_one_instruction(tmp_path: Path) -> None:
     header = Path(__file__).parents[1] / "emulated_vnni.h"
     machine = f"-march=x86-64-v3 -D__AVXVNNI__ -include {header} -D_mm256_dpbusd_avx_epi32=emulated_dpbusd"
     right(Program(plan_of("integers"), tmp_path / "c", target="host", machine=machine), "integers")
-
-
-def test_products_of_bytes_on_aarch64(tmp_path: Path) -> None:
-    """Those of Armv8.2's dot product."""
-    absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    start = ["qemu-aarch64", "-cpu", "max"]
-    program = Program(
-        plan_of("integers"),
-        tmp_path / "c",
-        target="aarch64",
-        machine="-march=armv8.2-a+dotprod",
-        linked=["-static"],
-        start=start,
-    )
-    right(program, "integers")
 
 
 @pytest.mark.parametrize("machine", ["x86-64-v4", "icelake-server", "sapphirerapids", "alderlake"])
