@@ -1,6 +1,6 @@
 """What do kernels of OpenCL reach beside native code, tinygrad and CLBlast on the same device? `make bench-opencl`.
 
-    python -m benchmarks.bench_opencl [frames|layers|products ...] [--repeats N] [--seconds S] [--write]
+    python -m benchmarks.bench_opencl [frames|layers|products|formats ...] [--repeats N] [--seconds S] [--write]
 
 Time of day, in turn in one process, medians; whole layers, with usual blocks and with those that tuning chooses; native code
 on two threads (`--busy`: processor time of all threads, native code on one). tinygrad is asked for by `benchmarks.rivals`,
@@ -15,10 +15,12 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -28,7 +30,9 @@ from benchmarks.bench_speed import mean
 from benchmarks.pages import ROOT, machine, write_between
 from benchmarks.rivals import ON_DEVICE, rivals
 from csdfgen.backends.opencl.devices import chosen
+from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.paper.embedded.measured import tuned
+from csdfgen.precision.quantize import quantize
 from csdfgen.reading.zoo import build
 from runtime.images import random_inputs
 from runtime.reference import MismatchError, Reference, compare
@@ -201,7 +205,65 @@ def clblast(x: np.ndarray, weights: np.ndarray, wanted: np.ndarray) -> Callable[
     return run
 
 
-PARTS = {"frames": frames, "layers": layers, "products": products}
+PRINTED = {
+    "float32": (4321, 863, 2047), "float16": (2461, 380, 1379), "int16": (4045, 828, 1361), "int8": (3606, 931, 1165)
+}  # fmt: skip
+"""Paper 003: ms of a batch, Table 4.4, Mali T764 (4 pictures) and Vega FE (512); MiB with reuse of blobs, Table 4.3."""
+
+NETWORK = "zoo:alexnet"
+
+
+@contextmanager
+def allocated() -> Iterator[list[int]]:
+    """Bytes of the buffers that are made meanwhile."""
+    made, buffer, uploaded = list[int](), OpenCL.buffer, OpenCL.uploaded
+
+    def counted(self: OpenCL, size: int, *rest: Any, **options: Any) -> Any:
+        made.append(size)
+        return buffer(self, size, *rest, **options)
+
+    def taken(self: OpenCL, values: np.ndarray) -> Any:
+        made.append(values.nbytes)
+        return uploaded(self, values)
+
+    with patch.object(OpenCL, "buffer", counted), patch.object(OpenCL, "uploaded", taken):
+        yield made
+
+
+def formats(how: How) -> Iterator[str]:
+    """AlexNet in the formats of paper 003, one picture: what they take of time and memory, divided by what float32 takes."""
+    yield from head(
+        "format", "native, ms", "usual, ms", "launches", "arena, MiB", "all buffers, MiB", "time / float32",
+        "printed, Mali", "printed, Vega", "arena / float32", "printed, reuse",
+    )  # fmt: skip
+    model = build(NETWORK)
+    x = random_inputs(csdfgen.load(model), 1)
+    first = 0.0, 0
+    for form, printed in PRINTED.items():
+        stored = (
+            model if form == "float32" else quantize(model, x, format=form, method="minmax").model
+        )
+        network = csdfgen.load(stored)
+        with allocated() as sizes:
+            plan = csdfgen.plan(network, rows="whole", backend=BACKEND)
+            usual = runtime.compile(plan)
+            usual(x)
+        native = runtime.compile(csdfgen.plan(network), threads=how.threads)
+        before = usual.driven
+        times = interleaved({"native": partial(native, x), "usual": partial(usual, x)}, how)
+        assert before is not None and usual.driven is not None
+        launches = usual.driven.since(before).launches // (len(times["usual"]) + 2)
+        time_of, arena = statistics.median(times["usual"]), plan.planned_bytes
+        first = first if first[1] else (time_of, arena)
+        mali, vega, memory = (a / b for a, b in zip(printed, PRINTED["float32"], strict=True))
+        yield row(
+            form, ms(times["native"]), ms(times["usual"]), str(launches), *(f"{n / 2**20:.2f}" for n in (arena, sum(sizes))),
+            *(f"{n:.2f}" for n in (time_of / first[0], mali, vega, arena / first[1], memory)),
+        )  # fmt: skip
+        del usual, native
+
+
+PARTS = {"frames": frames, "layers": layers, "products": products, "formats": formats}
 
 
 def head(*titles: str) -> Iterator[str]:

@@ -27,6 +27,23 @@ def test_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         assert ("Processor time" in said) == bool(busy)
 
 
+@pytest.mark.skipif(bool(device_missing()), reason=device_missing() or "-")
+def test_formats(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Integers take less memory than floats; what is allocated is the arena and more."""
+    monkeypatch.setattr(bench_opencl, "NETWORK", "zoo:lenet5")
+    monkeypatch.setattr(bench_opencl, "PRINTED", {"float32": (4, 3, 2), "int8": (3, 2, 1)})
+    assert bench_opencl.main(["formats", "--repeats", "3"]) == 0
+    lines = [
+        line
+        for line in capsys.readouterr().out.splitlines()
+        if line.startswith(("| float32", "| int8"))
+    ]
+    floats, bytes_ = ([float(cell) for cell in line.split("|")[2:-1]] for line in lines)
+    assert len(floats) == 10 and floats[5:] == [1] * 5
+    assert floats[2] >= 1 and floats[3] < floats[4] and bytes_[4] < floats[4]
+    assert bytes_[8] < 0.6 and bytes_[6:8] == [0.75, 0.67] and bytes_[9] == 0.5
+
+
 def test_a_rival_on_the_device_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = []
 
