@@ -52,7 +52,7 @@ class Operators(Command):
         from csdfgen.reading.unrolling import UNROLLED
 
         at_loading = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
-        at_loading |= dict.fromkeys(UNROLLED, _WRITTEN_OUT)
+        at_loading |= dict.fromkeys(UNROLLED - OPERATORS.keys(), _WRITTEN_OUT)
         known = sorted({*OPERATORS, *at_loading})
 
         def values(name: str) -> dict[str, Any]:

@@ -34,6 +34,7 @@ from csdfgen.ops import (
     resampling,
     reshaping,
     sampling,
+    scan,
     selection,
     signals,
 )
@@ -72,6 +73,7 @@ _FAMILIES = (
     rearranged,
     signals,
     dynamic,
+    scan,
 )
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(

@@ -293,10 +293,27 @@ def _first_spatial(graph: Graph, name: str, rank: int) -> tuple[Operation, _Axis
             if "layout" in operation.attributes and operation.attributes["layout"].i:
                 batch, steps, values = axes
             return operation, (batch, values, steps)
+        if (
+            operation.op_type == "Scan"
+            and (rows := _scanned(operation, position, len(axes))) is not None
+        ):
+            return operation, (None, None, axes[rows])
         moved = _moved(operation, axes, graph.constants)
         if moved is not None:
             maps.update((output, moved) for output in operation.outputs if output)
     return None
+
+
+def _scanned(operation: Operation, position: int, rank: int) -> int | None:
+    """The axis of an operand of a Scan along which turns read it; None for a state, and where they do so backwards."""
+    number = position - len(operation.inputs) + operation.attributes["num_scan_inputs"].i
+    if number < 0:
+        return None
+    lists = (operation.attributes.get(f"scan_input_{k}") for k in ("axes", "directions"))
+    axis, backwards = (
+        int(given.ints[number]) if given and number < len(given.ints) else 0 for given in lists
+    )
+    return None if backwards or not -rank <= axis < rank else axis % rank
 
 
 def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:

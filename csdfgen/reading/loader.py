@@ -101,7 +101,7 @@ def load(
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)
             raise
-        found = _network(file, graph, folder, sizes)
+        found = _as_rows(file, graph, folder, sizes)
         return replace(found, fixed=MappingProxyType(fixed)) if fixed else found
     except MemoryError as error:
         raise ModelError("there is not enough memory to load it", where=where) from error
@@ -163,7 +163,35 @@ def _graph(file: ModelFile) -> Graph:
         raise
 
 
-def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
+def _as_rows(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, Shape]) -> Network:
+    """The network for these input shapes. Scans are layers whose rows are turns, unless images run one at a time only where
+    all turns are written out.
+    """
+    scans = any(one.op_type == "Scan" for one in graph.operations)
+    images = {shape[:1] for shape in sizes.values()} - {(1,), ()}
+    try:
+        found = _network(file, graph, folder, sizes)
+    except ModelError:
+        if not (scans and images):
+            raise
+        return _network(file, graph, folder, sizes, as_rows=False)
+    along = [k for one in found.layers for k in one.attributes.get("scan_axes", ())]
+    if found.batch > 1 or not images or not along or 0 in along:  # turns are no images
+        return found
+    try:
+        written_out = _network(file, graph, folder, sizes, as_rows=False)
+    except ModelError:
+        return found
+    return written_out if written_out.batch > 1 else found
+
+
+def _network(
+    file: ModelFile,
+    graph: Graph,
+    folder: Folder,
+    sizes: Mapping[str, Shape],
+    as_rows: bool = True,
+) -> Network:
     """The network for these input shapes; for one image at a time where its images do not touch
     each other.
 
@@ -190,6 +218,7 @@ def _network(file: ModelFile, graph: Graph, folder: Folder, sizes: Mapping[str, 
             source=file.source,
             lift_to=lift_to,
             apart=batch == 1,
+            as_rows=as_rows,
         )
 
     batches = {shape[:1] for shape in sizes.values()}

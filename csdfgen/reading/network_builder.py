@@ -38,6 +38,7 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
+from csdfgen.reading.scanned import scan_layer
 from csdfgen.reading.unrolling import UNROLLED, unroll
 
 __all__ = [
@@ -109,17 +110,18 @@ def build_network(
     source: str,
     lift_to: int | None = None,
     apart: bool = True,
+    as_rows: bool = True,
 ) -> Network:
     """The network for inputs of these shapes, constants folded. Raises ModelError, see
     `loader.load`.
 
     lift_to: a number of images; constants that fix a single one are lifted to it (`lifting`), and
         the network says whether there were any. apart: normalizations of one image may be taken apart; they are not
-        where the network is compared with one of several images.
+        where the network is compared with one of several images. as_rows: Scans may become layers, whose rows are turns.
     """
     for tensor in inputs:
         _check_size(tensor, f"input '{label(tensor.name)}' has")
-    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart)
+    visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart, as_rows)
     for operation in graph.operations:
         visit.operation(operation)
     visit.raise_what_was_found()
@@ -190,7 +192,11 @@ def _is_known(operation: Operation) -> bool:
 
 
 def _can_fold(operation: Operation) -> bool:
-    return _is_known(operation) and is_foldable(operation.op_type)
+    return (
+        _is_known(operation)
+        and is_foldable(operation.op_type)
+        and operation.op_type not in UNROLLED
+    )
 
 
 def _can_build(operation: Operation) -> bool:
@@ -249,6 +255,7 @@ class _Visit:
         folder: Folder,
         lift_to: int | None = None,
         apart: bool = True,
+        as_rows: bool = True,
     ) -> None:
         self.layers: list[Layer] = []
         self.lifted = False
@@ -257,6 +264,7 @@ class _Visit:
         self._folder = folder
         self._lift_to = lift_to
         self._apart = apart
+        self._as_rows = as_rows
         self._inputs = inputs
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
@@ -450,7 +458,9 @@ class _Visit:
         self._add(replace(layer, attributes=attributes))
 
     def _unrolled(self, operation: Operation) -> None:
-        """The turns of a loop, if its operands are known; else its results are unknown."""
+        """The turns of a loop, as rows of one layer or written out, if its operands are known; else its results are
+        unknown.
+        """
         operands = [self._value(n) for n in operation.inputs]
         if any(isinstance(o, _Unknown) for o in operands):
             self._values.update((n, _Unknown.COMPUTED) for n in operation.outputs if n)
@@ -463,7 +473,30 @@ class _Visit:
             return fresh
 
         known = [o for o in operands if not isinstance(o, _Unknown)]
+        if operation.op_type == "Scan" and self._as_rows and self._scanned(operation, known):
+            return
         unroll(operation, known, self._graph, self.operation, self._value, keep)
+
+    def _scanned(self, operation: Operation, operands: Sequence[_Known]) -> bool:
+        """Make one layer of a Scan, if its body consists of plain layers."""
+
+        def turn(given: Sequence[Tensor], ends: Sequence[str]) -> Sequence[Layer] | None:
+            inside = _Visit(self._graph, self._inputs, self._folder, apart=self._apart)
+            inside._values = {**self._values, **{t.name: t for t in given}}
+            names = tuple(t.name for t in given)
+            for one in self._graph.turn(operation, 0, names, tuple(ends)):
+                inside.operation(one)
+            failed = inside._first_error or inside.unsupported or inside.bounded
+            return None if failed else inside.layers
+
+        if self._lift_to is not None or not self._bounded.axes.keys().isdisjoint(
+            operation.captured
+        ):
+            return False
+        layer = scan_layer(operation, operands, turn, self._fresh_tensor)
+        if layer is not None:
+            self._add(replace(layer, name=self._layer_name(layer.name)))
+        return layer is not None
 
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""
