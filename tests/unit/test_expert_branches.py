@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import groupby
 
 import numpy as np
 import onnx
@@ -211,3 +212,16 @@ def test_each_image_of_a_request_has_its_own_experts(form: Form) -> None:
     )
     chosen = sum(yes for yes, _ in frame.branches.values())
     assert chosen == 4 * (1 if form is of_maps else CHOSEN)
+
+
+def test_requests_meet_one_expert_after_the_other() -> None:
+    """Firings are those of one expert for several images, so that its weights are read while they are near: with image after
+    image there would be a run of firings for each image and expert.
+    """
+    network = csdfgen.load(model_of(in_turn))
+    plan = csdfgen.plan(network, requests=4, memory="64KiB", experts=True)
+    actors = plan.conversion.actor
+    layers = [actors[name].layer for name, _ in plan.order]
+    guards = [one.guards for one in layers if one is not None and one.op_type == "MatMul"]
+    runs = [guard for guard, _ in groupby(guards) if guard]
+    assert COUNT <= len(runs) <= 2 * COUNT
