@@ -93,8 +93,11 @@ def kernels_of(program: runtime.session.Executable) -> set[str]:
 @pytest.mark.parametrize(
     ("form", "kernel"), [("bfloat16", "gemm_bf16_of"), ("float16", "gemm_f16_of")]
 )
-def test_weights_are_widened_in_registers(form: str, kernel: str, columns: int) -> None:
-    """A row reads weights of two bytes; its bits are those of float32 with the same weights, rounded."""
+def test_weights_are_widened_in_registers(
+    form: str, kernel: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A row reads weights of two bytes; its bits are those of float32 with the same weights, rounded, on two threads, too."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
     rng = np.random.default_rng(columns)
     weights = (rng.standard_normal((77, columns)) / 9).astype(form)
     x = rng.standard_normal((1, 77)).astype(form)
@@ -106,11 +109,14 @@ def test_weights_are_widened_in_registers(form: str, kernel: str, columns: int) 
         ("float32", TensorProto.FLOAT, "gemm_of"),
     ):
         model = graph_of(nodes, x.shape, of, of, {"w": weights.astype(dtype)})
-        program = runtime.compile(csdfgen.plan(csdfgen.load(model), backend="native"))
+        plan = csdfgen.plan(csdfgen.load(model), backend="native")
+        for count in (1, 2):
+            program = runtime.compile(plan, threads=count)
+            found.append(program(x.astype(dtype))["y"].astype(form).view(np.uint16))
         assert expected in kernels_of(program)
         packed.append(program.packed_bytes)
-        found.append(program(x.astype(dtype))["y"].astype(form).view(np.uint16))
-    np.testing.assert_array_equal(*found)
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
     panels = -(-columns // 16) * 16
     assert packed == [panels * (2 * 77 + 4), panels * (4 * 77 + 4)]
 

@@ -97,8 +97,9 @@ def test_the_plan_keeps_what_it_was_made_for(tmp_path: Path) -> None:
 
 @needs_compiler
 @pytest.mark.parametrize("machine", MACHINES)
-def test_native_code_has_the_same_bytes(machine: str) -> None:
+def test_native_code_has_the_same_bytes(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """At any height, with any number of threads, by fewer products too."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
     x = feeds_of(planned("integer", backend="numpy"), 0)
     for pairs in (False, True):
         kernels = NativeKernels(load(MACHINES[machine]), ways=Ways(pairs=pairs))
