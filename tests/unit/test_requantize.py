@@ -222,8 +222,9 @@ def test_native_code_has_the_bytes_of_the_table(op_type: str, machine: str) -> N
 @needs_compiler
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 @pytest.mark.parametrize("name", sorted(WINDOWS))
-def test_averages(name: str, dtype: str) -> None:
-    """Of windows: numpy and native code have the same bytes, which are the true average, rounded."""
+def test_averages(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of windows: numpy and native code have the same bytes, on two threads, too, which are the true average, rounded."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
     shape, attributes = WINDOWS[name]
     network = csdfgen.load(pool(shape, dtype, attributes))
     info = np.iinfo(dtype)
@@ -235,12 +236,34 @@ def test_averages(name: str, dtype: str) -> None:
             if backend == "native":
                 used = {one.kernel for one in lower(plan, kernels_of("native")).instructions}
                 assert "average_integers_of" in used, used
-            found = runtime.compile(plan)(x)["y"].astype(int)
+            found = runtime.compile(plan, threads=2)(x)["y"].astype(int)
             if rows == 1 and backend == "numpy":
                 want = found
                 assert np.abs(want - by_float).max() <= 1
                 assert np.mean(want != by_float) < 0.01
             np.testing.assert_array_equal(found, want)
+
+
+@needs_compiler
+def test_an_average_of_a_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of all its pixels, on two threads, too."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1)
+    model = pool((1, 64, 5, 7), "uint8", {})
+    (node,) = model.graph.node
+    del node.attribute[:]
+    node.op_type = "QLinearGlobalAveragePool"
+    network = csdfgen.load(model)
+    x = {"x": np.random.default_rng(6).integers(0, 256, (1, 64, 5, 7)).astype(np.uint8)}
+    plans = [
+        csdfgen.plan(network, rows=2, backend=one, requantize="integer")
+        for one in ("numpy", "native")
+    ]
+    used = {one.kernel for one in lower(plans[1], kernels_of("native")).instructions}
+    assert "sum_integers_of" in used, used
+    (want,) = runtime.compile(plans[0])(x).values()
+    for threads in (1, 2):
+        (found,) = runtime.compile(plans[1], threads=threads)(x).values()
+        np.testing.assert_array_equal(found, want)
 
 
 def without_ends() -> onnx.ModelProto:
