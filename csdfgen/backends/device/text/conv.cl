@@ -63,14 +63,7 @@ BODY(conv_of, csdf_conv_step)
         if (runs) {
             GLOBAL const float *in[PIXELS];
             int32_t every = 1;
-            EACH_PIXEL {
-                const place at = IN_TABLES(place, pieces[0].rows)
-                    [first_row(row[p], layer->stride_h, step->each, step->apart) + y * layer->dilation_h];
-                const int32_t to = column[p] * layer->stride_w - layer->pad_left;
-                const int32_t inside = at != 0 && to >= 0 && to + layer->kernel_w <= step->width;
-                in[p] = AT(const float, inside ? at : layer->bias) + (inside ? to * ins : 0);
-                every &= inside;
-            }
+            POINT_AT_RUNS(float, y, in, every)
             if (every) {
                 ADD_UP(y * layer->kernel_w * ins, layer->kernel_w * ins);
                 continue;

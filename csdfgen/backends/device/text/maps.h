@@ -124,4 +124,16 @@ DEVICE int32_t first_row(int32_t row, int32_t stride, int32_t each, int32_t apar
     return each ? row / each * apart + row % each * stride : row * stride;
 }
 
+/* What all pixels of a convolution see of row y of the kernel, where that is one run: `in`, if it is inside the map; every:
+ * whether all are. */
+#define POINT_AT_RUNS(type, y, in, every) \
+    EACH_PIXEL { \
+        const place at_ = IN_TABLES(place, pieces[0].rows) \
+            [first_row(row[p], layer->stride_h, step->each, step->apart) + (y) * layer->dilation_h]; \
+        const int32_t to_ = column[p] * layer->stride_w - layer->pad_left; \
+        const int32_t inside_ = at_ != 0 && to_ >= 0 && to_ + layer->kernel_w <= step->width; \
+        in[p] = AT(const type, inside_ ? at_ : layer->bias) + (inside_ ? to_ * ins : 0); \
+        every &= inside_; \
+    }
+
 typedef GLOBAL const place *table_of_rows;
