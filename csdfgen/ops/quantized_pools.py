@@ -97,10 +97,15 @@ def shifts_of_counts(layer: Layer, counts: np.ndarray) -> tuple[np.ndarray, np.n
     return multipliers(scale_of(layer, "x") / (scale_of(layer, "y") * counts))
 
 
-def _finished(
-    layer: Layer, sums: np.ndarray, by: tuple[np.ndarray, np.ndarray], wide: np.ndarray
+def _by_integers(
+    layer: Layer,
+    sums: np.ndarray,
+    by: tuple[np.ndarray, np.ndarray],
+    result: np.ndarray,
+    scratch: Scratch,
 ) -> list[Call]:
-    """Calls that make sums those integers of the output that averages become by integers alone, in `wide`, of 64 bits."""
+    """Calls that make `result` of sums by integers alone."""
+    wide = scratch.take(sums.shape, "int64")
     calls = shifted(
         wide,
         by,
@@ -108,7 +113,7 @@ def _finished(
         *limits(layer.attributes["y"].dtype),
         lambda function, numbers: (function, (wide, numbers, wide)),
     )
-    return [(np.copyto, (wide, sums)), *calls]
+    return [(np.copyto, (wide, sums)), *calls, (np.copyto, (result, wide, "unsafe"))]
 
 
 def _whole_map_kernel(layer: Layer) -> Emit:
@@ -129,9 +134,7 @@ def _whole_map_kernel(layer: Layer) -> Emit:
             if rest:
                 calls.append((np.add, (state, dtype.type(rest), state)))
             if shifts(layer):
-                wide = work.scratch.take(state.shape, "int64")
-                calls += _finished(layer, state, by, wide)
-                calls.append((np.copyto, (state, wide, "unsafe")))
+                calls += _by_integers(layer, state, by, state, work.scratch)
             else:
                 calls += rescaled.in_place(state)
         return calls
@@ -187,9 +190,8 @@ def _average_kernel(layer: Layer) -> Emit:
         """Zero points are added before rounding here."""
         y = layer.attributes["y"]
         if shifts(layer):
-            wide = scratch.take(sums.shape, "int64")
             by = shifts_of_counts(layer, _counts(layer, out))
-            return [*_finished(layer, sums, by, wide), (np.copyto, (result, wide, "unsafe"))]
+            return _by_integers(layer, sums, by, result, scratch)
         calls: list[Call] = [
             (np.divide, (sums, _counts(layer, out), sums)),
             (np.divide, (sums, np.float32(scale_of(layer, "y")), sums)),

@@ -36,6 +36,35 @@ CSDF_INLINE uint8_t csdf_shifted(int32_t sum, const int32_t *by, int32_t zero, i
     return (uint8_t)(zero + (int32_t)(value < least ? least : value > most ? most : value));
 }
 
+/* Channels whose sums are formed at a time. */
+enum { CSDF_SUMMED = 64 };
+
+CSDF_INLINE void csdf_add_some_bytes(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
+{
+    for (int32_t c = 0; c < n; c++)
+        sums[c] += (int8_t)(at[c] ^ flip);
+}
+
+/* Adds n bytes of a pixel to sums; the usual number, a constant, by vectors. */
+CSDF_INLINE void csdf_add_bytes(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
+{
+    if (n == CSDF_SUMMED)
+        csdf_add_some_bytes(sums, at, CSDF_SUMMED, flip);
+    else
+        csdf_add_some_bytes(sums, at, n, flip);
+}
+
+/* The sums of n channels from `first` on over all pixels that a step reads. */
+CSDF_INLINE void csdf_sum_pixels(const csdf_byte_sum_step *step, int32_t first, int32_t n, int32_t *sums)
+{
+    for (int32_t c = 0; c < n; c++)
+        sums[c] = step->flip * step->width * step->count;
+    for (int32_t row = 0; row < step->count; row++)
+        for (int32_t x = 0; x < step->width; x++)
+            csdf_add_bytes(
+                sums, step->source.rows[row] + (ptrdiff_t)x * step->source.stride + first, n, (uint8_t)step->flip);
+}
+
 /* The first n of sixteen bytes. */
 CSDF_INLINE void csdf_store_bytes(uint8_t *to, const csdf_i *x, int32_t n)
 {

@@ -99,36 +99,21 @@ void csdf_average_bytes(const csdf_byte_average_step *step)
 
 void csdf_average_bytes_of(const void *step) { csdf_average_bytes(step); }
 
-CSDF_INLINE void adding(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
-{
-    for (int32_t c = 0; c < n; c++)
-        sums[c] += (int8_t)(at[c] ^ flip);
-}
-
 void csdf_sum_bytes(const csdf_byte_sum_step *step)
 {
-    const int32_t more = step->flip * step->width * step->count;
-    const uint8_t flip = (uint8_t)step->flip;
-    for (int32_t first = 0; first < step->source.channels; first += CHANNELS) {
-        const int32_t n = least(CHANNELS, step->source.channels - first);
-        int32_t sums[CHANNELS] = {0};
-        for (int32_t row = 0; row < step->count; row++)
-            for (int32_t x = 0; x < step->width; x++) {
-                const uint8_t *at = step->source.rows[row] + (ptrdiff_t)x * step->source.stride + first;
-                if (n == CHANNELS)
-                    adding(sums, at, CHANNELS, flip);
-                else
-                    adding(sums, at, n, flip);
-            }
+    for (int32_t first = 0; first < step->source.channels; first += CSDF_SUMMED) {
+        const int32_t n = least(CSDF_SUMMED, step->source.channels - first);
+        int32_t sums[CSDF_SUMMED];
+        csdf_sum_pixels(step, first, n, sums);
         float *kept = (float *)step->sums + first;
         for (int32_t c = 0; c < n; c++)
-            kept[c] = (float)(sums[c] + more) + (step->begin ? 0.0f : kept[c]);
+            kept[c] = (float)sums[c] + (step->begin ? 0.0f : kept[c]);
         if (step->end) {
-            float factors[CHANNELS];
+            float factors[CSDF_SUMMED];
             const csdf_rescaling into = {CSDF_BYTES, step->zero, step->low, step->high, factors, NULL};
             for (int32_t c = 0; c < n; c++)
                 sums[c] = (int32_t)kept[c] + step->rest;
-            for (int32_t c = 0; c < CHANNELS; c++)
+            for (int32_t c = 0; c < CSDF_SUMMED; c++)
                 factors[c] = step->factor;
             for (int32_t c = 0; c < n; c += CSDF_PANEL)
                 csdf_rescale_by_factors(&into, 0, least(CSDF_PANEL, n - c), sums + c, 1, step->out + first + c, 0);

@@ -1,37 +1,20 @@
 /* Averages of bytes by integers alone: csdf_average_integers, csdf_sum_integers. */
 #include "bytes.h"
 
-enum { CHANNELS = 64 }; /* at a time */
-
 static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 
-CSDF_INLINE void adding(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
-{
-    for (int32_t c = 0; c < n; c++)
-        sums[c] += (int8_t)(at[c] ^ flip);
-}
-
-/* Sums of n channels of a pixel more. */
-static void add(int32_t *sums, const uint8_t *at, int32_t n, uint8_t flip)
-{
-    if (n == CHANNELS)
-        adding(sums, at, CHANNELS, flip);
-    else
-        adding(sums, at, n, flip);
-}
-
-/* Up to 64 channels of an output pixel. */
+/* Up to so many channels of an output pixel. */
 static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, int32_t channel, int32_t n)
 {
     const int32_t *by = step->shifts + 2 * (ptrdiff_t)(step->rows_seen[row] * step->columns_seen[x]);
     uint8_t *out = step->out[row] + (ptrdiff_t)x * step->stride + channel;
-    int32_t sums[CHANNELS] = {0}, read = 0;
+    int32_t sums[CSDF_SUMMED] = {0}, read = 0;
     for (int32_t y = 0; y < step->kernel_h; y++) {
         const uint8_t *line = step->source.rows[row * step->stride_h + y * step->dilation_h];
         int32_t in = x * step->stride_w - step->pad_left;
         for (int32_t k = 0; line && k < step->kernel_w; k++, in += step->dilation_w)
             if (in >= 0 && in < step->width) {
-                add(sums, line + (ptrdiff_t)in * step->source.stride + channel, n, (uint8_t)step->flip);
+                csdf_add_bytes(sums, line + (ptrdiff_t)in * step->source.stride + channel, n, (uint8_t)step->flip);
                 read++;
             }
     }
@@ -45,23 +28,20 @@ void csdf_average_integers(const csdf_byte_average_step *step)
 {
     for (int32_t row = 0; row < step->count; row++)
         for (int32_t x = 0; x < step->columns; x++)
-            for (int32_t c = 0; c < step->source.channels; c += CHANNELS)
-                average(step, row, x, c, least(CHANNELS, step->source.channels - c));
+            for (int32_t c = 0; c < step->source.channels; c += CSDF_SUMMED)
+                average(step, row, x, c, least(CSDF_SUMMED, step->source.channels - c));
 }
 
 void csdf_average_integers_of(const void *step) { csdf_average_integers(step); }
 
 void csdf_sum_integers(const csdf_byte_sum_step *step)
 {
-    const int32_t more = step->flip * step->width * step->count;
-    for (int32_t first = 0; first < step->source.channels; first += CHANNELS) {
-        const int32_t n = least(CHANNELS, step->source.channels - first);
-        int32_t sums[CHANNELS] = {0}, *kept = (int32_t *)step->sums + first;
-        for (int32_t row = 0; row < step->count; row++)
-            for (int32_t x = 0; x < step->width; x++)
-                add(sums, step->source.rows[row] + (ptrdiff_t)x * step->source.stride + first, n, (uint8_t)step->flip);
+    for (int32_t first = 0; first < step->source.channels; first += CSDF_SUMMED) {
+        const int32_t n = least(CSDF_SUMMED, step->source.channels - first);
+        int32_t sums[CSDF_SUMMED], *kept = (int32_t *)step->sums + first;
+        csdf_sum_pixels(step, first, n, sums);
         for (int32_t c = 0; c < n; c++) {
-            kept[c] = sums[c] + more + (step->begin ? 0 : kept[c]);
+            kept[c] = sums[c] + (step->begin ? 0 : kept[c]);
             if (step->end)
                 step->out[first + c] = csdf_shifted(kept[c] + step->rest, step->by, step->zero, step->low, step->high);
         }
