@@ -41,13 +41,13 @@ __all__ = [
     "Planned",
     "built",
     "input_formats",
-    "load_in",
     "load_network",
     "network_graph",
     "network_of_plan",
     "plan_in",
     "plan_network",
     "planned",
+    "stored_in",
 ]
 
 DEFAULT_PRECISION = "float32"
@@ -105,7 +105,7 @@ def plan_network(
         return chosen(network, options, progress=progress)
 
 
-def load_in(used: str, model: str, asked: Asked) -> Network:
+def stored_in(used: str, network: Network, model: str, asked: Asked) -> Network:
     """The network of a model as it is ("float32"), or stored in bfloat16. Raises CsdfgenError."""
     from csdfgen.precision.run_as import stored_as
 
@@ -113,7 +113,7 @@ def load_in(used: str, model: str, asked: Asked) -> Network:
     with about(model):
         return stored_as(
             used,
-            load_network(model, asked),
+            network,
             model,
             lambda one: load_network(one, bare),
             asked.shapes or None,
@@ -131,20 +131,18 @@ def plan_in(
     """The plan of a model in a precision, its network, and how that was chosen, unless the model runs as it is. feeds: inputs
     of a network, on which frames are timed. Raises CsdfgenError.
     """
+    network = load_network(model, asked)
     if precision == DEFAULT_PRECISION:
-        network = load_network(model, asked)
         return plan_network(network, asked, progress), network, None
     from csdfgen.precision.run_as import chosen_precision
 
     networks: dict[str, Network] = {}
 
     def planned(used: str) -> Plan:
-        networks[used] = load_in(used, model, asked)
+        networks[used] = stored_in(used, network, model, asked)
         return plan_network(networks[used], asked, progress)
 
-    plan, found = chosen_precision(
-        precision, planned, lambda: feeds(networks[DEFAULT_PRECISION]), threads
-    )
+    plan, found = chosen_precision(precision, planned, lambda: feeds(network), threads)
     return plan, networks[found.used], found
 
 

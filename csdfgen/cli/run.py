@@ -229,7 +229,7 @@ class Run(Command):
         """Run every plan of the front: predicted and measured time, outputs compared if asked for."""
         from threadpoolctl import threadpool_limits
 
-        from csdfgen.cli.models import built, load_in
+        from csdfgen.cli.models import built, load_network, stored_in
         from csdfgen.cli.show import Front, points_of
         from csdfgen.goals.choice import profile_for
         from runtime.report import compare_with_reference
@@ -246,7 +246,7 @@ class Run(Command):
         with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
             profile = profile_for(built(asked, progress))
             progress("loading")
-            network = load_in(self.precision, self.model, asked)
+            network = stored_in(self.precision, load_network(self.model, asked), self.model, asked)
             feeds = self._feeds(network)
             points = points_of(network, asked, progress)
             failed = None
