@@ -17,6 +17,7 @@ import numpy as np
 __all__ = [
     "ARITHMETIC",
     "BFLOAT16",
+    "FLOAT16",
     "FLOAT32",
     "Arithmetic",
     "Format",
@@ -56,6 +57,8 @@ class Format:
 
 
 FLOAT32 = Format()
+
+FLOAT16 = Format("float16")
 
 BFLOAT16 = Format("bfloat16")
 """The upper half of a float32: 8 bits of exponent, 7 of fraction. Values are rounded to the nearest, half to even."""

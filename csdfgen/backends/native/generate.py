@@ -137,11 +137,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
         yield "        const float *const *t = table;"
     yield "        const float *w = pass->weights;"
     yield f"        const ptrdiff_t ahead = next + (first + k) % {TURN} * {PANEL};"
-    for i in range(pixels):
-        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
-    for v in range(vectors):
-        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
-        yield f"        {names} = csdf_load(pass->bias + {v * lanes});"
+    yield from _begun("pass->bias", lanes, vectors, pixels)
     yield "        if (init) {"
     for i, v in grid:
         yield f"            a{i}_{v} += csdf_load(init[{i}] + shift + {v * lanes});"
@@ -168,6 +164,15 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     yield "    }"
     yield "}"
     yield ""
+
+
+def _begun(bias: str, lanes: int, vectors: int, pixels: int) -> Iterator[str]:
+    """The accumulators, and what they begin with."""
+    for i in range(pixels):
+        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
+    for v in range(vectors):
+        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
+        yield f"        {names} = csdf_load({bias} + {v * lanes});"
 
 
 def _panels(outputs: int) -> Iterator[str]:
@@ -267,11 +272,7 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         yield "    const ptrdiff_t panel = l->panel;"
     yield f"    for (ptrdiff_t first = 0; first < {pixels} * (ptrdiff_t)times; first += {pixels}) {{"
     yield "        float *out = l->out + first * pace;"
-    for i in range(pixels):
-        yield "        csdf_v " + ", ".join(f"a{i}_{v}" for v in range(vectors)) + ";"
-    for v in range(vectors):
-        names = " = ".join(f"a{i}_{v}" for i in range(pixels))
-        yield f"        {names} = csdf_load(l->bias + {v * lanes});"
+    yield from _begun("l->bias", lanes, vectors, pixels)
     yield "        if (l->init) {"
     yield "            const float *init = l->init + first * l->init_pace;"
     for i in range(pixels):

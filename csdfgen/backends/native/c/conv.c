@@ -172,6 +172,8 @@ static int32_t equal(int32_t whole, int32_t limit)
 
 void csdf_conv(const csdf_conv_step *step)
 {
+    if (csdf_conv_lines(step))
+        return;
     const csdf_layer *layer = step->layer;
     const int32_t all = step->out.columns * step->out.count;
     const int32_t ins = layer->in_channels / layer->groups, window = layer->kernel_h * layer->kernel_w;
@@ -182,8 +184,6 @@ void csdf_conv(const csdf_conv_step *step)
     const int32_t channels = (equal(ins, steps) + 3) / 4 * 4;
     const int32_t pieces = least(step->piece_count, least(PIECES, most(1, SEGMENTS / taps)));
     const int32_t room_for = POINTERS / (taps * pieces + fixed), rounds = (all + room_for - 1) / room_for;
-    if (csdf_conv_lines(step))
-        return;
     for (int32_t k = 0, first = 0; k < rounds; k++) {
         const int32_t some = (all - first) / (rounds - k);
         pixels(step, first, some, channels, taps, pieces);

@@ -33,7 +33,7 @@ from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.softmax import softmax
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
-from csdfgen.model.formats import BFLOAT16, Format, Stored
+from csdfgen.model.formats import BFLOAT16, FLOAT16, Stored
 from csdfgen.model.network import Layer, remembered
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -43,8 +43,6 @@ from csdfgen.ops.stored import float_twin, integer_twin
 __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
 
 AS_ESTIMATED = Ways()
-
-FLOAT16 = Format("float16")
 
 
 def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
