@@ -18,7 +18,7 @@ from csdfgen.planning.plan import Plan
 
 __all__ = ["Program", "differences"]
 
-STRICT = ("-O1", "-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
+STRICT = ("-Werror", "-Wcast-align=strict", "-Wstrict-aliasing")
 """Flags beside those of the Makefile."""
 
 _OBJECTS: dict[tuple[bytes, tuple[str, ...]], bytes] = {}
@@ -55,6 +55,8 @@ class Program:
             for line in (folder / "Makefile").read_text().splitlines()
             if " = " in line
         )
+        # what a compiler warns of while it optimises is found for the target's own flags
+        self._level = "-O1" if machine is None or self.bare else "-O0"
         if machine is not None:
             self.variables["TARGET"] = machine
         self._objects = [self._compiled(name) for name in self._sources()]
@@ -70,7 +72,7 @@ class Program:
         path = self.folder / source
         command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
         if path.suffix == ".c":
-            command += [*self.variables["CFLAGS"].split(), *STRICT, "-Ikernels"]
+            command += [*self.variables["CFLAGS"].split(), *STRICT, self._level, "-Ikernels"]
         made = path.with_suffix(".o")
         key = path.read_bytes(), tuple(command)
         if source.startswith("kernels/") and key in _OBJECTS:

@@ -8,12 +8,13 @@ import ctypes
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.build import Compiler, find_compiler
 from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from csdfgen.errors import ToolError
 
@@ -32,6 +33,7 @@ __all__ = [
     "layer_of",
     "pointers",
     "run",
+    "script",
     "step_of",
     "workspace_bytes",
 ]
@@ -42,6 +44,13 @@ _GUARD = 32
 
 
 @cache
+def script(path: Path, text: str) -> Compiler:
+    """A compiler that is a few lines of shell."""
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return Compiler((str(path),))
+
+
 def compiler_missing() -> str:
     """Why native code cannot be tested here; "" if it can."""
     try:

@@ -39,7 +39,7 @@ from tests.quantized_models import quantized
 from tests.random_networks import models, row_choices
 
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer")
-FLAGS = (*STANDARD, "-O1", "-march=native", *CHECKS)
+FLAGS = (*STANDARD, "-O0", "-march=native", *CHECKS)
 WIDE = 40
 """Channels of every other network: enough for kernels with fewer products."""
 

@@ -42,15 +42,15 @@ class Tree:
         )
         assert done.returncode == 0, f"the page no longer fits the tree: {done.stderr}"
 
-    def run(self, program: str, *arguments: str) -> str:
-        """What a Python program prints that imports the copy."""
+    def run(self, program: str, *arguments: str, **environment: str) -> str:
+        """What a Python program prints that imports the copy. environment: more variables of it."""
         done = subprocess.run(
             [sys.executable, "-c", program, *arguments],
             cwd=self.folder,
             capture_output=True,
             text=True,
             check=False,
-            env={**os.environ, "PYTHONPATH": str(self.folder)},
+            env={**os.environ, "PYTHONPATH": str(self.folder), **environment},
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -27,7 +27,6 @@ from csdfgen.backends.native.build import (
     SOURCES,
     STANDARD,
     WARNINGS,
-    Compiler,
     build,
     find_compiler,
     sources,
@@ -35,8 +34,9 @@ from csdfgen.backends.native.build import (
 from csdfgen.backends.native.library import Library
 from csdfgen.errors import ToolError
 from csdfgen.files import cache_folder
+from tests import sanitized
 from tests.command import heed_interrupts
-from tests.native_steps import compiler_missing
+from tests.native_steps import compiler_missing, script
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = "int answer(void);\nint answer(void) { return 42; }\n"
@@ -50,13 +50,6 @@ def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.c"
     path.write_text(SMALL)
     return path
-
-
-def script(path: Path, text: str) -> Compiler:
-    """A compiler that is a few lines of shell."""
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return Compiler((str(path),))
 
 
 DIGESTS = {
@@ -173,15 +166,25 @@ def test_a_library_is_built_once(small: Path, tmp_path: Path) -> None:
 @needs_compiler
 def test_processes_that_build_at_once_make_one_library(tmp_path: Path) -> None:
     """Of a source that reads a generated header, which each writes for itself."""
-    folder = tmp_path / "cache"
+    folder, linked = tmp_path / "cache", tmp_path / "linked"
+    counting = script(
+        tmp_path / "cc",
+        f'case "$*" in *-shared*) echo once >>{linked};; esac\nexec {find_compiler().name} "$@"',
+    )
     lines = (
         "from pathlib import Path; from csdfgen.backends.native.build import SOURCES, STANDARD, build; import sys; "
         "print(build([SOURCES / 'products.c'], (*STANDARD, '-DCSDF_SCALAR'), folder=Path(sys.argv[1])))"
     )
     command = [sys.executable, "-c", lines, str(folder)]
-    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    environment = {**os.environ, "CC": counting.name}
+    running = [
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(4)
+    ]
     made = {process.communicate(timeout=60)[0].strip() for process in running}
     assert made == {str(path) for path in folder.iterdir()} and len(made) == 1
+    if os.name == "posix":
+        assert linked.read_text() == "once\n"  # the others wait
 
 
 @needs_compiler
@@ -292,13 +295,11 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
 @needs_compiler
 @pytest.mark.parametrize("form", ["host", "scalar"])
 def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
-    flags = ("-O1", "-march=native") if form == "host" else ("-O1", "-DCSDF_SCALAR")
+    flags = ("-O1", "-march=native") if form == "host" else ("-O0", "-DCSDF_SCALAR")
     generate.write(tmp_path)
-    for path in sources():
-        made = tmp_path / "made.o"
-        code, out, err = find_compiler().run(
-            [*STANDARD, *WARNINGS, "-Werror", *flags, f"-I{tmp_path}", "-c", path, "-o", made]
-        )
+    strict = [*STANDARD, *WARNINGS, "-Werror", *flags, f"-I{tmp_path}"]
+    made = ([*strict, "-c", path, "-o", tmp_path / f"{path.stem}.o"] for path in sources())
+    for code, out, err in find_compiler().run_all(made):
         assert code == 0 and not out + err, err
 
 
@@ -306,17 +307,20 @@ def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["host", "scalar"])
 def test_sanitizers_find_nothing(form: str, tmp_path: Path) -> None:
     """Rows that lie alone in memory: nothing beside them is read or written."""
-    flags = ("-march=native",) if form == "host" else ("-DCSDF_SCALAR",)
-    checks = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+    flags = sanitized.FLAGS if form == "host" else (*sanitized.FLAGS, "-DCSDF_SCALAR")
     compiler, driver = find_compiler(), tmp_path / "driver"
     trial = tmp_path / "trial.c"
     trial.write_text("int main(void) { return 0; }\n")
-    if compiler.run([*checks, trial, "-o", driver])[0] or subprocess.run([driver]).returncode:
+    if compiler.run([*flags, trial, "-o", driver])[0] or subprocess.run([driver]).returncode:
         pytest.skip(f"{compiler.name} has no sanitizers")
     generate.write(tmp_path)
-    files = [f"-I{tmp_path}", ROOT / "tests" / "native_driver.c", *sources()]
-    arguments = [*STANDARD, *WARNINGS, *flags, *checks, f"-I{generate.SOURCES}", *files, "-lm"]
-    code, _, said = compiler.run([*arguments, "-o", driver])
+    files = [
+        f"-I{tmp_path}",
+        f"-I{SOURCES}",
+        ROOT / "tests" / "native_driver.c",
+        build(flags=flags),
+    ]
+    code, _, said = compiler.run([*WARNINGS, *flags, *files, "-lm", "-o", driver])
     assert code == 0, said
     done = subprocess.run([driver], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -18,16 +18,22 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from csdfgen.backends.native import generate, structures
+from csdfgen.backends.native import byte_blocks, generate, structures
 from csdfgen.backends.native.generate import SOURCES
 from csdfgen.errors import ToolError
 from csdfgen.files import cache_folder, write_bytes
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 __all__ = [
     "FLAGS",
@@ -86,44 +92,37 @@ class Compiler:
         Each runs in its own session, which ends with this call, so that no process remains after
         Ctrl-C.
         """
-        environment = {**os.environ, "LC_ALL": "C"}
-        running: deque[subprocess.Popen[str]] = deque()
-        found = []
-        try:
-            for arguments in commands:
-                if len(running) >= (os.cpu_count() or 1):
-                    found.append(self._ended(running))
-                try:
-                    process = subprocess.Popen(
-                        [*self.command, *(str(one) for one in arguments)],
-                        stdin=subprocess.DEVNULL,
-                        stdout=subprocess.PIPE,
-                        stderr=subprocess.PIPE,
-                        env=environment,
-                        text=True,
-                        errors="replace",
-                        start_new_session=True,
-                    )
-                except OSError as error:
-                    raise ToolError(
-                        f"cannot be started: {error.strerror}", where=self.name
-                    ) from None
-                running.append(process)
-            while running:
-                found.append(self._ended(running))
-        finally:
-            for process in running:
-                _end(process)
-        return found
+        running: set[subprocess.Popen[str]] = set()
+        with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+            try:
+                return [*pool.map(partial(self._run, running), commands)]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in tuple(running):
+                    _end(process)
 
-    def _ended(self, running: deque[subprocess.Popen[str]]) -> tuple[int, str, str]:
-        """Wait for the first of these processes, remove it, and return its exit code, output and messages."""
-        process = running[0]
+    def _run(
+        self, running: set[subprocess.Popen[str]], arguments: Iterable[str | Path]
+    ) -> tuple[int, str, str]:
+        try:
+            process = subprocess.Popen(
+                [*self.command, *(str(one) for one in arguments)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**os.environ, "LC_ALL": "C"},
+                text=True,
+                errors="replace",
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise ToolError(f"cannot be started: {error.strerror}", where=self.name) from None
+        running.add(process)
         try:
             out, err = process.communicate(timeout=_SECONDS)
         except subprocess.TimeoutExpired:
             raise ToolError(f"has not ended within {_SECONDS} s", where=self.name) from None
-        running.popleft()
+        running.discard(process)
         return process.returncode, out, err
 
 
@@ -182,24 +181,51 @@ def build(
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
     folder = folder or cache_folder("native")
-    flags = (*flags, f"-I{SOURCES}")
     with _in(folder):
         folder.mkdir(parents=True, exist_ok=True)
         key = _key(files, flags, compiler)
-        for found in sorted(folder.glob(f"{key}-*{_SUFFIX}")):
-            if found == _named(folder, key, found.read_bytes()):
-                return found
-            found.unlink(missing_ok=True)  # damaged
-        scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
-        try:
-            made = scratch / f"{key}{_SUFFIX}"
-            generate.write(scratch)
-            _compile(compiler, (*flags, f"-I{scratch}"), files, made, folder / f"{key}.log")
-            whole = _named(folder, key, made.read_bytes())
-            made.replace(whole)
-            return whole
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        known = _kept(folder, key)
+        if known is not None:
+            return known
+        with _alone(folder):
+            known = _kept(folder, key)  # built by another process meanwhile
+            if known is not None:
+                return known
+            scratch = Path(tempfile.mkdtemp(prefix="build-", dir=folder))
+            try:
+                made = scratch / f"{key}{_SUFFIX}"
+                generate.write(scratch)
+                included = (f"-I{SOURCES}", f"-I{scratch}")
+                _compile(compiler, (*flags, *included), files, made, folder / f"{key}.log")
+                whole = _named(folder, key, made.read_bytes())
+                made.replace(whole)
+                return whole
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _kept(folder: Path, key: str) -> Path | None:
+    """The library that was built before. A damaged one is removed."""
+    for found in sorted(folder.glob(f"{key}-*{_SUFFIX}")):
+        if found == _named(folder, key, found.read_bytes()):
+            return found
+        found.unlink(missing_ok=True)
+    return None
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Other processes wait here while one builds, so that none builds the same again. Not on all file systems."""
+    if fcntl is None:
+        yield
+        return
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):
+            fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 @contextmanager
@@ -234,7 +260,7 @@ def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str
 
 def _add_files(digest: hashlib._Hash, files: Iterable[Path]) -> None:
     """The names and contents of C files, and of the headers that they may read or what generates these."""
-    makers = (Path(str(module.__file__)) for module in (generate, structures))
+    makers = (Path(str(module.__file__)) for module in (generate, byte_blocks, structures))
     for path in (*files, *sorted(SOURCES.glob("*.h")), *makers):
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
 
@@ -243,7 +269,14 @@ def _compile(
     compiler: Compiler, flags: Sequence[str], files: Sequence[Path], made: Path, log: Path
 ) -> None:
     """Compile every file, the largest first, and link them into the library `made`."""
-    ordered = sorted(files, key=lambda path: -path.stat().st_size)
+    made_headers = {one.name: one.stat().st_size for one in made.parent.glob("*.h")}
+
+    def size(path: Path) -> int:
+        """Characters of a file, with the generated headers that it includes."""
+        text = path.read_text(encoding="ascii", errors="replace")
+        return len(text) + sum(n for one, n in made_headers.items() if f'"{one}"' in text)
+
+    ordered = sorted(files, key=size, reverse=True)
     objects = [made.with_name(f"{number}.o") for number in range(len(ordered))]
     commands: list[list[str | Path]] = [
         [*flags, *_OBJECT, path, "-o", out] for path, out in zip(ordered, objects, strict=True)
