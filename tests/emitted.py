@@ -55,8 +55,10 @@ class Program:
             for line in (folder / "Makefile").read_text().splitlines()
             if " = " in line
         )
-        # what a compiler warns of while it optimises is found for the target's own flags
-        self._level = "-O1" if machine is None or self.bare else "-O0"
+        # what a compiler warns of while it optimises is found with the target's own flags
+        # (and intrinsics are macros there, whose conversions would be ours)
+        own = machine is None or self.bare
+        self._level = ("-O1",) if own else ("-O0", "-Wno-conversion", "-Wno-sign-conversion")
         if machine is not None:
             self.variables["TARGET"] = machine
         self._objects = [self._compiled(name) for name in self._sources()]
@@ -72,7 +74,7 @@ class Program:
         path = self.folder / source
         command = [*self.variables["CC"].split(), *self.variables["TARGET"].split()]
         if path.suffix == ".c":
-            command += [*self.variables["CFLAGS"].split(), *STRICT, self._level, "-Ikernels"]
+            command += [*self.variables["CFLAGS"].split(), *STRICT, *self._level, "-Ikernels"]
         made = path.with_suffix(".o")
         key = path.read_bytes(), tuple(command)
         if source.startswith("kernels/") and key in _OBJECTS:
