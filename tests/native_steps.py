@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.build import Compiler, find_compiler
+from csdfgen.backends.native.build import FLAGS, NATIVE, STANDARD, Compiler, find_compiler
 from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from csdfgen.errors import ToolError
 
@@ -25,6 +25,7 @@ Source, Target = ctype("csdf_source"), ctype("csdf_target")
 
 __all__ = [
     "CANARY",
+    "MACHINES",
     "Convolution",
     "Map",
     "activated",
@@ -37,6 +38,13 @@ __all__ = [
     "step_of",
     "workspace_bytes",
 ]
+
+MACHINES = {
+    "host": FLAGS,
+    "scalar": (*STANDARD, "-O1", NATIVE, "-DCSDF_SCALAR"),
+    "avx2": (*STANDARD, "-O1", "-march=x86-64-v3"),
+}
+"""Flags of the kernel libraries that tests execute. Each is built once, and in half the time with -O1."""
 
 CANARY = np.float32(-7.25e11)
 _GUARD = 32

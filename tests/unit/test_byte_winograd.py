@@ -15,7 +15,6 @@ from onnx import helper
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import winograd_byte_weights
 from csdfgen.backends.native.ways import Ways
@@ -24,19 +23,13 @@ from csdfgen.model.network import Network
 from csdfgen.paper.formulas.winograd import F2_WHOLE, taken
 from csdfgen.planning.plan import Plan
 from runtime.session import Executable
-from tests.native_steps import compiler_missing
+from tests.native_steps import MACHINES, compiler_missing
 from tests.networks import planned_together
 from tests.unit.test_native_bytes import Case
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
 FEWER = "byte_winograd_of"
-
-MACHINES = {
-    "host": FLAGS,
-    "scalar": (*FLAGS, "-DCSDF_SCALAR"),
-    "avx2": (*FLAGS[:-1], "-march=x86-64-v3"),
-}
 
 
 def kernels_of(machine: str) -> NativeKernels:

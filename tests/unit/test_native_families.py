@@ -15,7 +15,6 @@ import pytest
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.families import family_of, variants_of
 from csdfgen.backends.native.families.convolution import Filter
 from csdfgen.backends.native.families.winograd import row_bytes, tile_bytes
@@ -35,6 +34,7 @@ from runtime.session import Executable
 from tests.builder import Graph, reference
 from tests.lowered import Lowered, prepared
 from tests.native_steps import (
+    MACHINES,
     Convolution,
     Map,
     compiler_missing,
@@ -633,8 +633,7 @@ def test_products_of_two_activations(seed: int, form: str) -> None:
     a, b = matrices(rows, depth, seed % 4 == 1), matrices(depth, columns, seed % 4 == 2)
     out = np.full((*front, rows, columns + 1), np.nan, np.float32)
     out = out if seed % 2 else out.swapaxes(-1, -2).copy().swapaxes(-1, -2)
-    flags = FLAGS if form == "host" else (*FLAGS, "-DCSDF_SCALAR")
-    backend = NativeKernels(load(flags))
+    backend = NativeKernels(load(MACHINES[form]))
 
     def product(of_rows: slice, of_columns: slice) -> np.ndarray:
         constants, target = Constants(), out.copy("K")[..., of_rows, of_columns]

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.build import FLAGS
 from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from tests.native_steps import (
+    MACHINES,
     Convolution,
     Map,
     activated,
@@ -38,7 +38,7 @@ SEEDS = range(60)
 
 @pytest.fixture(scope="module", params=["host", "scalar"])
 def library(request: pytest.FixtureRequest) -> Library:
-    found = load(FLAGS if request.param == "host" else (*FLAGS, "-DCSDF_SCALAR"))
+    found = load(MACHINES[request.param])
     assert request.param == "host" or found.instructions == "scalar"
     return found
 

@@ -15,7 +15,6 @@ from onnx import helper, numpy_helper
 import csdfgen
 import runtime
 from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.build import STANDARD
 from csdfgen.backends.native.families import family_of
 from csdfgen.backends.native.library import load
 from csdfgen.backends.numpy.backend import NUMPY
@@ -23,7 +22,7 @@ from csdfgen.errors import ModelError, ToolError
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST, Mode
 from tests.emitted import Program
-from tests.native_steps import compiler_missing
+from tests.native_steps import MACHINES, compiler_missing
 from tests.op_harness import Sample
 from tests.op_samples.recurrent import SAMPLES
 from tests.scattered import Layout, run_scattered
@@ -192,13 +191,13 @@ KERNELS = [sample for sample in SAMPLES if sample.layer() and family_of(sample.l
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
-@pytest.mark.parametrize("machine", ["-march=native", "-march=x86-64-v3", "-DCSDF_SCALAR"])
+@pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("sample", KERNELS, ids=map(str, KERNELS))
 def test_kernels_make_equal_bits_at_every_height_in_any_workspace(
     sample: Sample, machine: str
 ) -> None:
     try:
-        kernels = NativeKernels(load((*STANDARD, "-O3", machine)))
+        kernels = NativeKernels(load(MACHINES[machine]))
     except ToolError as error:
         pytest.skip(str(error))
     layer, feeds = sample.layer(), sample.feeds()
@@ -209,7 +208,7 @@ def test_kernels_make_equal_bits_at_every_height_in_any_workspace(
         for limit in (None, 0)
     ]
     # without vectors, the compiler chooses which sums are fused with their products
-    exact = not machine.endswith("SCALAR")
+    exact = machine != "scalar"
     for one in runs:
         for got, first, expected in zip(one, runs[0], want, strict=True):
             np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)

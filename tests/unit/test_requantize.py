@@ -45,9 +45,9 @@ from csdfgen.planning.plan_file import read_plan, write_plan
 from runtime.session import Executable
 from tests.board_networks import absent, feeds_of, integers
 from tests.emitted import Program
-from tests.native_steps import compiler_missing
+from tests.native_steps import MACHINES, compiler_missing
 from tests.unit.test_byte_averages import WINDOWS, pool
-from tests.unit.test_byte_winograd import MACHINES, random_layer
+from tests.unit.test_byte_winograd import random_layer
 from tests.unit.test_native_bytes import Case
 
 needs_compiler = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
