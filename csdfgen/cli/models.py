@@ -87,7 +87,7 @@ def built(asked: Asked, progress: Progress, *, movable: bool = False) -> PlanOpt
     """The options of a plan that is to be run (see `goals.choice.run_options`), its backend ready: native code is
     built by now. Raises InputError.
     """
-    progress("preparing the backend")  # native code is built once on this machine
+    progress("preparing the backend; its kernels are compiled the first time")
     options = run_options(asked.given, movable=movable)
     kernels_for(options)
     return options
