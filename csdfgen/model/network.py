@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, wraps
+from functools import cache, cached_property, wraps
 from math import prod
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -110,8 +110,13 @@ class Tensor:
         """View of a stored array (any number of rows) with its axes in ONNX order."""
         if self.row_axis is None:
             return stored[0, ...]  # stored[0] would be a copy if the tensor is a scalar
-        k, n = self.row_axis, len(self.shape)
-        return stored.transpose(tuple((i - k) % n for i in range(n)))
+        return stored.transpose(_rotation(self.row_axis, len(self.shape)))
+
+
+@cache
+def _rotation(axis: int, axes: int) -> tuple[int, ...]:
+    """The axes of a stored array in ONNX order. Frames ask for it."""
+    return tuple((i - axis) % axes for i in range(axes))
 
 
 def _sized(tensor: Tensor, batch: int = 1) -> str:
