@@ -4,9 +4,10 @@
 
 Images one after the other, in native code: on one thread; with the steps of each image shared out among threads; with
 layers mapped to threads and images overlapping (`--goal throughput`), mapped by times of this machine that are measured
-first; and in onnxruntime with as many threads. Times of day, all of them in turn in one process; outputs of all of ours
-are compared bit for bit. Beside each ratio stand its quartiles over the rounds: other programs on the machine make them
-wide. `--write` renews docs/performance.md with its picture.
+first; and in onnxruntime with as many threads. What the cores give at most is measured too: a program of its own on each
+thread, with nothing to wait for. Times of day, all of them in turn in one process; outputs of all of ours are compared
+bit for bit. Beside each ratio stand its quartiles over the rounds: other programs on the machine make them wide.
+`--write` renews docs/performance.md with its picture.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -66,7 +68,8 @@ class Ratio:
 class Timed:
     """A network: seconds of an image on one thread, its time over that of others in each round, and what is predicted.
 
-    predicted: times as fast, of all images with filling and emptying the pipeline; period: of a filled one.
+    apart: of as many programs as threads, each on all images. predicted: times as fast, of all images with filling and
+    emptying the pipeline; period: of a filled one.
     """
 
     network: str
@@ -74,6 +77,7 @@ class Timed:
     split: Ratio
     mapped: Ratio
     rival: Ratio
+    apart: Ratio
     predicted: float
     period: float
     arena: int
@@ -104,11 +108,15 @@ def measure(name: str, threads: int, images: int, repeats: int) -> Timed:
         kind: (lambda program=program: program(x)) for kind, program in programs.items()
     }
     runs["rival"] = _rival(name, x, threads)
-    times = interleaved(runs, repeats, time.perf_counter)
+    own = [runtime.compile(one) for _ in range(threads)]
+    with ThreadPoolExecutor(threads) as pool:
+        runs["apart"] = lambda: [*pool.map(lambda program: program(x), own)]
+        times = interleaved(runs, repeats, time.perf_counter)
+    times["apart"] = [seconds / threads for seconds in times["apart"]]  # of all images once
     return Timed(
         name,
         statistics.median(times["alone"]) / images,
-        *(_ratio(times["alone"], times[kind]) for kind in ("split", "mapped", "rival")),
+        *(_ratio(times["alone"], times[kind]) for kind in ("split", "mapped", "rival", "apart")),
         predicted.sequential / predicted.seconds,
         predicted.sequential / images / (predicted.period or predicted.seconds),
         one.planned_bytes,
@@ -150,15 +158,15 @@ def _ratio(alone: Sequence[float], other: Sequence[float]) -> Ratio:
 def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
     """Markdown, and the conditions of the measurement."""
     lines = [
-        "| network | one thread, ms an image | steps shared | layers mapped | predicted | filled pipeline | onnxruntime | "
-        "MiB | mapped, MiB |",
-        "|---|---:|---:|---:|---:|---:|---:|---:|---:|",
+        "| network | one thread, ms an image | programs apart | steps shared | layers mapped | predicted | filled "
+        "pipeline | onnxruntime | MiB | mapped, MiB |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for row in rows:
         cells = (
             row.network,
             f"{1e3 * row.alone:.2f}",
-            *(str(one) for one in (row.split, row.mapped)),
+            *(str(one) for one in (row.apart, row.split, row.mapped)),
             f"{row.predicted:.2f}",
             f"{row.period:.2f}",
             str(row.rival),
@@ -171,27 +179,29 @@ def table(rows: Sequence[Timed], threads: int, images: int) -> list[str]:
         *lines,
         "",
         f"{threads} threads, {images} images; times as fast as one thread, medians with quartiles of rounds in turn, times of "
-        f"day; load average {load_now} on {os.cpu_count()} cores at the end; kernels for {load().instructions}; "
-        f"{machine('onnxruntime')}. Predicted by measured times of layers.",
+        "day. Programs apart: one on each thread, which is what these cores give. Predicted by measured times of layers. "
+        f"Load average {load_now} on {os.cpu_count()} cores at the end; kernels for {load().instructions}; "
+        f"{machine('onnxruntime')}.",
     ]
 
 
 def draw(rows: Sequence[Timed], threads: int) -> bytes:
     """A group of bars for each network."""
     kinds = (
+        ("programs apart", [row.apart for row in rows]),
         ("steps shared", [row.split for row in rows]),
         ("layers mapped", [row.mapped for row in rows]),
         ("onnxruntime", [row.rival for row in rows]),
     )
     with picture(9, 4) as (axes, out):
         for number, (label, ratios) in enumerate(kinds):
-            at = np.arange(len(rows)) + 0.26 * (number - 1)
+            at = np.arange(len(rows)) + 0.2 * (number - 1.5)
             middles = [one.middle for one in ratios]
             reach = [
                 [one.middle - one.low for one in ratios],
                 [one.high - one.middle for one in ratios],
             ]
-            axes.bar(at, middles, 0.24, label=label, yerr=reach, capsize=2)
+            axes.bar(at, middles, 0.18, label=label, yerr=reach, capsize=2)
         axes.scatter(
             np.arange(len(rows)), [row.predicted for row in rows],
             marker="_", s=260, color="black", label="predicted of mapped layers", zorder=3,
