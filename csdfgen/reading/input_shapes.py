@@ -23,6 +23,7 @@ from csdfgen.reading.fronts import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
+from csdfgen.reading.scanned import scan_axes
 
 __all__ = [
     "AskedShape",
@@ -305,15 +306,12 @@ def _first_spatial(graph: Graph, name: str, rank: int) -> tuple[Operation, _Axis
 
 
 def _scanned(operation: Operation, position: int, rank: int) -> int | None:
-    """The axis of an operand of a Scan along which turns read it; None for a state, and where they do so backwards."""
-    number = position - len(operation.inputs) + operation.attributes["num_scan_inputs"].i
-    if number < 0:
-        return None
-    lists = (operation.attributes.get(f"scan_input_{k}") for k in ("axes", "directions"))
-    axis, backwards = (
-        int(given.ints[number]) if given and number < len(given.ints) else 0 for given in lists
-    )
-    return None if backwards or not -rank <= axis < rank else axis % rank
+    """The axis of an operand of a Scan along which turns read it; None for a state, and where they go backwards."""
+    scanned = operation.attributes["num_scan_inputs"].i
+    number = position - len(operation.inputs) + scanned
+    ranks = [rank if k == number else None for k in range(scanned)]
+    axes = scan_axes(operation, ranks, "input") if number >= 0 else None
+    return None if axes is None else axes[number]
 
 
 def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:

@@ -16,7 +16,7 @@ from csdfgen.ops.base import Mode, output_format
 from csdfgen.ops.scan import Body, one_phase
 from csdfgen.reading.onnx_graph import Operation
 
-__all__ = ["scan_layer"]
+__all__ = ["scan_axes", "scan_layer"]
 
 Known = Tensor | np.ndarray | None
 
@@ -24,7 +24,7 @@ Turn = Callable[[Sequence[Tensor], Sequence[str]], Sequence[Layer] | None]
 """(what the body reads, by position; names of its results) -> its layers; None where it has others."""
 
 
-def _axes(operation: Operation, ranks: Sequence[int | None], name: str) -> list[int] | None:
+def scan_axes(operation: Operation, ranks: Sequence[int | None], name: str) -> list[int] | None:
     """The axes (name: "input", "output") of what a Scan scans or makes, of these ranks; None where any goes backwards, or
     has no such axis. rank None: of what is not wanted.
     """
@@ -64,7 +64,7 @@ def scan_layer(
     made = len(body.output) - count
     if len(tensors) < scanned or len(body.input) != len(operands) or made < 0:
         return None
-    axes = _axes(operation, [len(t.shape) for t in tensors], "input")
+    axes = scan_axes(operation, [len(t.shape) for t in tensors], "input")
     if axes is None or len({t.shape[k] for t, k in zip(tensors, axes, strict=True)}) != 1:
         return None
     turns = tensors[0].shape[axes[0]]
@@ -92,7 +92,7 @@ def scan_layer(
         for end, state in zip(ends, states, strict=False)
     ):
         return None
-    out_axes = _axes(
+    out_axes = scan_axes(
         operation, [len(forms[e].shape) + 1 if e in forms else None for e in ends[count:]], "output"
     )
     if out_axes is None:
