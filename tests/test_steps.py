@@ -113,8 +113,7 @@ def test_light_networks_run_in_sized_buffers(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", SMALL_ZOO)
 def test_networks_of_the_zoo_run_in_sized_buffers(name: str, tmp_path: Path) -> None:
-    check(
-        build(f"zoo:{name}"),
-        tmp_path,
-        (("1", "live"), ("1", "maximal"), ("2", "live"), ("whole", "maximal")),
-    )
+    """Each both ways, at one row and at more."""
+    ways: tuple[tuple[str, Target], ...] = (("1", "live"), ("whole", "maximal"))
+    others: tuple[tuple[str, Target], ...] = (("1", "maximal"), ("2", "live"))
+    check(build(f"zoo:{name}"), tmp_path, others if SMALL_ZOO.index(name) % 2 else ways)

@@ -30,7 +30,7 @@ GRAPHS = st.builds(with_serial_loops, consistent_graphs(live=False))
 SMALL = st.builds(with_serial_loops, consistent_graphs(max_actors=3, live=False))
 
 
-@settings(SEEDED, max_examples=300)
+@settings(SEEDED, max_examples=150)
 @given(GRAPHS)
 def test_execution_and_cycle_ratio_agree(graph: CsdfGraph) -> None:
     executed, expanded = (
@@ -42,7 +42,7 @@ def test_execution_and_cycle_ratio_agree(graph: CsdfGraph) -> None:
     assert (expanded.value == 0) == (find_deadlock(graph) is not None)
 
 
-@settings(SEEDED, max_examples=150)
+@settings(SEEDED, max_examples=100)
 @given(consistent_graphs(live=False))
 def test_they_agree_on_actors_that_overlap_with_themselves(graph: CsdfGraph) -> None:
     executed, expanded = (
@@ -52,7 +52,7 @@ def test_they_agree_on_actors_that_overlap_with_themselves(graph: CsdfGraph) -> 
     assert executed.value == expanded.value
 
 
-@settings(SEEDED, max_examples=150)
+@settings(SEEDED, max_examples=100)
 @given(GRAPHS)
 def test_one_periodic_is_a_lower_bound(graph: CsdfGraph) -> None:
     bound, exact = throughput(graph, method="1-periodic"), throughput(graph)
@@ -60,7 +60,7 @@ def test_one_periodic_is_a_lower_bound(graph: CsdfGraph) -> None:
     assert not bound.exact or bound.value == exact.value
 
 
-@settings(SEEDED, max_examples=300)
+@settings(SEEDED, max_examples=100)
 @given(GRAPHS)
 def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)
@@ -74,7 +74,7 @@ def test_least_storage_is_live_and_every_token_counts(graph: CsdfGraph) -> None:
             assert find_deadlock(graph, {**found.capacities, name: capacity - 1}) is not None
 
 
-@settings(SEEDED, max_examples=300)
+@settings(SEEDED, max_examples=100)
 @given(GRAPHS)
 def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
     best = throughput(graph).value
@@ -90,7 +90,7 @@ def test_storage_for_the_highest_throughput(graph: CsdfGraph) -> None:
             assert throughput(graph, {**found.capacities, name: capacity - 1}).value < best
 
 
-@settings(SEEDED, max_examples=60)
+@settings(SEEDED, max_examples=30)
 @given(SMALL)
 def test_fronts_are_those_of_brute_force(graph: CsdfGraph) -> None:
     assume(find_deadlock(graph) is None)

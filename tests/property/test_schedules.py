@@ -21,7 +21,7 @@ policies = st.sampled_from(sorted(SCHEDULERS))
 
 
 @given(consistent_graphs(), policies, st.integers(1, 3))
-@settings(SEEDED, max_examples=300)
+@settings(SEEDED, max_examples=120)
 def test_the_checker_accepts_every_schedule(graph: CsdfGraph, policy: str, iterations: int) -> None:
     schedule = SCHEDULERS[policy](graph, iterations)
     check(graph, schedule)
@@ -29,7 +29,7 @@ def test_the_checker_accepts_every_schedule(graph: CsdfGraph, policy: str, itera
 
 
 @given(consistent_graphs(live=False))
-@settings(SEEDED, max_examples=200)
+@settings(SEEDED, max_examples=100)
 def test_whether_a_graph_deadlocks_does_not_depend_on_the_order(graph: CsdfGraph) -> None:
     """Firing an enabled actor never disables another one (dataflow is monotone)."""
     outcomes = set()

@@ -100,7 +100,7 @@ def written(graph: CsdfGraph, options: WriteOptions, folder: Path) -> Sdf3File:
     return sdf3xml.read_file(folder / "g.xml")
 
 
-@settings(SEEDED, max_examples=150)
+@settings(SEEDED, max_examples=75)
 @given(graphs_and_options())
 def test_what_is_written_is_read_back(pair: tuple[CsdfGraph, WriteOptions]) -> None:
     graph, options = pair

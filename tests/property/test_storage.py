@@ -78,7 +78,7 @@ def test_periodic_schedules_give_enough_storage(graph: CsdfGraph, slower: Fracti
     assert sum(capacities.values()) >= storage_for(graph, 1 / period).size
 
 
-@settings(SEEDED, max_examples=100)
+@settings(SEEDED, max_examples=40)
 @given(GRAPHS, st.integers(1, 5))
 def test_fronts_without_time_are_bounds(graph: CsdfGraph, rest: int) -> None:
     assume(find_deadlock(graph) is None and throughput(graph).value < inf)

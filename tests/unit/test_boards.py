@@ -68,6 +68,14 @@ def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
     assert "met a fault" in said
 
 
+@pytest.fixture(scope="module")
+def residual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where a program for a board is."""
+    absent(TARGETS["cortex-m7"].compiler, "qemu-system-arm", "make")
+    folder = tmp_path_factory.mktemp("residual") / "c"
+    return Program(plan_of("residual"), folder, target="cortex-m7").folder
+
+
 @pytest.mark.parametrize(
     ("words", "line"),
     [
@@ -78,12 +86,10 @@ def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
         ("-o none/output.bin input.bin", "none/output.bin: cannot be written"),
     ],
 )
-def test_a_board_refuses(words: str, line: str, tmp_path: Path) -> None:
-    absent(TARGETS["cortex-m7"].compiler, "qemu-system-arm", "make")
-    program = Program(plan_of("residual"), tmp_path / "c", target="cortex-m7")
-    (program.folder / "input.bin").write_bytes(bytes(3 * 16 * 12 * 4))
-    (program.folder / "short.bin").write_bytes(bytes(7))
-    assert refused(["make", "-s", "run", f"ARGS={words}"], program.folder).startswith(f"{line}\n")
+def test_a_board_refuses(words: str, line: str, residual: Path) -> None:
+    (residual / "input.bin").write_bytes(bytes(3 * 16 * 12 * 4))
+    (residual / "short.bin").write_bytes(bytes(7))
+    assert refused(["make", "-s", "run", f"ARGS={words}"], residual).startswith(f"{line}\n")
 
 
 def refused(command: Sequence[str], folder: Path) -> str:

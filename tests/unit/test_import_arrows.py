@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import networkx
@@ -83,6 +84,11 @@ def modules() -> Iterator[tuple[str, Path]]:
             yield ".".join(path.relative_to(ROOT).with_suffix("").parts), path
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def room(module: str) -> str:
     package, *inner = module.split(".")
     if package != "csdfgen":
@@ -103,7 +109,7 @@ def imported(path: Path) -> Iterator[str]:
     if path == ROOT / "csdfgen/backends/registry.py":
         yield from FOLDERS.values()
     names_backends = path == ROOT / "csdfgen/backends/__init__.py"
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(parsed(path)):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             named = re.fullmatch(r"\w+(\.\w+)+", node.value) and is_module(node.value)
             if named and not names_backends:
@@ -123,11 +129,13 @@ def imported(path: Path) -> Iterator[str]:
         yield from (name for name in found if name.split(".")[0] in PACKAGES)
 
 
+@cache
 def is_module(name: str) -> bool:
     path = ROOT.joinpath(*name.split("."))
     return path.with_suffix(".py").is_file() or (path / "__init__.py").is_file()
 
 
+@cache
 def arrows() -> dict[tuple[str, str], str]:
     """Every (room, room that it imports), with one import that makes it so."""
     return {
@@ -156,7 +164,7 @@ def test_what_is_private_is_imported_in_its_own_folder_alone() -> None:
     wrong = [
         f"{path.relative_to(ROOT)} imports {node.module}.{alias.name}"
         for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PACKAGES
         for alias in node.names
         for home, _, private in [f"{node.module}.{alias.name}".partition("._")]
@@ -215,7 +223,7 @@ def test_equal_keys_keep_their_order() -> None:
     calls = {
         f"{path.relative_to(ROOT)}:{node.lineno}": node
         for _, path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in ("argsort", "argpartition")
@@ -247,7 +255,7 @@ def test_no_backend_is_asked_for_by_name() -> None:
         module: (node.value, node.lineno)
         for module, path in modules()
         if not module.startswith("csdfgen.backends") and module not in NAMES_OF_OTHERS
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parsed(path))
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in FOLDERS
     }
     assert not named

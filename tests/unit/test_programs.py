@@ -120,8 +120,11 @@ def same_as_numpy(sample: Sample, kernels: Backend) -> None:
 
 
 def test_every_operator_runs_in_memory_elsewhere(remote: RemoteBackend) -> None:
-    for sample in SAMPLES:
-        same_as_numpy(sample, remote)
+    """One sample in four, and the first of every operator."""
+    first = {sample.op_type: sample for sample in reversed(SAMPLES)}
+    for number, sample in enumerate(SAMPLES):
+        if not number % 4 or sample is first[sample.op_type]:
+            same_as_numpy(sample, remote)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
