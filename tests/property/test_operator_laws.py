@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 
 import numpy as np
 import pytest
@@ -26,14 +26,14 @@ from tests.scattered import Layout, overwritten, run_rolling, run_scattered
 IDS = [str(s) for s in SAMPLES]
 
 
-def close(got: np.ndarray, want: np.ndarray, sample: Sample) -> None:
+def close(got: np.ndarray, want: np.ndarray, what: object) -> None:
     assert got.shape == want.shape, (got.shape, want.shape)
     assert got.dtype == want.dtype, (got.dtype, want.dtype)
     if got.dtype.kind != "f":
-        np.testing.assert_array_equal(got, want)
+        np.testing.assert_array_equal(got, want, err_msg=str(what))
         return
     rtol, atol = {2: (1e-2, 1e-2), 4: (1e-3, 1e-4), 8: (1e-6, 1e-8)}[got.dtype.itemsize]
-    np.testing.assert_allclose(got, want, rtol=rtol, atol=atol)
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=atol, err_msg=str(what))
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=IDS)
@@ -118,7 +118,18 @@ def kernels_of(backend: str) -> Backend:
     return NativeKernels(load())
 
 
-BACKENDS = pytest.mark.parametrize("backend", ["numpy", "native"])
+@cache
+def backends() -> Mapping[str, Backend]:
+    """numpy, and native code where there is a compiler."""
+    return {"numpy": NUMPY} | ({} if compiler_missing() else {"native": kernels_of("native")})
+
+
+def right_in_both(run: Callable[[Backend], list[np.ndarray]], wanted: list[np.ndarray]) -> None:
+    """What each backend computes is what is wanted."""
+    for name, kernels in backends().items():
+        for got, want in zip(run(kernels), wanted, strict=True):
+            close(got, want, name)
+
 
 BY_ROWS = [s for s in SAMPLES if s.operator.mode(s.layer()) is Mode.ROWS]
 OVER = [s for s in SAMPLES if overwritten(s.layer())]
@@ -129,18 +140,15 @@ BEHIND_EACH_OTHER = (
 )
 
 
-@BACKENDS
 @pytest.mark.parametrize("sample", BY_ROWS, ids=[str(s) for s in BY_ROWS])
 def test_calls_that_are_bound_once_compute_every_slab_at_their_addresses(
-    sample: Sample, backend: str
+    sample: Sample,
 ) -> None:
     """What a call depends on beside addresses is in the key that it is kept by."""
     layer, feeds = sample.layer(), sample.feeds()
     want = sample.reference(layer, feeds)
     for height in heights(layer)[:3]:
-        found = run_rolling(layer, feeds, height, kernels_of(backend))
-        for got, expected in zip(found, want, strict=True):
-            close(got, expected, sample)
+        right_in_both(partial(run_rolling, layer, feeds, height), want)
 
 
 def followers(layer: Layer) -> list[Sample]:
@@ -174,9 +182,8 @@ def followed(after: Sample, x: np.ndarray) -> list[np.ndarray]:
     return after.reference(after.layer(), given)
 
 
-@BACKENDS
 @pytest.mark.parametrize("number", range(len(OVER)), ids=[str(s) for s in OVER])
-def test_results_over_operands_in_pieces_and_what_follows(number: int, backend: str) -> None:
+def test_results_over_operands_in_pieces_and_what_follows(number: int) -> None:
     """Of several heights: pieces of any width, pixels next to those of another tensor."""
     sample = OVER[number]
     layer, feeds = sample.layer(), sample.feeds()
@@ -190,9 +197,7 @@ def test_results_over_operands_in_pieces_and_what_follows(number: int, backend: 
             after = others[(number + turn) % len(others)]
             one = replace(layer, epilogue=(after.layer(),))
             wanted = followed(after, want[0])
-        found = run_scattered(one, feeds, height, layout, None, None, kernels_of(backend))
-        for got, expected in zip(found, wanted, strict=True):
-            close(got, expected, sample)
+        right_in_both(partial(run_scattered, one, feeds, height, layout, None, None), wanted)
 
 
 IN_PIECES = (
@@ -203,9 +208,8 @@ IN_PIECES = (
 )
 
 
-@BACKENDS
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
-def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int, backend: str) -> None:
+def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int) -> None:
     """Behind a Concat, with one or two elementwise layers in the slab."""
     sample = SAMPLES[number]
     layer, feeds = sample.layer(), sample.feeds()
@@ -220,15 +224,12 @@ def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int, backen
             wanted = followed(after, wanted[0])
     tall = heights(layer)
     layout = IN_PIECES[number // 3 % len(IN_PIECES)]
-    height, kernels = tall[number % len(tall)], kernels_of(backend)
-    found = run_scattered(layer, feeds, height, layout, None, None, kernels)
-    for got, expected in zip(found, wanted, strict=True):
-        close(got, expected, sample)
+    height = tall[number % len(tall)]
+    right_in_both(partial(run_scattered, layer, feeds, height, layout, None, None), wanted)
 
 
-@BACKENDS
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
-def test_operands_may_be_stored_by_any_axis(number: int, backend: str) -> None:
+def test_operands_may_be_stored_by_any_axis(number: int) -> None:
     """A layer reads the rows that it needs from tensors whose rows lie along another axis, or which have none:
     behind a Reshape, a Transpose, a product.
     """
@@ -243,9 +244,7 @@ def test_operands_may_be_stored_by_any_axis(number: int, backend: str) -> None:
         layer = replace(sample, inputs=tuple(inputs)).layer()
         tall = heights(layer)
         height, layout = tall[number % len(tall)], Layout(block=2, together=bool(turn))
-        found = run_scattered(layer, feeds, height, layout, None, None, kernels_of(backend))
-        for got, expected in zip(found, want, strict=True):
-            close(got, expected, sample)
+        right_in_both(partial(run_scattered, layer, feeds, height, layout, None, None), want)
 
 
 def stored_by_another_axis(operand: Arg, number: int) -> Arg:

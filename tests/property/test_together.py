@@ -4,6 +4,10 @@ their rows lie and in however little workspace, by either backend.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from itertools import product
+
 import numpy as np
 import pytest
 
@@ -25,31 +29,32 @@ LAYOUTS = (
 """Images apart, each whole; in blocks of rows and in pieces; one behind the other; in ONNX axis order."""
 
 
-def _backend(name: str) -> Backend:
-    if name == "numpy":
-        return NUMPY
-    if compiler_missing():
-        pytest.skip(compiler_missing())
-    return NativeKernels(load(), fallback=True)
+@cache
+def backends() -> Mapping[str, Backend]:
+    """numpy, and native code where there is a compiler."""
+    native = {} if compiler_missing() else {"native": NativeKernels(load(), fallback=True)}
+    return {"numpy": NUMPY} | native
 
 
-@pytest.mark.parametrize("backend", ["numpy", "native"])
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
-def test_every_operator_makes_of_images_what_it_makes_of_one(number: int, backend: str) -> None:
-    sample, kernels = SAMPLES[number], _backend(backend)
+def test_every_operator_makes_of_images_what_it_makes_of_one(number: int) -> None:
+    sample = SAMPLES[number]
     layer = sample.layer()
     count = (2, 3, 8)[number % 3]
     feeds = [sample.feeds(seed) for seed in range(count)]
     with np.errstate(all="ignore"):
         wanted = [run_in_slabs(sample, layer, one, 10**6) for one in feeds]
-    for limit, layout in ((None, LAYOUTS[number % 4]), (0, LAYOUTS[(number + 1) % 4])):
+    ways = (None, LAYOUTS[number % 4]), (0, LAYOUTS[(number + 1) % 4])
+    for (limit, layout), (name, kernels) in product(ways, backends().items()):
         sizes = declared(layer, 10**6, layout, limit, kernels, count)
         found = run_together(layer, feeds, layout, limit, sizes, kernels)
         for got, want in zip(found, wanted, strict=True):
-            check(got, want)
+            check(got, want, name)
 
 
-def check(found: list[np.ndarray], wanted: list[np.ndarray]) -> None:
+def check(found: list[np.ndarray], wanted: list[np.ndarray], backend: str = "") -> None:
     for got, want in zip(found, wanted, strict=True):
         near = 2e-3 if want.dtype == np.float16 else 2e-4
-        np.testing.assert_allclose(got.astype(float), want.astype(float), rtol=near, atol=near)
+        np.testing.assert_allclose(
+            got.astype(float), want.astype(float), rtol=near, atol=near, err_msg=backend
+        )
