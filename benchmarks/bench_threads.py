@@ -209,7 +209,8 @@ def draw(rows: Sequence[Timed], threads: int) -> bytes:
         axes.axhline(1, color="grey", linewidth=0.8)
         axes.set_xticks(range(len(rows)), [row.network for row in rows])
         axes.set_ylabel(f"times as fast as one thread, {threads} threads")
-        axes.legend(frameon=False, ncols=2)
+        axes.set_ylim(0, 1.3 * threads)
+        axes.legend(frameon=False, ncols=3, loc="upper center")
     return out.getvalue()
 
 
