@@ -5,7 +5,7 @@ same layers in plain numpy.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,9 +14,13 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native import packing
+from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.build import FLAGS, NATIVE, STANDARD, Compiler, find_compiler
+from csdfgen.backends.native.library import load
 from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
+from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.errors import ToolError
+from csdfgen.program.steps import Backend
 
 Activation, ConvStep, Layer = (
     ctype(f"csdf_{name}") for name in ("activation", "conv_step", "layer")
@@ -29,6 +33,7 @@ __all__ = [
     "Convolution",
     "Map",
     "activated",
+    "backends",
     "compiler_missing",
     "convolved",
     "layer_of",
@@ -51,7 +56,6 @@ _GUARD = 32
 """Floats between two rows that nobody may write."""
 
 
-@cache
 def script(path: Path, text: str) -> Compiler:
     """A compiler that is a few lines of shell."""
     path.write_text(f"#!/bin/sh\n{text}\n")
@@ -59,6 +63,14 @@ def script(path: Path, text: str) -> Compiler:
     return Compiler((str(path),))
 
 
+@cache
+def backends(*, fallback: bool = False) -> Mapping[str, Backend]:
+    """numpy, and native code where there is a compiler. fallback: see `NativeKernels`."""
+    native = {} if compiler_missing() else {"native": NativeKernels(load(), fallback=fallback)}
+    return {"numpy": NUMPY} | native
+
+
+@cache
 def compiler_missing() -> str:
     """Why native code cannot be tested here; "" if it can."""
     try:

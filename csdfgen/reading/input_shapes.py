@@ -23,7 +23,7 @@ from csdfgen.reading.fronts import ShapeOf
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
-from csdfgen.reading.scanned import scan_axes
+from csdfgen.reading.scanned import scan_axis
 
 __all__ = [
     "AskedShape",
@@ -309,9 +309,7 @@ def _scanned(operation: Operation, position: int, rank: int) -> int | None:
     """The axis of an operand of a Scan along which turns read it; None for a state, and where they go backwards."""
     scanned = operation.attributes["num_scan_inputs"].i
     number = position - len(operation.inputs) + scanned
-    ranks = [rank if k == number else None for k in range(scanned)]
-    axes = scan_axes(operation, ranks, "input") if number >= 0 else None
-    return None if axes is None else axes[number]
+    return scan_axis(operation, "input", number, scanned, rank) if number >= 0 else None
 
 
 def _moved(operation: Operation, axes: _AxisMap, constants: Constants) -> _AxisMap | None:

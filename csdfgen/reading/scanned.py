@@ -16,7 +16,7 @@ from csdfgen.ops.base import Mode, output_format
 from csdfgen.ops.scan import Body, one_phase
 from csdfgen.reading.onnx_graph import Operation
 
-__all__ = ["scan_axes", "scan_layer"]
+__all__ = ["scan_axis", "scan_layer"]
 
 Known = Tensor | np.ndarray | None
 
@@ -24,24 +24,30 @@ Turn = Callable[[Sequence[Tensor], Sequence[str]], Sequence[Layer] | None]
 """(what the body reads, by position; names of its results) -> its layers; None where it has others."""
 
 
-def scan_axes(operation: Operation, ranks: Sequence[int | None], name: str) -> list[int] | None:
-    """The axes (name: "input", "output") of what a Scan scans or makes, of these ranks; None where any goes backwards, or
-    has no such axis. rank None: of what is not wanted.
+def scan_axis(
+    operation: Operation, name: str, number: int, count: int, rank: int | None
+) -> int | None:
+    """The axis of one of `count` tensors (name: "input", "output") of a rank that a Scan scans or makes; None where it goes
+    backwards, or has no such axis. rank None: of what is not wanted, 0.
     """
-
-    def numbers(what: str) -> list[int]:
-        given = operation.attributes.get(f"scan_{name}_{what}")
-        return [0] * len(ranks) if given is None else [int(v) for v in given.ints]
-
-    axes, directions = numbers("axes"), numbers("directions")
-    if not len(axes) == len(directions) == len(ranks) or any(directions):
-        return None
     found = []
-    for axis, rank in zip(axes, ranks, strict=True):
-        if rank is not None and not -rank <= axis < rank:
+    for what in ("axes", "directions"):
+        given = operation.attributes.get(f"scan_{name}_{what}")
+        if given is not None and len(given.ints) != count:
             return None
-        found.append(0 if rank is None else axis % rank)
-    return found
+        found.append(0 if given is None else int(given.ints[number]))
+    axis, backwards = found
+    if backwards or (rank is not None and not -rank <= axis < rank):
+        return None
+    return 0 if rank is None else axis % rank
+
+
+def _axes(operation: Operation, ranks: Sequence[int | None], name: str) -> list[int] | None:
+    """The axes of all of them; None where one has none."""
+    count = len(ranks)
+    found = [scan_axis(operation, name, k, count, rank) for k, rank in enumerate(ranks)]
+    axes = [axis for axis in found if axis is not None]
+    return axes if len(axes) == count else None
 
 
 def scan_layer(
@@ -64,7 +70,7 @@ def scan_layer(
     made = len(body.output) - count
     if len(tensors) < scanned or len(body.input) != len(operands) or made < 0:
         return None
-    axes = scan_axes(operation, [len(t.shape) for t in tensors], "input")
+    axes = _axes(operation, [len(t.shape) for t in tensors], "input")
     if axes is None or len({t.shape[k] for t, k in zip(tensors, axes, strict=True)}) != 1:
         return None
     turns = tensors[0].shape[axes[0]]
@@ -92,7 +98,7 @@ def scan_layer(
         for end, state in zip(ends, states, strict=False)
     ):
         return None
-    out_axes = scan_axes(
+    out_axes = _axes(
         operation, [len(forms[e].shape) + 1 if e in forms else None for e in ends[count:]], "output"
     )
     if out_axes is None:

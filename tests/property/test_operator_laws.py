@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 
 import numpy as np
 import pytest
 
-from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.library import load
-from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import AliasKind, CountingScratch, Mode, Work, phases, presented, stored_rows
 from csdfgen.program.steps import Backend
-from tests.native_steps import compiler_missing
+from tests.native_steps import backends, compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.composed import SAMPLES as COMPOSED
@@ -109,19 +106,10 @@ def check_declared_rows(layer: Layer, feeds: Mapping[int, np.ndarray]) -> bool:
     return True
 
 
-@cache
 def kernels_of(backend: str) -> Backend:
-    if backend == "numpy":
-        return NUMPY
-    if compiler_missing():
+    if backend == "native" and compiler_missing():
         pytest.skip(compiler_missing())
-    return NativeKernels(load())
-
-
-@cache
-def backends() -> Mapping[str, Backend]:
-    """numpy, and native code where there is a compiler."""
-    return {"numpy": NUMPY} | ({} if compiler_missing() else {"native": kernels_of("native")})
+    return backends()[backend]
 
 
 def right_in_both(run: Callable[[Backend], list[np.ndarray]], wanted: list[np.ndarray]) -> None:

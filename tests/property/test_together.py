@@ -4,18 +4,12 @@ their rows lie and in however little workspace, by either backend.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
 
-from csdfgen.backends.native.backend import NativeKernels
-from csdfgen.backends.native.library import load
-from csdfgen.backends.numpy.backend import NUMPY
-from csdfgen.program.steps import Backend
-from tests.native_steps import compiler_missing
+from tests.native_steps import backends
 from tests.op_harness import run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.scattered import Layout, declared, run_together
@@ -29,13 +23,6 @@ LAYOUTS = (
 """Images apart, each whole; in blocks of rows and in pieces; one behind the other; in ONNX axis order."""
 
 
-@cache
-def backends() -> Mapping[str, Backend]:
-    """numpy, and native code where there is a compiler."""
-    native = {} if compiler_missing() else {"native": NativeKernels(load(), fallback=True)}
-    return {"numpy": NUMPY} | native
-
-
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
 def test_every_operator_makes_of_images_what_it_makes_of_one(number: int) -> None:
     sample = SAMPLES[number]
@@ -45,7 +32,7 @@ def test_every_operator_makes_of_images_what_it_makes_of_one(number: int) -> Non
     with np.errstate(all="ignore"):
         wanted = [run_in_slabs(sample, layer, one, 10**6) for one in feeds]
     ways = (None, LAYOUTS[number % 4]), (0, LAYOUTS[(number + 1) % 4])
-    for (limit, layout), (name, kernels) in product(ways, backends().items()):
+    for (limit, layout), (name, kernels) in product(ways, backends(fallback=True).items()):
         sizes = declared(layer, 10**6, layout, limit, kernels, count)
         found = run_together(layer, feeds, layout, limit, sizes, kernels)
         for got, want in zip(found, wanted, strict=True):

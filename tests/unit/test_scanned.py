@@ -11,6 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import csdfgen
 import runtime
+from csdfgen.errors import ModelError
 from csdfgen.model.network import Network
 from csdfgen.planning.checker import check
 from tests.builder import reference
@@ -255,3 +256,17 @@ def test_images_that_do_not_touch_run_one_by_one() -> None:
     np.testing.assert_allclose(
         runtime.run(csdfgen.plan(network), feeds)["all"], wanted, rtol=1e-5, atol=1e-6
     )
+
+
+@pytest.mark.parametrize("count", [-5, 0, 3, 2**62])
+def test_a_number_of_sequences_that_is_not_there_is_refused(count: int) -> None:
+    """Of an input without a length, before anything of that size is made."""
+    made = onnx.parser.parse_model(
+        f"""<ir_version: 8, opset_import: ["" : 17]>
+        g (float[turns,8] x, float[8] first) => (float[8] last) {{
+            last = Scan <num_scan_inputs = {count},
+                body = b (float[8] s, float[8] e) => (float[8] t) {{ t = Add(s, e) }}> (first, x)
+        }}"""
+    )
+    with pytest.raises(ModelError, match=f"scans {count} of 2 operands"):
+        csdfgen.load(made)
