@@ -12,4 +12,5 @@ input_shapes    free sizes are fixed by --shape and --batch; row axes of the inp
 folding         operations of constants alone are evaluated
 network_builder operations to layers; every unknown operator in one error
 batching        whether a batch may run image by image
+image_axes      where its images are once they have left axis 0
 """

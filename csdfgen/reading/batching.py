@@ -5,6 +5,9 @@ A network is built for N images and for one. If every tensor has shape (N, *rest
 reduces, moves or joins images (that would change a shape). The remaining candidates are layers whose
 result has the shape of a batch although they mix its images: those whose settings concern axis 0.
 
+Transformers move images from axis 0 (Transpose) and join them with windows or heads (Reshape), where `image_axes` follows
+them. Inputs and outputs have them along axis 0 alone.
+
 Exporters write the batch that they saw, 1, into operands: the target of a Reshape, the sizes of a
 Resize, the end of a Slice, a constant that a Concat joins to every image, or that a ScatterElements
 writes into. `lifted` changes such a node to one of N images. Whether the model then does the same
@@ -26,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
+from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
 __all__ = ["for_each", "lifted", "obstacle", "one_by_one", "split_batch"]
@@ -51,14 +55,19 @@ def obstacle(whole: Network, single: Network, batch: int) -> str | None:
         return f"what '{label(next(iter(single.bounded)))}' finds is counted for all of them"
     if not all(_same_tensor(a, b, batch) for a, b in zip(whole.inputs, single.inputs, strict=True)):
         return f"its inputs are not those of {batch} images"
+    places = ImageAxes(batch)
     for a, b in zip(whole.layers, single.layers, strict=False):
-        found = _difference(a, b, batch)
+        found = _difference(a, b, batch, places)
         if found is not None:
             return f"layer '{a.name}' ({label(a.op_type)}) {found}"
     if len(whole.layers) != len(single.layers):
         return f"it has {len(whole.layers)} layers for {batch} images, {len(single.layers)} for one"
-    fixed = next((o for o in whole.outputs if o.tensor is None), None)
-    return f"output '{label(fixed.name)}' is a constant, of no image" if fixed else None
+    for one, other in zip(whole.outputs, single.outputs, strict=True):
+        if one.tensor is None or other.tensor is None:
+            return f"output '{label(one.name)}' is a constant, of no image"
+        if not _same_tensor(one.tensor, other.tensor, batch):
+            return f"output {_moved(one.tensor, other.tensor, batch)}"
+    return None
 
 
 def _same_tensor(whole: Tensor, single: Tensor, batch: int) -> bool:
@@ -70,26 +79,17 @@ def _same_tensor(whole: Tensor, single: Tensor, batch: int) -> bool:
     )
 
 
-def _difference(whole: Layer, single: Layer, batch: int) -> str | None:
+def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> str | None:
     """What keeps a layer from being the same one for every image, None for nothing."""
-    operands = [t for t in whole.inputs if t is not None]
     if (
         whole.op_type != single.op_type
         or len(whole.outputs) != len(single.outputs)
         or [t and t.name for t in whole.inputs] != [t and t.name for t in single.inputs]
     ):
         return f"is another one for {batch} images than for one"
-    for a, b in zip(whole.outputs, single.outputs, strict=True):
-        if not _same_tensor(a, b, batch):
-            return (
-                f"mixes them: '{label(a.name)}' is {_text(a)} for {batch} images, "
-                f"{_text(b)} for one, not {batch} and 1 along axis 0"
-            )
-    # Operands of different rank would have their batch axes side by side, not one on the other.
-    if len({len(t.shape) for t in operands}) != 1:
-        return f"mixes them: operands of {', '.join(map(_text, operands))} differ in rank"
-    if _mixes_images(whole):
-        return f"mixes them: it looks along axis 0, where there are {batch} images instead of 1"
+    found = _mixes_images(whole, single, batch)
+    if found is not None and not places.keep(whole, single):
+        return f"mixes them: {found}"
     same = (
         whole.constants.keys() == single.constants.keys()
         and all(
@@ -103,6 +103,28 @@ def _difference(whole: Layer, single: Layer, batch: int) -> str | None:
         )
     )
     return None if same else f"has other constants or settings for {batch} images than for one"
+
+
+def _mixes_images(whole: Layer, single: Layer, batch: int) -> str | None:
+    """Why a layer might not compute each image along axis 0 for itself, None if it does."""
+    operands = [t for t in whole.inputs if t is not None]
+    pairs = [*zip(whole.inputs, single.inputs, strict=True)]
+    for a, b in [*pairs, *zip(whole.outputs, single.outputs, strict=True)]:
+        if a and b and not _same_tensor(a, b, batch):
+            return _moved(a, b, batch)
+    # Operands of different rank would have their batch axes side by side, not one on the other.
+    if len({len(t.shape) for t in operands}) != 1:
+        return f"operands of {', '.join(map(_text, operands))} differ in rank"
+    if _looks_along_axis_0(whole):
+        return f"it looks along axis 0, where there are {batch} images instead of 1"
+    return None
+
+
+def _moved(whole: Tensor, single: Tensor, batch: int) -> str:
+    return (
+        f"'{label(whole.name)}' is {_text(whole)} for {batch} images, {_text(single)} for one, "
+        f"not {batch} and 1 along axis 0"
+    )
 
 
 def _text(tensor: Tensor) -> str:
@@ -161,7 +183,7 @@ _TOUCHES_IMAGES: Mapping[str, Callable[[Any, int], bool]] = {
 """Setting -> whether it makes a layer on operands of that rank look along axis 0."""
 
 
-def _mixes_images(layer: Layer) -> bool:
+def _looks_along_axis_0(layer: Layer) -> bool:
     rank = max(len(t.shape) for t in layer.inputs if t is not None)
     return any(
         _TOUCHES_IMAGES[name](value, rank)

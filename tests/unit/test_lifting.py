@@ -162,7 +162,7 @@ MIXED = {
     "batch moved into the rows": (
         "r = Reshape(x, rows)  f = Relu(r)  s = Reshape(x, flat)  y = Concat <axis = 0> (f, f)"
         "  z = MatMul(s, columns)",
-        r"layer 'Reshape_0' \(Reshape\) mixes them: 'r' is 9x20 for 3 images, 3x20 for one",
+        r"layer 'Concat_3' \(Concat\) mixes them: 'f' is 9x20 for 3 images, 3x20 for one",
     ),
     "batch moved into another axis": (
         "t = Reshape(x, thin)  y = Relu(t)",
@@ -171,7 +171,7 @@ MIXED = {
     "transposed": (
         "t = Transpose <perm = [1,0,2,3]> (x)  f = Reshape(x, flat)  y = Concat <axis=1> (f, f)"
         "  z = Relu(t)",
-        r"layer 'Transpose_0' \(Transpose\) mixes them: 't' is 3x3x4x5 for 3 images, 3x1x4x5 for",
+        r"output 'z' is 3x3x4x5 for 3 images, 3x1x4x5 for",
     ),
     "joined along the batch": (
         "f = Reshape(x, flat)  y = Concat <axis = 0> (f, f)",

@@ -1,0 +1,165 @@
+"""Images that a network moves from axis 0 are followed there: it is split if no layer mixes them, and only then."""
+
+from __future__ import annotations
+
+import random
+from math import prod
+
+import numpy as np
+import onnx
+import pytest
+
+import csdfgen
+import runtime
+from csdfgen.errors import ModelError
+from csdfgen.reading.loader import load
+from tests.builder import Graph, reference
+from tests.simple_executor import execute
+
+IMAGES = 3
+SIZES = (4, 6)
+
+
+def shaped(g: Graph, x: str, *sizes: int) -> str:
+    return g.node("Reshape", x, g.constant(np.array(sizes)))
+
+
+def weighted(g: Graph, x: str, rows: int, columns: int) -> str:
+    return g.node("MatMul", x, g.constant(g.rng.normal(0, 0.3, (rows, columns)).astype(np.float32)))
+
+
+def thirds(g: Graph, x: str) -> list[str]:
+    return [g.node("Gather", x, g.constant(np.array(i)), axis=0) for i in range(3)]
+
+
+def attention(g: Graph, q: str, k: str, v: str, perm: list[int], bias: np.ndarray) -> str:
+    scores = g.node("MatMul", q, g.node("Transpose", k, perm=perm))
+    return g.node("MatMul", g.node("Softmax", g.node("Add", scores, g.constant(bias))), v)
+
+
+def windows(g: Graph) -> str:
+    """Attention of heads within windows of a map, which a Reshape joins with the images, as in a Swin transformer."""
+    x = g.node("Transpose", g.input("x", (IMAGES, 8, 4, 6)), perm=[0, 2, 3, 1])
+    cut = g.node("Transpose", shaped(g, x, -1, 2, 2, 3, 2, 8), perm=[0, 1, 3, 2, 4, 5])
+    heads = shaped(g, weighted(g, shaped(g, cut, -1, 4, 8), 8, 24), -1, 4, 3, 2, 4)
+    parts = thirds(g, g.node("Transpose", heads, perm=[2, 0, 3, 1, 4]))
+    bias = g.rng.normal(size=(1, 2, 4, 4)).astype(np.float32)
+    mixed = g.node("Transpose", attention(g, *parts, [0, 1, 3, 2], bias), perm=[0, 2, 1, 3])
+    back = shaped(g, weighted(g, shaped(g, mixed, -1, 4, 8), 8, 8), -1, 2, 3, 2, 2, 8)
+    y = shaped(g, g.node("Transpose", back, perm=[0, 1, 3, 2, 4, 5]), -1, 4, 6, 8)
+    return g.node("ReduceMean", g.node("Add", x, y), axes=[1, 2], keepdims=0)
+
+
+def tokens_first(g: Graph) -> str:
+    """Images behind tokens, then joined with heads, then with tokens, as torch writes MultiheadAttention."""
+    x = g.input("x", (IMAGES, 5, 8))
+    turned = weighted(g, g.node("Transpose", x, perm=[1, 0, 2]), 8, 24)
+    parts = thirds(g, g.node("Transpose", shaped(g, turned, 5, -1, 3, 8), perm=[2, 0, 1, 3]))
+    heads = [g.node("Transpose", shaped(g, one, 5, -1, 4), perm=[1, 0, 2]) for one in parts]
+    bias = g.rng.normal(size=(5, 5)).astype(np.float32)
+    mixed = g.node("Transpose", attention(g, *heads, [0, 2, 1], bias), perm=[1, 0, 2])
+    matrices = (g.constant(g.rng.normal(0, 0.3, s).astype(np.float32)) for s in ((8, 8), (8,)))
+    y = g.node("Gemm", shaped(g, mixed, -1, 8), *matrices, transB=1)
+    return g.node("Add", x, g.node("Transpose", shaped(g, y, 5, -1, 8), perm=[1, 0, 2]))
+
+
+def frames(g: Graph) -> str:
+    """Convolutions of the frames of each image."""
+    x = shaped(g, g.input("x", (IMAGES, 4, 2, 5, 6)), -1, 2, 5, 6)
+    g.channels[x] = 2
+    pooled = g.node("GlobalAveragePool", g.node("Relu", g.conv(x, 3)))
+    return g.node("ReduceMax", shaped(g, pooled, -1, 4, 3), axes=[1], keepdims=0)
+
+
+@pytest.mark.parametrize("made", [windows, tokens_first, frames])
+def test_images_are_followed(made: object) -> None:
+    g = Graph(opset=13)
+    proto = g.model(made(g))  # type: ignore[operator]
+    network, feeds = load(proto), g.feeds()
+    assert network.batch == IMAGES
+    (name,) = (o.name for o in network.outputs)
+    want = reference(proto, feeds)[name]
+    for got in (
+        execute(network, feeds),
+        runtime.run(csdfgen.plan(network), feeds),
+        runtime.run(csdfgen.plan(network, frames=IMAGES, batches="all"), feeds),
+    ):
+        np.testing.assert_allclose(got[name], want, rtol=1e-5, atol=1e-6)
+
+
+def test_what_exchanges_images_is_not_split() -> None:
+    """Rows of all images are joined by a Reshape and turned round."""
+    g = Graph(opset=13)
+    joined = shaped(g, g.input("x", (IMAGES, *SIZES)), -1, SIZES[1])
+    turned = g.node("Slice", joined, *(g.constant(np.array([v])) for v in (-1, -99, 0, -1)))
+    network = load(g.model(shaped(g, turned, -1, *SIZES)))
+    assert network.batch == 1
+    np.testing.assert_array_equal(
+        execute(network, g.feeds())[network.outputs[0].name], g.feeds()["x"][::-1, ::-1]
+    )
+
+
+# Whatever is split means what the whole batch means ------------------------------------------------
+
+
+def chain(seed: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray]]:
+    """Random layers on some images, most of which do not know them from other elements."""
+    rng, g = random.Random(seed), Graph(seed, opset=13)
+    x, shape = g.input("x", (IMAGES, *SIZES)), [IMAGES, *SIZES]
+    for _ in range(rng.randint(3, 6)):
+        kind, rank = rng.choice(["turn", "turn", "cut", "cut", "cut", "work"]), len(shape)
+        if kind == "turn":
+            perm = rng.sample(range(rank), rank)
+            x, shape = g.node("Transpose", x, perm=perm), [shape[k] for k in perm]
+        elif kind == "cut":
+            whole, sizes = prod(shape), []
+            for _ in range(rng.randint(1, 3)):
+                sizes.append(rng.choice([d for d in (1, 2, 3, 4, 6) if whole % d == 0]))
+                whole //= sizes[-1]
+            at = rng.randint(0, len(sizes))
+            x, shape = shaped(g, x, *sizes[:at], -1, *sizes[at:]), [*sizes[:at], whole, *sizes[at:]]
+        else:
+            axis = rng.randrange(rank)
+            op = rng.choice(["Softmax", "Gather", "Slice", "Add", "MatMul", "ReduceMax", "Concat"])
+            if op == "Softmax":
+                x = g.node(op, x, axis=axis)
+            elif op == "ReduceMax":
+                x, shape[axis] = g.node(op, x, axes=[axis]), 1
+            elif op == "Concat":
+                x, shape[axis] = g.node(op, x, x, axis=axis), 2 * shape[axis]
+            elif op == "Gather":
+                x, shape[axis] = g.node(op, x, g.constant(np.array([0, 0])), axis=axis), 2
+            elif op == "Slice":
+                ends = (np.array([v]) for v in (0, max(1, shape[axis] - 1), axis))
+                x, shape[axis] = g.node(op, x, *map(g.constant, ends)), max(1, shape[axis] - 1)
+            elif op == "Add":
+                x = g.node(op, x, g.constant(g.rng.normal(size=shape[axis:]).astype(np.float32)))
+            elif rank > 1:
+                x, shape[-1] = weighted(g, x, shape[-1], 2), 2
+    count = prod(shape)
+    if count % IMAGES == 0:
+        x = shaped(g, x, -1, count // IMAGES)
+    return g.model(g.node("Relu", x), checked=False), g.feeds()
+
+
+def test_random_chains_are_split_only_if_images_stay_apart() -> None:
+    split = whole = 0
+    for seed in range(300):
+        proto, feeds = chain(seed)
+        try:
+            network = load(proto)
+        except ModelError:
+            continue
+        if network.batch == 1:
+            whole += 1
+            continue
+        split += 1
+        (name,) = (o.name for o in network.outputs)
+        np.testing.assert_allclose(
+            execute(network, feeds)[name],
+            reference(proto, feeds)[name],
+            rtol=1e-5,
+            atol=1e-6,
+            err_msg=str(seed),
+        )
+    assert split > 10 and whole > 10
