@@ -153,6 +153,16 @@ def test_search_gets_smaller_and_ends_at_the_limit() -> None:
     assert gained > 0
 
 
+def test_items_of_exabytes_are_packed_without_repair() -> None:
+    """Offsets and numbers of items of an arena that is being repaired share the bits of an integer."""
+    small = random_items(28, most=400)
+    assert pack(small, effort="low").total > small.alignment + pack(small, effort="normal").total
+    items = Items(small.sizes << 44, small.born, small.gone, alignment=small.alignment << 44)
+    found = pack(items, effort="normal")
+    assert found.total == pack(small, effort=0.0).total << 44
+    assert not overlaps(items, found.offsets)
+
+
 def test_a_packing_is_the_same_whatever_vectors_numpy_has() -> None:
     """numpy sorts with those of the processor, which leave equal keys in an order of their own."""
     found = np.show_config(mode="dicts")["SIMD Extensions"].get("found", [])

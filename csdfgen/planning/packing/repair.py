@@ -25,6 +25,12 @@ _PARTS = (4, 16, 64)
 """The ceiling is lowered by this fraction of the distance to the bound; by the next one if that fails."""
 _ASKED = 64
 """Steps between two calls of `stop`."""
+_AT_A_TIME = 1 << 13
+"""Random numbers that are drawn at a time."""
+_BITS = 62
+"""Bits of keys: the offset of an item and its number."""
+_UNPLACED = np.array(1 << _BITS)
+"""The key of an item without an offset, above all others."""
 
 
 def repair(
@@ -40,25 +46,39 @@ def repair(
     """Offsets with at most the bytes of the given ones, after each of these numbers of steps and at the end of the search.
 
     Ceilings are lowered towards `aim` bytes. The search ends at `enough` bytes, after the last number of steps, after
-    `patience` failed ceilings in a row, or once `stop()` is true.
+    `patience` failed ceilings in a row, or once `stop()` is true. Arenas whose offsets and numbers of items do not fit
+    62 bits together (4 TiB of a million items) stay as they are.
     """
-    return _Search(items, stop, steps).run(offsets, aim, enough, patience)
+    search = _Search(items, stop, steps)
+    if int((offsets + items.sizes).max()).bit_length() + search.bits > _BITS:
+        return iter([offsets])
+    return search.run(offsets, aim, enough, patience)
 
 
 class _Search:
-    """The state of a search: the items alive together, weights, and the steps that are left."""
+    """The state of a search: the items alive together, weights, and the steps that are left.
+
+    Items are numbered from 1 on; number 0 is the bottom of the arena, alive with all others, of no bytes and weight. A
+    key is the offset of an item and its number in one integer, so that sorted keys are items from the lowest to the
+    highest, those of equal offsets by number.
+    """
 
     def __init__(self, items: Items, stop: Callable[[], bool], steps: Sequence[int]) -> None:
         self._random, self._stop = np.random.default_rng(0), stop
+        self._numbers = self._factors = np.zeros(0)
+        self._drawn = 0
         self._made, self._limits = 0, [*steps]
         self._items, self._step = items, items.alignment
-        self._whole = -(-items.sizes // self._step) * self._step
-        self._fixed = items.fixed != FREE
+        self.bits = len(items).bit_length()
+        self._mask = np.array((1 << self.bits) - 1)
+        self._each = np.append(0, items.sizes)
+        self._sizes = self._each.tolist()
+        self._whole = -(-self._each // self._step) * self._step
+        self._fixed = np.append(False, items.fixed != FREE)
         self._some_fixed = bool(self._fixed.any())
-        self._aligned = not (items.fixed[self._fixed] % self._step).any()
-        self._sizes = items.sizes.tolist()
-        self._movable = ~self._fixed & (items.sizes > 0)
-        self._rivals: list[np.ndarray | None] = [None] * len(items)
+        self._aligned = not (items.fixed[self._fixed[1:]] % self._step).any()
+        self._movable = ~self._fixed & (self._each > 0)
+        self._rivals: list[np.ndarray | None] = [None] * len(self._each)
         self._remembered = 0
 
     def run(self, best: np.ndarray, aim: int, enough: int, patience: int) -> Iterator[np.ndarray]:
@@ -69,8 +89,9 @@ class _Search:
             part = _PARTS[turn % len(_PARTS)]
             step = max(self._step, (total - aim) // part // self._step * self._step)
             weights = area ** (0.5 if turn // len(_PARTS) % 2 == 0 else 1.0)
-            weights *= 1 + 0.5 * self._random.random(len(weights))
-            found = yield from self._under(max(aim, total - step), best, weights)
+            drawn = self._draw(len(weights))
+            weights *= 1 + 0.5 * self._numbers[drawn]
+            found = yield from self._under(max(aim, total - step), best, np.append(0.0, weights))
             if not self._limits:
                 return
             if found is None:
@@ -78,6 +99,16 @@ class _Search:
             else:
                 best, total, failed = found, self._top(found), 0
         yield best
+
+    def _draw(self, count: int) -> slice:
+        """Where the next random numbers are, which are drawn many at a time."""
+        if self._drawn + count > len(self._numbers):
+            more = self._random.random(max(count, _AT_A_TIME))
+            self._numbers = np.append(self._numbers[self._drawn :], more)
+            self._factors = 1 + 0.1 * self._numbers
+            self._drawn = 0
+        self._drawn += count
+        return slice(self._drawn - count, self._drawn)
 
     def _top(self, offsets: np.ndarray) -> int:
         ends = offsets + self._items.sizes
@@ -89,10 +120,12 @@ class _Search:
         """Offsets with all items under a ceiling; None if not found. Yields the offsets at the start when a number of steps
         is reached.
         """
-        at = start.copy()
-        placed = (at + self._items.sizes <= ceiling) | ~self._movable
-        first = weights.copy()  # heavy items are placed first
-        out = [(-first[i], i) for i in np.flatnonzero(~placed).tolist()]
+        at = np.append(0, start)
+        keys = at << self.bits | np.arange(len(at))  # of items with an offset
+        first = (-weights).tolist()  # heavy items are placed first
+        above = np.flatnonzero((at + self._each > ceiling) & self._movable)
+        keys[above] = _UNPLACED
+        out = [(first[item], item) for item in above.tolist()]
         heapify(out)
         tries = _STEPS + _STEPS_EACH * len(out)
         while out:
@@ -104,81 +137,81 @@ class _Search:
                 if not self._limits:
                     return None
             tries, self._made = tries - 1, self._made + 1
-            _, i = heappop(out)
-            offset, displaced = self._place(i, ceiling, at, placed, weights)
+            _, item = heappop(out)
+            offset, displaced = self._place(item, ceiling, at, keys, weights)
             if offset is None:
                 return None
-            at[i], placed[i] = offset, True
-            if len(displaced):
-                placed[displaced] = False
-                weights[displaced] *= 1.3
-                for j in displaced.tolist():
-                    heappush(out, (-first[j], j))
-        return at
+            at[item], keys[item] = offset, offset << self.bits | item
+            for other in displaced.tolist():
+                keys[other] = _UNPLACED
+                weights[other] *= 1.3
+                heappush(out, (first[other], other))
+        return at[1:]
 
     def _place(
-        self, i: int, ceiling: int, at: np.ndarray, placed: np.ndarray, weights: np.ndarray
+        self, item: int, ceiling: int, at: np.ndarray, keys: np.ndarray, weights: np.ndarray
     ) -> tuple[int | None, np.ndarray]:
         """(offset of an item, items that it displaces): by first fit, otherwise where it displaces the least weight."""
-        size, step = self._sizes[i], self._step
-        others = self._alive_with(i)
-        others = others[placed[others]]
+        # arrays of no dimension, as numpy takes twice as long for a number
+        size, whole, step = self._each[item, ...], self._whole[item, ...], self._step
+        found = keys[self._alive_with(item)]
+        found.sort()
+        others = found[: found.searchsorted(_UNPLACED)] & self._mask
         low = at[others]
-        order = low.argsort(kind="stable")
-        others, low = others[order], low[order]
         if self._aligned:
-            high, under = low + self._whole[others], low - self._whole[i]
+            high, under = low + self._whole[others], low - whole
         else:
-            high = -(-(low + self._items.sizes[others]) // step) * step
+            high = -(-(low + self._each[others]) // step) * step
             under = (low - size) // step * step
-        count = len(others)
-        gaps = np.zeros(count + 1, np.int64)
-        np.maximum.accumulate(high, out=gaps[1:])
-        room = np.empty(count + 1, np.int64)
-        np.subtract(low, gaps[:-1], out=room[:-1])
-        room[count] = ceiling - gaps[count]
-        gap = int((room >= size).argmax())
-        if room[gap] >= size:
+        count, most = len(others), ceiling - self._sizes[item]
+        gaps = np.maximum.accumulate(high)
+        room = np.empty(count, np.int64)
+        np.subtract(low[1:], gaps[:-1], out=room[:-1])
+        room[-1] = ceiling - gaps[-1]
+        fits = room >= size
+        gap = fits.argmax()
+        if fits[gap]:
             return int(gaps[gap]), others[:0]
-        # candidates: above an item, below an item, at both ends
-        places = np.empty(2 * count + 2, np.int64)
-        places[0], places[1] = 0, (ceiling - size) // step * step
-        places[2 : count + 2] = high
-        places[count + 2 :] = under
-        places = places[(places >= 0) & (places <= ceiling - size)]
-        if not len(places):
+        if most < 0:
             return None, others
-        below = low.searchsorted(places + size)
+        # candidates: at both ends, above an item, below an item
+        places = np.empty(2 * count, np.int64)
+        places[0], places[1] = 0, most // step * step
+        places[2 : count + 1] = high[1:]
+        places[count + 1 :] = under[1:]
+        # negative ones are above all others
+        places = places[places.view(np.uint64) <= np.array(most, np.uint64)]
         by_end = high.argsort(kind="stable")
-        over = high[by_end].searchsorted(places, side="right")
+        below = low[1:].searchsorted(places + size)
+        over = high[by_end][1:].searchsorted(places, side="right")
         weight = weights[others]
-        cost = _sums(weight)[below] - _sums(weight[by_end])[over]
-        cost *= 1 + 0.1 * self._random.random(len(cost))
+        cost = np.add.accumulate(weight)[below]
+        cost -= np.add.accumulate(weight[by_end])[over]
+        drawn = self._draw(len(cost))
+        cost *= self._factors[drawn]
         if self._some_fixed:
             fixed = self._fixed[others]
-            cost[_sums(fixed)[below] > _sums(fixed[by_end])[over]] = np.inf
-        best = int(cost.argmin())
+            cost[_counted(fixed)[below] > _counted(fixed[by_end])[over]] = np.inf
+        best = cost.argmin()
         if cost[best] == np.inf:
             return None, others
-        offset = int(places[best])
-        return offset, others[(low < offset + size) & (high > offset)]
+        offset, end = places[best, ...], below[best] + 1
+        return int(offset), others[:end][high[:end] > offset]
 
-    def _alive_with(self, i: int) -> np.ndarray:
-        """The items that are alive together with an item."""
-        known = self._rivals[i]
+    def _alive_with(self, item: int) -> np.ndarray:
+        """The bottom of the arena, and the items that are alive together with an item."""
+        known = self._rivals[item]
         if known is None:
             born, gone = self._items.born, self._items.gone
-            here = (born < gone[i]) & (gone > born[i]) & (self._items.sizes > 0)
-            here[i] = False
-            known = np.flatnonzero(here)
+            here = (born < gone[item - 1]) & (gone > born[item - 1]) & (self._items.sizes > 0)
+            here[item - 1] = False
+            known = np.append(0, np.flatnonzero(here) + 1)
             if self._remembered + len(known) <= _REMEMBERED:
-                self._rivals[i] = known
+                self._rivals[item] = known
                 self._remembered += len(known)
         return known
 
 
-def _sums(values: np.ndarray) -> np.ndarray:
-    """Sums of the first k values, for every k."""
-    found = np.zeros(len(values) + 1)
-    np.add.accumulate(values, out=found[1:])
-    return found
+def _counted(fixed: np.ndarray) -> np.ndarray:
+    """The number of fixed items among the first k, for every k."""
+    return np.add.accumulate(fixed, dtype=np.int64)
