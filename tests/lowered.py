@@ -65,4 +65,4 @@ def shared_kernels(program: Code, threads: int) -> set[str]:
     """Kernels of instructions that so many threads share."""
     constants = program.constants.copy()
     made = program.instructions
-    return {one.kernel for one in made if len(shared_out(one, threads, constants)) > 1}
+    return {one.kernel for one in made if shared_out(one, threads, constants) != [[one]]}

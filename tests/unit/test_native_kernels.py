@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.winograd import row_stages, tile_stages
 from csdfgen.backends.native.library import Library, load
 from csdfgen.backends.native.structures import CLIP, LEAKY, NONE, ctype
 from tests.native_steps import (
@@ -28,6 +29,7 @@ from tests.native_steps import (
 )
 
 Activation, GemmStep = ctype("csdf_activation"), ctype("csdf_gemm_step")
+Share = ctype("csdf_conv_share")
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -280,6 +282,49 @@ def test_parts_make_the_whole(library: Library, kind: str) -> None:
             mine[:, column : column + columns, channel : channel + channels] = True
             assert np.array_equal(out.array[~mine], before[~mine])
     assert np.allclose(out.array, want, atol=1e-3)
+
+
+@pytest.mark.parametrize("kind", ["winograd", "winograd_row"])
+@pytest.mark.parametrize("seed", range(15))
+def test_stages_make_the_whole(library: Library, seed: int, kind: str) -> None:
+    """So many stages as are counted, the parts of each in any order, write the bits of the whole step."""
+    rng = np.random.default_rng(seed)
+    tiles = kind == "winograd"
+    groups = 1 if tiles else int(rng.choice([1, 2]))
+    ins, outs = sizes(rng, 1, 150, 2)
+    layer = Convolution(
+        numbers(rng, groups * outs, ins, 3, 3),
+        numbers(rng, groups * outs),
+        groups,
+        strides=(1 if tiles else int(rng.integers(1, 3)), 1),
+        pads=sizes(rng, 0, 3, 4),
+        activation=ACTIVATIONS[seed % 4],
+        kind=kind,
+        tile=int(rng.choice([2, 4] if tiles else [1, 2, 5])),
+        tiles=int(rng.choice([1, 3, 16])),
+    )
+    x = Map.of(numbers(rng, *sizes(rng, 6, 20, 2), groups * ins))
+    shape = layer.out_shape(len(x.starts), x.width)
+    whole, shared = Map.empty(shape), Map.empty(shape)
+    some = min(ins, int(rng.choice([16, 64])))
+    bound = step_of(library, layer, [x], whole)
+    bound.step.some = some
+    run(library, layer, bound)
+    bound = step_of(library, layer, [x], shared)
+    bound.step.some = some
+    sized = ins, outs, 3, layer.strides[0], 1
+    size, room = (1, *shape[:2]), bound.step.workspace_bytes
+    if tiles:
+        count = tile_stages(sized, layer.tile, size, room, some)
+    else:
+        count = groups * row_stages(sized, 3, size, room, some)
+    parts = int(rng.integers(1, 6))
+    for stage in range(count):
+        for part in rng.permutation(parts):
+            share = Share(bound.address, stage, int(part), parts)
+            library.function(f"{kind}_share", None, ctypes.c_void_p)(ctypes.addressof(share))
+    assert np.array_equal(shared.array, whole.array)
+    assert shared.intact
 
 
 def test_groups_in_parts(library: Library) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
@@ -94,10 +94,10 @@ class NativeBound:
         team: Team | None = None,
     ) -> None:
         self._library, self._team, self._memory = library, team, memory
-        parts = [[one] for one in program.instructions]
+        sections = [[[one]] for one in program.instructions]
         if team is not None:
             constants = constants.copy()  # parts of steps have tables of their own
-            parts = [shared_out(one, team.threads, constants) for (one,) in parts]
+            sections = [shared_out(one, team.threads, constants) for one in program.instructions]
         self._ports: Any = (ctype("csdf_port") * max(1, len(program.ports)))()
         self._here: list[Any] = list(self._ports)
         self._forms = program.ports
@@ -111,20 +111,20 @@ class NativeBound:
             return address_of(block.values) + offset - block.start
 
         addresses = Addresses(constants, pools, weight)
-        self._kept = addresses, constants
+        self._addresses, self._kept = addresses, constants
         self._numpy: dict[int, list[Call]] = {}
-        self._first = np.zeros(len(parts) + 1, np.intp)
+        self._first: list[list[int]] = []  # records of the sections of each, and behind the last
         native: list[Instruction] = []
-        for number, some in enumerate(parts):
-            if library.has(some[0].kernel):
-                native += some
-            else:
-                self._numpy[number] = [called(one, memory, constants) for one in some]
-            self._first[number + 1] = len(native)
-        steps, starts = addresses.steps(native)
-        self._records = np.empty((len(native), 2), np.uintp)
-        self._records[:, 0] = [library.address(one.kernel) for one in native]
-        self._records[:, 1] = address_of(steps) + starts
+        for number, some in enumerate(sections):
+            self._first.append([len(native)])
+            for parts in some:
+                if library.has(parts[0].kernel):
+                    native += parts
+                else:
+                    self._numpy[number] = [called(one, memory, constants) for one in parts]
+                self._first[-1].append(len(native))
+        self._records = self._recorded(native, addresses)
+        self._instructions = program.instructions
         if self._numpy:
             BLAS.join(self)
 
@@ -173,6 +173,14 @@ class NativeBound:
         run.kept = self, calls
         return run
 
+    def _recorded(self, made: Sequence[Instruction], addresses: Addresses) -> np.ndarray:
+        """A record of each instruction: kernel, step."""
+        steps, starts = addresses.steps(made)
+        records = np.empty((len(made), 2), np.uintp)
+        records[:, 0] = [self._library.address(one.kernel) for one in made]
+        records[:, 1] = address_of(steps) + starts
+        return records
+
     def wait(self) -> None:
         """See `Bound.wait`: what was started has ended."""
 
@@ -181,7 +189,7 @@ class NativeBound:
 
     def _chained(self, numbers: Sequence[int]) -> Call:
         """One call for instructions of native code that follow each other."""
-        spans = [(int(self._first[n]), int(self._first[n + 1])) for n in numbers]
+        spans = [span for n in numbers for span in pairwise(self._first[n])]
         order = [k for first, stop in spans for k in range(first, stop)]
         table: Any = np.ascontiguousarray(self._records[order])
         if self._team is None:
@@ -196,12 +204,12 @@ class NativeBound:
         """See `SelfTimed`: a thread of the team for each list, and a counter for each thread."""
         if self._numpy or self._team is None or self._team.threads < len(lists):
             return None
-        made: list[Instruction] = []
-        order: list[int] = []  # of records, those of `made` behind the program's
+        signals: list[Instruction] = []
+        order: list[int] = []  # of records, those of signals behind the program's
 
         def take(kernel: str, core: int, count: int) -> None:
-            order.append(len(self._records) + len(made))
-            made.append(instruction(kernel, Signal(Ref(_COUNTERS, core), count)))
+            order.append(len(self._instructions) + len(signals))
+            signals.append(instruction(kernel, Signal(Ref(_COUNTERS, core), count)))
 
         for core in range(len(lists)):
             take("post_of", core, 0)
@@ -210,8 +218,7 @@ class NativeBound:
             for one in firings:
                 for wait in one.waits:
                     take("await_of", *wait)
-                for number in one.numbers:
-                    order += range(int(self._first[number]), int(self._first[number + 1]))
+                order += one.numbers  # each as a whole: there is one thread for it
                 if one.reached:
                     take("post_of", core, one.reached)
             parts.append(len(order) - len(lists))
@@ -219,11 +226,11 @@ class NativeBound:
         addresses = Addresses(
             Constants(), {_COUNTERS: (address_of(counters), _LINE)}, lambda at: at
         )
-        steps, starts = addresses.steps(made)
-        own = np.empty((len(made), 2), np.uintp)
-        own[:, 0] = [self._library.address(one.kernel) for one in made]
-        own[:, 1] = address_of(steps) + starts
-        table = np.ascontiguousarray(np.concatenate([self._records, own])[order])
+        records = [
+            self._recorded(self._instructions, self._addresses),
+            self._recorded(signals, addresses),
+        ]
+        table = np.ascontiguousarray(np.concatenate(records)[order])
         sections = [(0, [0, len(lists)]), (len(lists), parts)]
         function, arguments = self._team.sections(
             address_of(table), sections, (self, table, addresses, counters)

@@ -16,7 +16,7 @@ from typing import Any
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
-from csdfgen.backends.native.families.winograd import POINTS, SUMS, WIDE, row_bytes, tile_bytes
+from csdfgen.backends.native.families.winograd import POINTS, WIDE, row_stages, tile_stages
 from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import (
     PANEL,
@@ -32,6 +32,8 @@ from csdfgen.program.steps import Call
 
 __all__ = ["MOST_THREADS", "Team", "shared_out"]
 
+ConvShare = structure("csdf_conv_share").record
+
 MOST_THREADS = constant("CSDF_THREADS")
 """Of a team."""
 
@@ -40,6 +42,9 @@ _WORTH = 100_000
 
 _NEAR = 1 << 18
 """Bytes of weights that every thread may read anew for its columns: they stay in its cache."""
+
+_SECOND = 1 << 19
+"""Bytes of weights at points that every thread may read anew: they stay in its second-level cache."""
 
 _COLUMNS = 8
 """Least columns of a part."""
@@ -129,15 +134,20 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-def shared_out(made: Instruction, threads: int, constants: Constants) -> list[Instruction]:
-    """The parts of an instruction, at most one a thread; itself alone where that is not worth it. constants: to which
-    tables of parts are added.
+def shared_out(made: Instruction, threads: int, constants: Constants) -> list[list[Instruction]]:
+    """The parts of an instruction, at most one a thread, in one section or in several, one after the other; itself alone where
+    that is not worth it. constants: to which tables of parts are added.
     """
     split = _SPLITS.get(made.kernel)
     if split is None:
-        return [made]
-    parts = split(made.kernel, record_of(made), threads, constants)
-    return [instruction(made.kernel, part) for part in parts] or [made]
+        return [[made]]
+    found = split(made.kernel, record_of(made), threads, constants)
+    sections = found if found and isinstance(found[0], list) else [found]
+    return [
+        [one if isinstance(one, Instruction) else instruction(made.kernel, one) for one in parts]
+        for parts in sections
+        if parts
+    ] or [[made]]
 
 
 def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
@@ -187,34 +197,54 @@ def _behind(place: Ref, shift: int) -> Ref:
     return Ref(place.pool, place.offset + shift)
 
 
-def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
-    """Of Winograd's kernels: whole tiles of a row, or channels; each part has its part of the workspace."""
+def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> list[list[Any]]:
+    """Of Winograd's kernels: tiles of a row with their share of the workspace, where the weights stay in a near cache; else
+    stages in the same workspace: some of the tiles to points, products at some of the points, some of the tiles back. So
+    every weight is read by one thread.
+    """
     (layer,), out = constants.rows_of(step.layer), step.out
+    wide, tile = layer.kernel_w, step.tile
     ins, outs = layer.in_channels // layer.groups, layer.out_channels // layer.groups
-    wide = layer.kernel_w
-    taps, pixels = layer.kernel_h * wide * ins, WIDE if step.tile else POINTS + 1 - wide
-    across = -(-out.columns // pixels)
-    parts = min(threads, out.count * out.columns * out.channels * taps // _WORTH)
-    shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
-    one = (
-        tile_bytes(shape, step.tile, 1, step.some)
-        if step.tile
-        else row_bytes(shape, 1, 1, step.some)
+    parts = min(
+        threads, out.count * out.columns * out.channels * layer.kernel_h * wide * ins // _WORTH
     )
-    panels = layer.out_channels // PANEL if layer.groups == 1 else 0
-    weights = _FLOAT * taps * layer.out_channels
-    by_columns = across >= 2 * parts and (weights <= _NEAR or panels < SUMS // PANEL * parts)
-    room = step.workspace_bytes // max(1, parts) // _ALIGNMENT * _ALIGNMENT
-    if parts < 2 or not (by_columns or panels >= parts) or room < one:
+    if parts < 2 or not step.some:
         return []
-    found = []
-    for number, (start, stop) in enumerate(_ranges(across if by_columns else panels, parts)):
-        some = (
-            _columns(out, start, stop, pixels) if by_columns else _channels(out, start, stop, PANEL)
-        )
-        place = _behind(step.workspace, number * room)
-        found.append(step._replace(out=some, workspace=place, workspace_bytes=room))
-    return found
+    pixels = WIDE if tile else POINTS + 1 - wide
+    across = -(-out.columns // pixels)
+    if (
+        across >= parts
+        and _FLOAT * POINTS * (tile + 2 if tile else layer.kernel_h) * ins * outs <= _SECOND
+    ):
+        room = step.workspace_bytes // across // _ALIGNMENT * _ALIGNMENT
+        return [
+            [
+                step._replace(
+                    out=_columns(out, start, stop, pixels),
+                    workspace=_behind(step.workspace, start * room),
+                    workspace_bytes=(stop - start) * room,
+                )
+                for start, stop in _ranges(across, parts)
+            ]
+        ]
+    shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
+    each = step.each or out.count
+    size, room = (out.count // each, each, out.columns), step.workspace_bytes
+    count = (
+        tile_stages(shape, tile, size, room, step.some)
+        if tile
+        else row_stages(shape, wide, size, room, step.some)
+    )
+    whole = constants.table("csdf_conv_step", [step])
+    return [
+        [
+            instruction(
+                f"{kernel.removesuffix('_of')}_share_of", ConvShare(whole, stage, part, parts)
+            )
+            for part in range(parts)
+        ]
+        for stage in range(layer.groups * count)
+    ]
 
 
 def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
@@ -248,7 +278,7 @@ def _map(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any
 
 
 def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
-    """Panels of channels, or columns."""
+    """Columns, or panels of channels."""
     source = step.source
     panels = source.channels // PANEL
     seen = step.kernel_h * step.kernel_w * step.columns * step.count * source.channels
@@ -256,7 +286,7 @@ def _pool(kernel: str, step: Any, threads: int, constants: Constants) -> list[An
     size = _FLOAT if kernel == "pool_of" else 1
     if parts < 2 or max(panels, step.columns) < parts:
         return []
-    if panels >= parts:
+    if panels >= parts and step.columns < _COLUMNS * parts:
         return [
             step._replace(
                 source=_from(source, first, count, size, constants),
@@ -468,4 +498,4 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "contract_of": _contracted,
     "attention_of": _attended,
 }
-"""Kernel -> what shares a step of it out."""
+"""Kernel -> what shares a step of it out: records of the kernel, or sections of them or of instructions."""

@@ -143,6 +143,17 @@ void csdf_winograd_row(const csdf_conv_step *step);
  * `channels` input channels of a group at a time; for that many rows of each of several images, a multiple. */
 size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t tiles, int32_t channels);
 
+/* What part `part` of `parts` does in stage `stage` of a step. The parts of a stage may be done at the same time; the stages
+ * one after the other, from 0 on, are the step. A stage behind the last one does nothing. */
+typedef struct csdf_conv_share {
+    const csdf_conv_step *step;
+    int32_t stage;
+    int32_t part, parts;
+} csdf_conv_share;
+
+void csdf_winograd_share(const csdf_conv_share *share);
+void csdf_winograd_row_share(const csdf_conv_share *share);
+
 /* Rows of a matrix times a constant matrix: out[r] = activation(bias + rows[r] * weights).
  * The sum over `inputs` may be split: a step adds the products of `parts` pieces, from input `first` on.
  * begin: starts from the bias instead of the values in `out`; end: applies the activation.
@@ -551,6 +562,8 @@ void csdf_conv_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);
+void csdf_winograd_share_of(const void *step);
+void csdf_winograd_row_share_of(const void *step);
 void csdf_gemm_of(const void *step);
 void csdf_gemm_bf16_of(const void *step);
 void csdf_gemm_f16_of(const void *step);

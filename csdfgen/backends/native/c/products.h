@@ -62,6 +62,26 @@ typedef struct csdf_reach {
 
 csdf_reach csdf_reach_of(const csdf_conv_step *step);
 
+/* The stage of a share that is the whole step. */
+#define CSDF_ALL_STAGES (-1)
+
+/* Of a share: units of the stage from the first one of its part on, up to the one that ends it. */
+typedef struct csdf_some {
+    int32_t begin, end;
+} csdf_some;
+
+CSDF_INLINE csdf_some csdf_some_of(const csdf_conv_share *share, int32_t units)
+{
+    const csdf_some found = {units * share->part / share->parts, units * (share->part + 1) / share->parts};
+    return found;
+}
+
+/* Whether the next stage, whose number is counted up, is to be done. */
+CSDF_INLINE int32_t csdf_is_due(const csdf_conv_share *share, int32_t *next)
+{
+    return share->stage == CSDF_ALL_STAGES || share->stage == (*next)++;
+}
+
 /* What padding reads: runs of zeros are at most so long. */
 #define CSDF_ZEROS 512
 extern const float csdf_zeros[CSDF_ZEROS];

@@ -20,6 +20,7 @@ enum {
 
 typedef struct shape {
     const csdf_conv_step *step;
+    const csdf_conv_share *share;
     int32_t tile, down;      /* rows of a tile, and its points */
     int32_t across, image;   /* tiles of a row of them, and of an image */
     int32_t each;            /* output rows of an image */
@@ -152,23 +153,24 @@ static void take(const shape *f, const csdf_source *piece, int32_t tile, int32_t
         window(seen, f->down, 0, c, least(CSDF_LANES, count - c), to + c, plane);
 }
 
-/* All tiles to points, some input channels. */
+/* A part of the tiles to points, some input channels. */
 static void take_all(const shape *f)
 {
     const csdf_conv_step *step = f->step;
     const int32_t low = f->first, high = low + f->some;
+    const csdf_some own = csdf_some_of(f->share, f->tiles);
     int32_t start = 0;
     for (int32_t i = 0; i < step->piece_count; start += step->pieces[i++].channels) {
         const csdf_source *piece = step->pieces + i;
         const int32_t from = most(low, start), end = least(high, start + piece->channels);
-        float *to = f->inputs + (from - low);
-        for (int32_t k = f->begin; from < end && k < f->begin + f->tiles; k++, to += f->pace)
-            take(f, piece, k, from - start, end - from, to);
+        float *to = f->inputs + (ptrdiff_t)own.begin * f->pace + (from - low);
+        for (int32_t k = own.begin; from < end && k < own.end; k++, to += f->pace)
+            take(f, piece, f->begin + k, from - start, end - from, to);
     }
 }
 
 /* At every point sums over input channels: output channels [channel, channel + channels), all in one
- * block of SUMS. */
+ * block of SUMS; a part of the panels at the points. */
 static void multiply(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -187,20 +189,23 @@ static void multiply(const shape *f, int32_t channel, int32_t channels)
     pass.counts = &f->some;
     pass.panel = panel;
     pass.skip = 0;
-    pass.channel = 0;
-    pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
     pass.spare = 0;
     pass.bias = NULL;
     pass.init = NULL;
     pass.out = out;
     pass.activation.kind = CSDF_NONE;
     pass.activation.a = pass.activation.b = 0.0f;
-    for (int32_t p = 0; p < points; p++) {
+    const int32_t wide = padded(channels) / CSDF_PANEL;
+    const csdf_some own = csdf_some_of(f->share, points * wide);
+    for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
+        const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
         for (int32_t k = 0; k < f->tiles; k++) {
             table[k] = f->inputs + ((ptrdiff_t)p * f->tiles + k) * f->pace;
             out[k] = f->products + ((ptrdiff_t)p * f->tiles + k) * f->sums;
         }
-        pass.weights = weights + (ptrdiff_t)p * many * panel;
+        pass.weights = weights + (ptrdiff_t)(p * many + left) * panel;
+        pass.channel = left * CSDF_PANEL;
+        pass.channels = (least(channels, right * CSDF_PANEL) + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - pass.channel;
         csdf_products(&pass);
     }
 }
@@ -231,7 +236,7 @@ CSDF_INLINE void back(const float *from, ptrdiff_t plane, int32_t down, csdf_v y
     }
 }
 
-/* Sums of these output channels to pixels. Behind the first input channels they are added to what the
+/* Sums of these output channels to pixels, of a part of the tiles. Behind the first input channels they are added to what the
  * output has. */
 static void give(const shape *f, int32_t channel, int32_t channels)
 {
@@ -244,7 +249,8 @@ static void give(const shape *f, int32_t channel, int32_t channels)
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < f->reach.high)
         by.kind = CSDF_NONE;
-    for (int32_t k = 0; k < f->tiles; k++) {
+    const csdf_some own = csdf_some_of(f->share, f->tiles);
+    for (int32_t k = own.begin; k < own.end; k++) {
         const int32_t tile = f->begin + k, x = tile % f->across * WIDE, in = top_of(f, tile);
         const int32_t high = least(f->tile, f->each - in), top = before(f, tile) + in, wide = least(WIDE, out->columns - x);
         const float *from = f->products + (ptrdiff_t)k * f->sums;
@@ -289,14 +295,16 @@ static int32_t divide(const csdf_conv_step *step, int32_t all, int32_t *channels
     }
 }
 
-void csdf_winograd(const csdf_conv_step *step)
+void csdf_winograd_share(const csdf_conv_share *share)
 {
+    const csdf_conv_step *step = share->step;
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     const int32_t end = out->channel + out->channels;
-    int32_t some_ins;
+    int32_t some_ins, stage = 0;
     shape f;
     f.step = step;
+    f.share = share;
     f.tile = step->tile;
     f.down = step->tile + 2;
     f.across = (out->columns + WIDE - 1) / WIDE;
@@ -316,14 +324,24 @@ void csdf_winograd(const csdf_conv_step *step)
         f.products = f.inputs + (ptrdiff_t)f.down * ACROSS * f.tiles * f.pace;
         for (f.first = f.reach.low; f.first < f.reach.high; f.first += f.some) {
             f.some = least(some_ins, f.reach.high - f.first);
-            take_all(&f);
+            if (csdf_is_due(share, &stage))
+                take_all(&f);
             for (int32_t channel = out->channel, next; channel < end; channel = next) {
                 next = least(end, (channel / SUMS + 1) * SUMS);
-                multiply(&f, channel, next - channel);
-                give(&f, channel, next - channel);
+                if (csdf_is_due(share, &stage))
+                    multiply(&f, channel, next - channel);
+                if (csdf_is_due(share, &stage))
+                    give(&f, channel, next - channel);
             }
         }
     }
 }
 
+void csdf_winograd(const csdf_conv_step *step)
+{
+    const csdf_conv_share all = {step, CSDF_ALL_STAGES, 0, 1};
+    csdf_winograd_share(&all);
+}
+
 void csdf_winograd_of(const void *step) { csdf_winograd(step); }
+void csdf_winograd_share_of(const void *step) { csdf_winograd_share(step); }

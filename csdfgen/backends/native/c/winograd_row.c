@@ -19,6 +19,8 @@ enum {
 
 typedef struct shape {
     const csdf_conv_step *step;
+    const csdf_conv_share *share;
+    int32_t stage;       /* the next one */
     int32_t pixels;      /* of a tile */
     int32_t ins, outs;   /* channels of a group */
     csdf_reach reach;
@@ -105,14 +107,16 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
     }
 }
 
-/* All rows that the tiles read to points, some channels of a group. */
+/* All rows that the tiles read to points, some channels of a group: a part of the tiles. */
 static void take_all(const shape *f, int32_t group)
 {
     const csdf_conv_step *step = f->step;
     const csdf_layer *layer = step->layer;
     const int32_t low = group * f->ins + f->first, high = low + f->some, rows = height(layer, f->rows);
     const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
-    for (int32_t r = 0; r < f->images * rows; r++) {
+    const csdf_some own = csdf_some_of(f->share, f->images * rows * f->tiles);
+    for (int32_t r = own.begin / f->tiles; r * f->tiles < own.end; r++) {
+        const int32_t left = most(0, own.begin - r * f->tiles), right = least(f->tiles, own.end - r * f->tiles);
         const ptrdiff_t seen = (ptrdiff_t)(f->image + r / rows) * step->apart + f->row * layer->stride_h + r % rows;
         float *to = f->inputs + r * POINTS * plane;
         int32_t start = 0;
@@ -122,7 +126,7 @@ static void take_all(const shape *f, int32_t group)
             if (from >= end)
                 continue;
             const float *row = piece->rows[seen];
-            for (int32_t t = 0; t < f->tiles; t++) {
+            for (int32_t t = left; t < right; t++) {
                 const int32_t in = step->out.column + (f->tile + t) * f->pixels - layer->pad_left;
                 float *at = to + t * f->pace + (from - low);
                 if (row) {
@@ -138,7 +142,7 @@ static void take_all(const shape *f, int32_t group)
 }
 
 /* At every point sums over rows of the kernel and input channels: output channels [channel, channel +
- * channels) of a group, all in one block of SUMS. */
+ * channels) of a group, all in one block of SUMS; a part of the panels at the points. */
 static void multiply(const shape *f, int32_t group, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -159,15 +163,16 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
     pass.counts = &f->some;
     pass.panel = panel;
     pass.skip = (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL;
-    pass.channel = 0;
-    pass.channels = (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES;
     pass.spare = 0;
     pass.bias = NULL;
     pass.init = NULL;
     pass.out = (float *const *)table;
     pass.activation.kind = CSDF_NONE;
     pass.activation.a = pass.activation.b = 0.0f;
-    for (int32_t p = 0; p < POINTS; p++) {
+    const int32_t wide = padded(channels) / CSDF_PANEL;
+    const csdf_some own = csdf_some_of(f->share, POINTS * wide);
+    for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
+        const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
         const float **entry = table;
         const float *sums = f->products + (ptrdiff_t)p * pass.pixels * f->sums;
         for (int32_t k = 0; k < pass.pixels; k++)
@@ -180,12 +185,14 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
                 for (int32_t t = 0; t < f->tiles; t++, at += f->pace)
                     *entry++ = at;
             }
-        pass.weights = weights + (ptrdiff_t)p * many * panel;
+        pass.weights = weights + (ptrdiff_t)(p * many + left) * panel;
+        pass.channel = left * CSDF_PANEL;
+        pass.channels = (least(channels, right * CSDF_PANEL) + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - pass.channel;
         csdf_products(&pass);
     }
 }
 
-/* Sums of these output channels to pixels; bias: of the first of them, target: its place in a pixel.
+/* Sums of these output channels to pixels, of a part of the tiles; bias: of the first of them, target: its place in a pixel.
  * Behind the first input channels they are added to what the output has. */
 static void give(const shape *f, const float *bias, int32_t target, int32_t channels)
 {
@@ -196,12 +203,14 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
     const csdf_v two = csdf_splat(2.0f), four = csdf_splat(4.0f), eight = csdf_splat(8.0f),
                  sixteen = csdf_splat(16.0f);
     const ptrdiff_t plane = (ptrdiff_t)f->images * f->rows * f->tiles * f->sums, pace = step->out.stride;
-    const float *from = f->products;
+    const csdf_some own = csdf_some_of(f->share, f->images * f->rows * f->tiles);
+    const float *from = f->products + (ptrdiff_t)own.begin * f->sums;
     csdf_activation by = step->layer->activation;
     if (f->first + f->some < f->reach.high)
         by.kind = CSDF_NONE;
-    for (int32_t r = 0; r < f->images * f->rows; r++)
-        for (int32_t t = 0; t < f->tiles; t++, from += f->sums) {
+    for (int32_t r = own.begin / f->tiles; r * f->tiles < own.end; r++) {
+        const int32_t left = most(0, own.begin - r * f->tiles), right = least(f->tiles, own.end - r * f->tiles);
+        for (int32_t t = left; t < right; t++, from += f->sums) {
             const int32_t row = (f->image + r / f->rows) * f->each + f->row + r % f->rows;
             const int32_t x = (f->tile + t) * f->pixels, wide = least(f->pixels, step->out.columns - x);
             const ptrdiff_t column = step->out.column + x, step_added = added ? added->stride : 0;
@@ -233,6 +242,7 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
                 }
             }
         }
+    }
 }
 
 /* Tiles at a time of so many rows of images and input channels: what the workspace has room for. */
@@ -280,17 +290,21 @@ static void compute(shape *f, int32_t group, int32_t some_ins)
     f->products = f->inputs + (ptrdiff_t)seen * POINTS * f->tiles * f->pace;
     for (f->first = f->reach.low; low < high && f->first < f->reach.high; f->first += f->some) {
         f->some = least(some_ins, f->reach.high - f->first);
-        take_all(f, group);
+        if (csdf_is_due(f->share, &f->stage))
+            take_all(f, group);
         for (int32_t channel = low, next; channel < high; channel = next) {
             next = least(high, (channel / SUMS + 1) * SUMS);
-            multiply(f, group, channel, next - channel);
-            give(f, bias + channel, base + channel, next - channel);
+            if (csdf_is_due(f->share, &f->stage))
+                multiply(f, group, channel, next - channel);
+            if (csdf_is_due(f->share, &f->stage))
+                give(f, bias + channel, base + channel, next - channel);
         }
     }
 }
 
-void csdf_winograd_row(const csdf_conv_step *step)
+void csdf_winograd_row_share(const csdf_conv_share *share)
 {
+    const csdf_conv_step *step = share->step;
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     int32_t images, rows, tiles, some_ins;
@@ -298,6 +312,8 @@ void csdf_winograd_row(const csdf_conv_step *step)
     if (out->count < 1)
         return;
     f.step = step;
+    f.share = share;
+    f.stage = 0;
     f.pixels = POINTS + 1 - layer->kernel_w;
     f.ins = layer->in_channels / layer->groups;
     f.outs = layer->out_channels / layer->groups;
@@ -324,4 +340,11 @@ void csdf_winograd_row(const csdf_conv_step *step)
     }
 }
 
+void csdf_winograd_row(const csdf_conv_step *step)
+{
+    const csdf_conv_share all = {step, CSDF_ALL_STAGES, 0, 1};
+    csdf_winograd_row_share(&all);
+}
+
 void csdf_winograd_row_of(const void *step) { csdf_winograd_row(step); }
+void csdf_winograd_row_share_of(const void *step) { csdf_winograd_row_share(step); }

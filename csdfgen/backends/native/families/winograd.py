@@ -27,7 +27,9 @@ __all__ = [
     "by_tiles",
     "fastest",
     "row_bytes",
+    "row_stages",
     "tile_bytes",
+    "tile_stages",
 ]
 
 POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
@@ -150,19 +152,42 @@ def by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Way
     return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
 
 
+def row_stages(shape: Shape, wide: int, size: Size, room: int, some: int) -> int:
+    """How many stages csdf_winograd_row_share has for a group: no fewer than there are."""
+    ins, outs, *_ = shape
+    images, rows, columns = size
+    across = -(-columns // (POINTS + 1 - wide))
+    many, high, tiles, channels = _divided(shape, across, images, rows, room, some)
+    if tiles < 1:
+        return 0
+    turns = -(-images // many) * -(-rows // high) * -(-across // tiles)
+    return turns * -(-ins // channels) * (1 + 2 * -(-outs // SUMS))
+
+
+def tile_stages(shape: Shape, tile: int, size: Size, room: int, some: int) -> int:
+    """The same of csdf_winograd_share."""
+    ins, outs, *_ = shape
+    images, rows, columns = size
+    tiles = images * -(-rows // tile) * -(-columns // WIDE)
+    most = min(tiles, AT_A_TIME, room // tile_bytes(shape, tile, 1, some))
+    return -(-tiles // most) * -(-ins // some) * (1 + 2 * -(-outs // SUMS)) if most else 0
+
+
 def _divided(
-    shape: Shape, across: int, images: int, rows: int, room: int
+    shape: Shape, across: int, images: int, rows: int, room: int, given: int = 0
 ) -> tuple[int, int, int, int]:
-    """Images, rows of them, tiles of a row and input channels that csdf_winograd_row computes at a time."""
+    """Images, rows of them, tiles of a row and input channels that csdf_winograd_row computes at a time. given: these
+    channels, where they are not to be chosen.
+    """
     ins, _, high, *_ = shape
     many, some = images, rows
     while True:
         limit = _shared_out(across, POINTERS // (high + 1) // (many * some))
         parts = 1
         while True:
-            channels = min(ins, _padded(-(-ins // parts)))
+            channels = min(ins, given or _padded(-(-ins // parts)))
             tiles = min(limit, room // (many * row_bytes(shape, some, 1, channels)))
-            if tiles == limit or channels <= LEAST_AT_A_TIME:
+            if tiles == limit or channels <= LEAST_AT_A_TIME or given:
                 break
             parts += 1
         if many == some == 1 or tiles >= min(across, 2):
