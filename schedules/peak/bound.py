@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -25,7 +26,10 @@ Array = np.ndarray
 _ENDLESS = 1 << 30
 """Capacity of arcs that must not be cut; flows stay below it, so that 32 bits hold all sums."""
 
-_IN, _OUT = 0, 1
+_IN, _OUT, _FREE = 0, 1, 2
+
+_KEPT = 4096
+"""Cuts between states that are kept, as a search asks for the same ones below several thresholds."""
 
 _RECENT = 6
 """Cuts whose states are tried for another firing before its own cut is computed."""
@@ -55,8 +59,8 @@ class Cuts:
         self.problem, self.spend = problem, spend
         self.ancestors = problem.ancestors
         self.tightened = False
-        self._waits = _waits(problem)
         self._known: dict[int, Cut] = {}
+        self._between: dict[tuple[int, bytes], tuple[int, Array]] = {}
         self._paid: set[int] = set()
         sizes = [group.size for group in problem.items]
         total = sum(int(size.sum()) for size in sizes)
@@ -65,6 +69,10 @@ class Cuts:
         coarse = -(-total // (max(divisor, 1) * (_ENDLESS - 1))) or 1
         self._unit = max(divisor, 1) * coarse
         self.exact = coarse == 1
+
+    @cached_property
+    def _graph(self) -> _Graph:
+        return _Graph(self.problem, self._unit, *_waits(self.problem))
 
     def of(self, firing: int) -> Cut:
         """The cut of a firing."""
@@ -125,6 +133,7 @@ class Cuts:
         """A copy of the cuts, for further demands."""
         other = copy(self)
         other.ancestors, other._known, other._paid = self.ancestors.copy(), {}, set()
+        other._between = {}
         return other
 
     def precedes(self, early: int, late: int) -> bool:
@@ -138,8 +147,8 @@ class Cuts:
         table = self.ancestors
         after = table[:, self.problem.actor[late]] > self.problem.phase[late]
         table[after] = np.maximum(table[after], table[early])
-        self._waits = np.append(self._waits[0], late), np.append(self._waits[1], early)
-        self._known, self._paid = {}, set()
+        self._graph = self._graph.ordered(late, early)
+        self._known, self._paid, self._between = {}, set(), {}
 
     def obeying(self, order: Array) -> Array:
         """The order with firings delayed until all firings that they wait for are complete."""
@@ -165,22 +174,17 @@ class Cuts:
         actor, phase = int(problem.actor[firing]), int(problem.phase[firing])
         done = self.ancestors[firing].copy()
         done[actor] = phase
-        node = np.full(problem.firings, -1)
+        node = np.full(problem.firings, _FREE, np.int8)
         node[(self.ancestors[:, actor] > phase) | ~within] = _OUT
         node[(problem.phase < done[problem.actor]) | inside] = _IN
-        free = np.flatnonzero(node < 0)
-        node[free] = np.arange(2, 2 + len(free))
-        graph = _Graph(2 + len(free), self._unit)
-        graph.order(node[self._waits[0]], node[self._waits[1]])
-        starting = node.copy()
-        starting[firing] = _IN  # it claims when it starts, and releases when it ends
-        for group in problem.items:
-            claimed = graph.any_of(starting[group.claimers])
-            graph.tie(claimed, graph.all_of(node[group.releasers]), group.size)
-        value, reached = graph.least_cut()
-        state = node == _IN
-        state[free] = reached[2 : 2 + len(free)]
-        return value + int(problem.extra[firing]), state
+        key = firing, node.tobytes()
+        if key not in self._between:
+            if len(self._between) == _KEPT:
+                self._between.clear()
+            value, state = self._graph.least_cut(node, firing)
+            self._between[key] = value + int(problem.extra[firing]), state
+        value, state = self._between[key]
+        return value, state.copy()
 
 
 def _cost(problem: Problem) -> float:
@@ -202,75 +206,148 @@ def _waits(problem: Problem) -> tuple[Array, Array]:
 
 
 class _Graph:
-    """A flow network; node 0 is inside the state, node 1 outside."""
+    """The flow network of a problem. Nodes are 0 inside the state, 1 outside, the firings, and one for each item of several
+    claimers, inside if any of them is, or of several releasers, inside only if all of them are. An arc with the bytes of
+    each item leads from its claimer to its releaser, and an endless one from each firing to those that it waits for.
 
-    def __init__(self, nodes: int, unit: int) -> None:
-        self._nodes, self._unit = nodes, unit
-        self._arcs: list[tuple[Array, Array, Array]] = []
-        self._sure = 0  # bytes that are in every cut
+    unit: bytes of a unit of flow. late, early: pairs (firing, firing that it waits for).
+    """
 
-    def tie(self, tail: Array, head: Array, size: Array) -> None:
-        """Add bytes that are alive if `tail` is inside and `head` outside."""
-        self._sure += int(size[(tail == _IN) & (head == _OUT)].sum())
-        self._add(tail, head, size // self._unit)
+    def __init__(self, problem: Problem, unit: int, late: Array, early: Array) -> None:
+        self._unit, self._firings, self._nodes = unit, problem.firings, _FREE + problem.firings
+        self._joined = _Joined(_IN), _Joined(_OUT)
+        ties = [
+            (self._one(g.claimers, _IN), self._one(g.releasers, _OUT), g.size)
+            for g in problem.items
+        ] or [(np.zeros(0, np.int64),) * 3]
+        self._tail, self._head, self._size = (np.concatenate(c) for c in zip(*ties, strict=True))
+        self._flow = self._size // unit
+        any_of, all_of = (joined.pairs() for joined in self._joined)
+        self._late = np.concatenate([any_of[1], all_of[0], _FREE + late])
+        self._early = np.concatenate([any_of[0], all_of[1], _FREE + early])
+        self._lay_out()
 
-    def order(self, late: Array, early: Array) -> None:
-        """If `late` is inside, `early` is inside too."""
-        self._add(late, early, np.full(len(late), _ENDLESS))
+    def _one(self, firings: Array, settles: int) -> Array:
+        """The node that each row of firings claims or releases by: `settles` if there are none."""
+        count, width = firings.shape
+        if width < 2:
+            return _FREE + firings[:, 0] if width else np.full(count, settles)
+        nodes = np.arange(self._nodes, self._nodes + count)
+        self._nodes += count
+        self._joined[settles].add(nodes, _FREE + firings)
+        return nodes
 
-    def _add(self, tail: Array, head: Array, capacity: Array) -> None:
-        real = (tail != _OUT) & (head != _IN) & ((tail != _IN) | (head != _OUT)) & (tail != head)
-        self._arcs.append((tail[real], head[real], capacity[real]))
+    def ordered(self, late: int, early: int) -> _Graph:
+        """A copy in which a firing also waits for another one."""
+        other = copy(self)
+        other._late = np.append(self._late, _FREE + late)
+        other._early = np.append(self._early, _FREE + early)
+        other._lay_out()
+        return other
 
-    def any_of(self, nodes: Array) -> Array:
-        """For each row of nodes a node that is inside if any of them is; inside for an empty row."""
-        return self._joined(nodes, _IN, _OUT)
-
-    def all_of(self, nodes: Array) -> Array:
-        """For each row of nodes a node that is inside only if all of them are; outside for an empty row."""
-        return self._joined(nodes, _OUT, _IN)
-
-    def _joined(self, nodes: Array, settles: int, neutral: int) -> Array:
-        count, width = nodes.shape
-        if width == 0:
-            return np.full(count, settles)
-        if width == 1:
-            return nodes[:, 0]
-        found = np.where((nodes == settles).any(axis=1), settles, neutral)
-        rows = np.flatnonzero((found == neutral) & (nodes != neutral).any(axis=1))
-        found[rows] = np.arange(self._nodes, self._nodes + len(rows))
-        self._nodes += len(rows)
-        for column in nodes[rows].T:
-            own = found[rows]
-            self.order(column, own) if settles == _IN else self.order(own, column)
-        return found
-
-    def least_cut(self) -> tuple[int, Array]:
-        """Bytes of the minimum cut, and whether each node is inside in the smallest one."""
-        tail, head, capacity = (np.concatenate(c) for c in zip(*self._arcs, strict=True))
-        inside = np.zeros(self._nodes, bool)
-        inside[_IN] = True
-        if not len(tail):
-            return self._sure, inside
-        # every arc with its reverse, so that scipy adds none and flows have the layout of capacities
-        count = self._nodes
-        place = np.concatenate([tail * count + head, head * count + tail])
+    def _lay_out(self) -> None:
+        """All arcs with their reverse, sorted by their ends, so that scipy adds none and flows have the layout of
+        capacities.
+        """
+        tail = np.concatenate([self._late, self._tail])
+        head = np.concatenate([self._early, self._head])
+        size = np.concatenate([np.full(len(self._late), _ENDLESS), self._flow])
+        inner = (tail > _OUT) & (head > _OUT) & (tail != head)
+        tail, head, size = tail[inner], head[inner], size[inner]
+        place = np.concatenate([tail * self._nodes + head, head * self._nodes + tail])
         where, which = np.unique(place, return_inverse=True)
-        both = np.bincount(which[: len(tail)], capacity, len(where)).astype(np.int32)
-        rows = np.searchsorted(where, np.arange(count + 1) * count).astype(np.int32)
-        columns = (where % count).astype(np.int32)
-        arcs = csr_array((both, columns, rows), shape=(count, count))
-        flow = maximum_flow(arcs, _IN, _OUT)
-        moved = flow.flow
-        if len(moved.data) == len(both):
-            left = np.flatnonzero(both > moved.data)
-            rows = np.searchsorted(left, rows).astype(np.int32)
-            ones = np.ones(len(left))
-            passable = csr_array((ones, columns[left], rows), shape=(count, count))
-        else:
-            passable = csr_array(arcs - moved > 0)
-        inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
-        return self._sure + int(flow.flow_value) * self._unit, inside
+        found = np.bincount(which[: len(tail)], size, len(where))
+        self._capacity = np.minimum(found, _ENDLESS).astype(np.int32)
+        self._from, self._to = where // self._nodes, where % self._nodes
+
+    def least_cut(self, node: Array, firing: int) -> tuple[int, Array]:
+        """(bytes, state) of the minimum cut, the smallest one, as a mask of firings.
+
+        node: _IN, _OUT or _FREE for each firing. firing: starts in that state, so that its claims are inside.
+        """
+        at = np.empty(self._nodes, np.int64)
+        at[:_FREE], at[_FREE : _FREE + self._firings] = (_IN, _OUT), node
+        own = _FREE + firing
+        at[own], before = _IN, at[own]
+        self._joined[_IN].settle(at)
+        at[own] = before
+        self._joined[_OUT].settle(at)
+        free = at >= _FREE
+        at[free] = np.arange(_FREE, _FREE + np.count_nonzero(free))
+        head = at[self._head]
+        at[own] = _IN
+        tail = at[self._tail]
+        at[own] = before
+        sure = int(self._size[(tail == _IN) & (head == _OUT)].sum())
+        count = max(_FREE, int(at.max(initial=0)) + 1)
+        begins, ends = (tail == _IN) & (head >= _FREE), (tail >= _FREE) & (head == _OUT)
+        source = np.bincount(head[begins], self._flow[begins], count)
+        sink = np.bincount(tail[ends], self._flow[ends], count)
+        first, last = np.flatnonzero(source), np.flatnonzero(sink)
+        state = node == _IN
+        if not len(first):
+            return sure, state
+        inner = np.flatnonzero(free[self._from] & free[self._to])
+        none, one = np.zeros(len(first), np.int64), np.ones(len(last), np.int64)
+        tails = np.concatenate([none, first, last, one, at[self._from[inner]]])
+        heads = np.concatenate([first, none, one, last, at[self._to[inner]]])
+        sizes = np.concatenate([source[first], none, sink[last], one - 1, self._capacity[inner]])
+        order = (tails * count + heads).argsort(kind="stable")
+        both, columns = sizes[order].astype(np.int32), heads[order].astype(np.int32)
+        rows = np.append(0, np.cumsum(np.bincount(tails, minlength=count))).astype(np.int32)
+        value, inside = _flow(both, columns, rows)
+        state |= inside[at[_FREE : _FREE + self._firings]] & (node == _FREE)
+        return sure + value * self._unit, state
+
+
+class _Joined:
+    """Nodes that are inside if any of several are (`settles` is _IN), or outside if any are (_OUT)."""
+
+    def __init__(self, settles: int) -> None:
+        self._settles = settles
+        self._nodes = self._members = self._starts = np.zeros(0, np.int64)
+
+    def add(self, nodes: Array, members: Array) -> None:
+        """Add nodes with the members of each."""
+        count, width = members.shape
+        starts = len(self._members) + width * np.arange(count)
+        self._nodes = np.concatenate([self._nodes, nodes])
+        self._starts = np.concatenate([self._starts, starts])
+        self._members = np.concatenate([self._members, members.ravel()])
+
+    def pairs(self) -> tuple[Array, Array]:
+        """(node, member) for each member of each node."""
+        widths = np.diff(self._starts, append=len(self._members))
+        return np.repeat(self._nodes, widths), self._members
+
+    def settle(self, at: Array) -> None:
+        """Set the nodes that follow from their members, and all others to _FREE."""
+        if len(self._nodes):
+            members = at[self._members]
+            settled = np.logical_or.reduceat(members == self._settles, self._starts)
+            free = np.logical_or.reduceat(members >= _FREE, self._starts)
+            others = np.where(free, _FREE, _OUT - self._settles)
+            at[self._nodes] = np.where(settled, self._settles, others)
+
+
+def _flow(capacity: Array, columns: Array, rows: Array) -> tuple[int, Array]:
+    """(units of the maximum flow, whether each node is inside in the smallest minimum cut) of arcs in the layout of a
+    csr_array, each with its reverse.
+    """
+    count = len(rows) - 1
+    arcs = csr_array((capacity, columns, rows), shape=(count, count))
+    flow = maximum_flow(arcs, _IN, _OUT)
+    moved = flow.flow
+    if len(moved.data) == len(capacity):
+        left = np.flatnonzero(capacity > moved.data)
+        rows = np.searchsorted(left, rows).astype(np.int32)
+        ones = np.ones(len(left))
+        passable = csr_array((ones, columns[left], rows), shape=(count, count))
+    else:
+        passable = csr_array(arcs - moved > 0)
+    inside = np.zeros(count, bool)
+    inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
+    return int(flow.flow_value), inside
 
 
 def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:

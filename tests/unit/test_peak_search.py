@@ -182,6 +182,21 @@ def test_items_alive_together_are_one() -> None:
     assert group.claimers.tolist() == [[0], [0]] and group.releasers.tolist() == [[1], [2]]
 
 
+def test_a_cut_is_the_same_again_whatever_became_of_its_state() -> None:
+    problem = two_branches(6)
+    cuts, nothing = Cuts(problem), np.zeros(problem.firings, bool)
+    for firing in range(problem.firings):
+        value, state = cuts.between(firing, nothing, ~nothing)
+        expected = state.copy()
+        state[:] = ~state
+        assert cuts.between(firing, nothing, ~nothing)[0] == value
+        assert np.array_equal(cuts.between(firing, nothing, ~nothing)[1], expected)
+    early, late = 11, 18  # of two branches
+    before = cuts.between(late, nothing, ~nothing)[1]
+    cuts.demand(early, late)
+    assert not before[early] and cuts.between(late, nothing, ~nothing)[1][early]
+
+
 def test_large_bytes_are_rounded_down_in_the_bound() -> None:
     """Sums beyond 32 bits: cuts may be below the least, never above."""
     problem = two_branches(8)
