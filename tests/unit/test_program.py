@@ -4,6 +4,9 @@ no second thread, no setting of numpy.
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
@@ -55,6 +58,20 @@ def zeros(plan: Plan) -> np.ndarray:
     return np.zeros(image.shape, image.dtype)
 
 
+@pytest.mark.parametrize("backend", ["numpy", "native"])
+def test_memory_of_a_program_is_free_when_it_is_gone(backend: str) -> None:
+    """Not only when Python collects cycles."""
+    frame = runtime.compile(plan := small(backend))
+    frame(zeros(plan))
+    bound = weakref.ref(frame._bound._bound)
+    gc.disable()
+    try:
+        del frame
+        assert bound() is None
+    finally:
+        gc.enable()
+
+
 def test_a_numpy_frame_has_the_threads_that_it_was_compiled_for() -> None:
     """Also in turn with programs of another number; the process has its own again when they are gone."""
     plan, before = small("numpy"), blas_threads()
@@ -70,7 +87,9 @@ def test_a_numpy_frame_has_the_threads_that_it_was_compiled_for() -> None:
     programs.clear()
     assert blas_threads() == before
     with threadpool_limits(3, user_api="blas"):
-        programs[2] = runtime.compile(plan, threads=2)
+        programs[2] = runtime.compile(
+            plan, threads=max(before) + 1
+        )  # which the caller does not restore
         programs[2](zeros(plan))
     programs.clear()
     assert blas_threads() == before, "what the caller has restored stays"

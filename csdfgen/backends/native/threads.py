@@ -37,7 +37,7 @@ ConvShare = structure("csdf_conv_share").record
 MOST_THREADS = constant("CSDF_THREADS")
 """Of a team."""
 
-_WORTH = 100_000
+_WORTH = 50_000
 """Multiply-accumulates of a part, below which waiting for the others takes longer than it saves."""
 
 _NEAR = 1 << 18

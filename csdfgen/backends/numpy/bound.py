@@ -81,17 +81,24 @@ class NumpyBound:
         part = tuple(
             slice(start, start + size) for start, size in zip(starts, rows.shape, strict=True)
         )
-        return (self._take if made.kernel == _TAKE else self._give), (port, rows, part)
+        # no methods: calls that hold the program that holds them would keep its memory until the next collection
+        return (_taken if made.kernel == _TAKE else _given), (self._ports, port, rows, part)
 
-    def _take(self, port: int, target: np.ndarray, part: tuple[slice, ...]) -> None:
-        array = self._ports[port]
-        if array is not None:
-            np.copyto(target, array[part], "same_kind")
 
-    def _give(self, port: int, source: np.ndarray, part: tuple[slice, ...]) -> None:
-        array = self._ports[port]
-        if array is not None:
-            np.copyto(array[part], source)
+def _taken(
+    ports: Sequence[np.ndarray | None], port: int, target: np.ndarray, part: tuple[slice, ...]
+) -> None:
+    array = ports[port]
+    if array is not None:
+        np.copyto(target, array[part], "same_kind")
+
+
+def _given(
+    ports: Sequence[np.ndarray | None], port: int, source: np.ndarray, part: tuple[slice, ...]
+) -> None:
+    array = ports[port]
+    if array is not None:
+        np.copyto(array[part], source)
 
 
 # Prepared calls as instructions, and back ---------------------------------------------------------
