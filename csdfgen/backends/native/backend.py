@@ -72,9 +72,9 @@ class NativeKernels:
 
     def anywhere(self) -> NativeKernels:
         """The same for any processor: without what was chosen for this one."""
-        if not self._ways.pairs:
+        if not (self._ways.pairs or self._ways.halves):
             return self
-        ways = replace(self._ways, pairs=False)
+        ways = replace(self._ways, pairs=False, halves=False)
         return NativeKernels(self._library, fallback=self._fallback, ways=ways, team=self._team)
 
     @property
@@ -187,7 +187,8 @@ class NativeKernels:
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where no library can be built, InputError for ways that are none."""
     library = load()
-    return NativeKernels(library, fallback=fallback, ways=Ways(exact, ways, library.pairs_suit))
+    chosen = Ways(exact, ways, library.pairs_suit, halves=library.halves_suit)
+    return NativeKernels(library, fallback=fallback, ways=chosen)
 
 
 def _parts(

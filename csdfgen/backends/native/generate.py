@@ -63,18 +63,19 @@ _HEADER = "/* Written by csdfgen/backends/native/generate.py: change that. */\n"
 def block(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     """The functions that compute blocks of a shape: for any pass, and for passes with a single run."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
-    yield from _sums(lanes, vectors, [f"p{i}[c + k]" for i in range(pixels)])
+    yield from _sums(lanes, vectors, [f"p{i} + c + k" for i in range(pixels)])
     yield from _all(f"a{i}_{v}" for i, v in grid)
     yield ""
     for single in (False, True):
         yield from _blocks(lanes, vectors, pixels, single)
+    yield "#undef PART"
     yield "#undef PRODUCTS"
     yield "#undef ALL"
     yield ""
 
 
 def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
-    """The macro of all products of the k-th input channel from c on. inputs: of the pixels."""
+    """The macros of all products of the k-th input channel from c on. inputs: their addresses, of the pixels."""
 
     def at(v: int) -> str:
         """The address of the weights of a vector."""
@@ -83,19 +84,20 @@ def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
 
     pixels = len(inputs)
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
-    xs = [f"const csdf_v x{i} = csdf_splat({one});" for i, one in enumerate(inputs)]
-    ws = [f"const csdf_v w{v} = csdf_load({at(v)} + {PANEL} * k);" for v in range(vectors)]
+    xs = [f"const INPUT x{i} = SPREAD(part, {one}, alone);" for i, one in enumerate(inputs)]
+    ws = [f"const WEIGHTS w{v} = LOAD(part, {at(v)} + {PANEL} * k);" for v in range(vectors)]
     # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
     yield "/* All products of the k-th input channel from c on. */"
-    yield "#define PRODUCTS(k) \\"
+    yield "#define PRODUCTS(k) PARTS(PART, k, 0)"
+    yield "#define PART(part, k, alone) \\"
     yield "    { \\"
     for text in held:
         yield f"        {text} \\"
     for n, text in enumerate(coming):
         mine = [(i, v) for i, v in grid if n == (i if few_weights else v)]
-        sums = " ".join(f"CSDF_FMA(a{i}_{v}, x{i}, w{v});" for i, v in mine)
+        sums = " ".join(f"ADD(a{i}_{v}, x{i}, w{v});" for i, v in mine)
         yield f"        {text} {sums} \\"
     yield "    }"
 
@@ -107,17 +109,22 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     panels = [*_panels(vectors * lanes)]
     run += [
         "ptrdiff_t c = 0;",
-        f"for (; c + {TURN} <= count; c += {TURN}, w += {TURN * PANEL}) {{",
+        f"for (; c + CSDF_TURN <= count; c += CSDF_TURN, w += CSDF_TURN * {PANEL}) {{",
         "    CSDF_PREFETCH(w + ahead);",
         "    if (few)",
-        f"        for (ptrdiff_t line = ahead + beside; line < next + {TURN * PANEL}; line += beside)",
+        f"        for (ptrdiff_t line = ahead + beside; line < next + CSDF_TURN * {PANEL}; line += beside)",
         "            CSDF_PREFETCH(w + line);",
         *(f"    {line}" for line in panels),
-        "    " + " ".join(f"PRODUCTS({k})" for k in range(TURN)),
+        "    TURN(PRODUCTS)",
         "}",
         f"for (; c < count; c++, w += {PANEL}) {{",
         *(f"    {line}" for line in panels),
         "    PRODUCTS(0)",
+        "}",
+        "if (LEFT(all_of)) {",
+        *(f"    {line}" for line in panels),
+        "    PARTS(PART, 0, 1)",
+        f"    w += {PANEL};",
         "}",
     ]
     name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
@@ -127,16 +134,16 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     yield "{"
     yield "    const ptrdiff_t shift = pass->channel;"
     yield f"    const ptrdiff_t beside = (ptrdiff_t)all * {PANEL};"
-    yield f"    const int few = all < {TURN};"
+    yield "    const int few = all < CSDF_TURN;"
     if single:
-        yield "    const ptrdiff_t count = pass->counts[0];"
+        yield "    const ptrdiff_t all_of = pass->counts[0], count = STEPS(all_of);"
     if vectors * lanes > PANEL:
         yield "    const ptrdiff_t panel = pass->panel;"
     yield "    for (int32_t k = 0; k < times; k++) {"
     if not single:
         yield "        const float *const *t = table;"
     yield "        const float *w = pass->weights;"
-    yield f"        const ptrdiff_t ahead = next + (first + k) % {TURN} * {PANEL};"
+    yield f"        const ptrdiff_t ahead = next + (first + k) % CSDF_TURN * {PANEL};"
     yield from _begun("pass->bias", lanes, vectors, pixels)
     yield "        if (init) {"
     for i, v in grid:
@@ -152,7 +159,7 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
                 yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
         yield "        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
         yield "            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {"
-        yield "                const ptrdiff_t count = pass->counts[i];"
+        yield "                const ptrdiff_t all_of = pass->counts[i], count = STEPS(all_of);"
         yield from _indented(run, 4)
         yield "            }"
         yield "        }"
@@ -197,6 +204,23 @@ def _activation(by: str) -> Iterator[str]:
     yield "    }"
 
 
+_FLOATS = (
+    "#ifndef INPUT",
+    "/* What is multiplied, unless the file that includes this has said so: an input channel is one product. */",
+    "#define INPUT csdf_v",
+    "#define WEIGHTS csdf_v",
+    "#define SPREAD(part, at, alone) csdf_splat(*(at))",
+    "#define LOAD(part, at) csdf_load(at)",
+    "#define ADD(sum, x, w) CSDF_FMA(sum, x, w)",
+    "#define PARTS(DO, k, alone) DO(0, k, alone)",
+    "#define STEPS(count) (count)",
+    "#define LEFT(count) 0",
+    f"#define CSDF_TURN {TURN}",
+    f"#define TURN(DO) {' '.join(f'DO({k})' for k in range(TURN))}",
+    "#endif",
+    "",
+)
+
 _ACTIVATIONS = (
     "#define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));",
     "#define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);",
@@ -226,8 +250,8 @@ def blocks(lanes: int) -> Iterator[str]:
     shapes = BLOCKS[lanes]
     yield f"#define CSDF_BLOCK_FLOATS {max(one.vectors * one.pixels for one in shapes) * lanes}"
     yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
-    yield f"#define CSDF_TURN {TURN}"
     yield ""
+    yield from _FLOATS
     yield from _ACTIVATIONS
     yield ""
     for shape in shapes:
@@ -258,7 +282,7 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     """The function that computes pixels of an output row, again and again with those behind them."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     terms = ("", " + step", " + 2 * step", " + thrice")
-    inputs = [f"p{i - i % BASES}[c + k{terms[i % BASES]}]" for i in range(pixels)]
+    inputs = [f"p{i - i % BASES} + (c + k{terms[i % BASES]})" for i in range(pixels)]
     yield from _sums(lanes, vectors, inputs)
     yield from _all(f"a{i}_{v}" for i, v in grid)
     yield f"static void line_{vectors}x{pixels}(const csdf_pixels *l, int32_t times)"
@@ -303,6 +327,7 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
             yield f"        {store}(out + {i} * pace + {v * lanes}, a{i}_{v});"
     yield "    }"
     yield "}"
+    yield "#undef PART"
     yield "#undef PRODUCTS"
     yield "#undef ALL"
     yield ""
@@ -313,6 +338,7 @@ def lines(lanes: int) -> Iterator[str]:
     shapes = [one for one in BLOCKS[lanes] if not one.most]
     if shapes[-1].vectors > 1:
         shapes.append(Shape(1, shapes[-1].pixels))  # whatever is left
+    yield from _FLOATS
     yield from _ACTIVATIONS
     yield "#define LINE_LOAD(at) (some ? csdf_load_some(at, some) : csdf_load(at))"
     yield "#define LINE_STORE(at, x) if (some) csdf_store_some(at, x, some); else csdf_store(at, x)"

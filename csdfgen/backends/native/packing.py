@@ -19,6 +19,7 @@ __all__ = [
     "byte_weights",
     "conv_bias",
     "conv_weights",
+    "conv_weights_of_pairs",
     "depthwise_bias",
     "depthwise_byte_weights",
     "depthwise_weights",
@@ -74,6 +75,22 @@ def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
             panel[..., : len(some)] = some.transpose(2, 3, 1, 0)
             panel[..., len(some) :] = 0
     return packed
+
+
+@kept
+def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
+    """(out, in, h, w) bfloat16 as (groups, panels, h, w, pairs of in, 16), for `csdf_conv_bf16`. uint32: the first of a pair
+    is the upper half; -0 is behind an odd number, which changes no sum, whatever its sign.
+    """
+    out, ins, high, wide = weights.shape
+    each, pairs = out // groups, -(-ins // 2)
+    bits = np.zeros((groups, each + -each % PANEL, 2 * pairs, high, wide), np.uint32)
+    bits[:, :, ins:] = 0x8000
+    bits[:, :each, :ins] = weights.view(np.uint16).reshape(groups, each, ins, high, wide)
+    words = bits[:, :, ::2] << 16 | bits[:, :, 1::2]
+    return _aligned(
+        words.reshape(groups, -1, PANEL, *words.shape[2:]).transpose(0, 1, 4, 5, 3, 2), "uint32"
+    )
 
 
 @kept

@@ -25,6 +25,7 @@ from csdfgen.model.options import ways_of
 __all__ = [
     "CONV",
     "ESTIMATED",
+    "HALVES",
     "ROWS",
     "SUMS",
     "TILES",
@@ -36,6 +37,9 @@ __all__ = [
 
 CONV, ROWS, TILES = "conv", "winograd_row", "winograd"
 """Kernels of variants."""
+
+HALVES = "conv_bf16"
+"""That of sums of products of bfloat16."""
 
 _WORDS = {"conv": (CONV, 0), "rows": (ROWS, 0), "tiles2": (TILES, 2), "tiles4": (TILES, 4)}
 _BLOCK = "(?:/([1-9][0-9]{0,8}))?"
@@ -95,13 +99,15 @@ ESTIMATED = Choice()
 class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
     layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits;
-    fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace.
+    fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace. halves:
+    whether the processor multiplies bfloat16, so that slabs are not widened.
     """
 
     exact: bool = False
     text: str = ""
     pairs: bool = False
     fused: bool = False
+    halves: bool = False
 
     def of(self, layer: str) -> Choice:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""

@@ -121,6 +121,13 @@ typedef struct csdf_conv_step {
 /* Any convolution of two axes, groups included. */
 void csdf_conv(const csdf_conv_step *step);
 
+/* The same of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with widened
+ * values, to the bit, before they are rounded. Where there are several pieces, all but the last have an even number of
+ * channels, as has a group.
+ * weights: [group][ceil(out / groups / 16)][kernel_h][kernel_w][ceil(in / groups / 2)][16] words of two, the first channel
+ *     in the upper half; behind an odd number of channels comes -0. */
+void csdf_conv_bf16(const csdf_conv_step *step);
+
 /* One input channel per group, and any equal number of output channels per group. */
 void csdf_depthwise(const csdf_conv_step *step);
 
@@ -559,6 +566,7 @@ typedef struct csdf_transfer {
 void csdf_move(const void *step);
 
 void csdf_conv_of(const void *step);
+void csdf_conv_bf16_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);

@@ -1,11 +1,14 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
 #include "team.h"
+#include "simd_bf16.h"
 #include "simd_pairs.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
 int32_t csdf_pairs_suit(void) { return CSDF_PAIRS_SUIT; }
+
+int32_t csdf_halves_suit(void) { return CSDF_BF16_SUITS; }
 
 #ifdef __clang__
 const char *csdf_compiler(void) { return __VERSION__; }

@@ -83,6 +83,10 @@ const char *csdf_lacking(void)
     if (!KNOWN(c, 11))
         return "AVX512VNNI";
 #endif
+#ifdef __AVX512BF16__
+    if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !KNOWN(a, 5))
+        return "AVX512_BF16";
+#endif
 #ifdef __AVXVNNI__
     if (!__get_cpuid_count(7, 1, &a, &b, &c, &d) || !KNOWN(a, 4))
         return "AVXVNNI";

@@ -145,7 +145,12 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
         if but and not isinstance(family, Convolution | Product):
             continue
         if family is not None and made is not None and family.follows(twin) == made.applied:
-            return Widened(family, twin, made, made.applied if layer.stored is None else 0)
+            followed = made.applied if layer.stored is None else 0
+            ends = made.read(0), made.read(1), made.written(0)
+            direct = None
+            if isinstance(family, Convolution) and ends == (BFLOAT16,) * 3:
+                direct = family.in_halves()
+            return Widened(family, twin, made, followed, direct)
     return None
 
 

@@ -22,7 +22,6 @@ import numpy as np
 
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
-    FLOAT,
     Family,
     Layout,
     Map,
@@ -46,7 +45,7 @@ from csdfgen.backends.native.structures import (
     instruction,
     structure,
 )
-from csdfgen.backends.native.ways import CONV, ESTIMATED, ROWS, TILES, Choice, Variant, Ways
+from csdfgen.backends.native.ways import CONV, ESTIMATED, HALVES, ROWS, TILES, Choice, Variant, Ways
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
@@ -77,7 +76,7 @@ IMAGES = 4
 that come from memory. Four times 256 KiB still stay in a second-level cache.
 """
 
-DEPTHWISE = Way("depthwise")
+DEPTHWISE, IN_HALVES = Way("depthwise"), Way(HALVES)
 
 PASSES = (640, 2560)
 """Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
@@ -217,6 +216,10 @@ class Filter:
                 lambda w: packing.conv_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
+            HALVES: (
+                lambda w: packing.conv_weights_of_pairs(w, self.groups),
+                packing.conv_bias(self.bias, outs, self.groups),
+            ),
             ROWS: (
                 lambda w: packing.winograd_row_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
@@ -247,7 +250,7 @@ class Filter:
 @dataclass(frozen=True, eq=False)
 class Convolution(Family):
     """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
-    those of a step. choice: how they are computed.
+    those of a step. choice: how they are computed. halves: whether what is read and written is bfloat16, as the weights are.
     """
 
     kernels = ("conv_of", "depthwise_of")  # and those of Winograd, unless it is exact
@@ -257,6 +260,12 @@ class Convolution(Family):
     packed: Callable[[int, Way], Packed]
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
+    halves: bool = False
+
+    def in_halves(self) -> Convolution | None:
+        """The same on bfloat16; None where there are too few channels for products of pairs."""
+        few = any(own.depthwise or own.shape[1] < LEAST_INPUTS for own in self.filters)
+        return None if few else replace(self, halves=True)
 
     def computed(self, ways: Ways, layer: str) -> Convolution:
         """The same, computed so. layer: its name."""
@@ -274,11 +283,19 @@ class Convolution(Family):
         )
 
     def _way(self, part: Part, step: Step, room: int) -> Way:
+        if self.halves:
+            return IN_HALVES
         wished = self.choice.at(len(step.phase.out)) if self.choice.variants else None
         own, images = self.filters[part.number], step.phase.images
         return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)
 
     def takes(self, step: Step) -> bool:
+        view = step.inputs[0]
+        if self.halves and view is not None and (view.pieces or isinstance(self.layout, Planes)):
+            # no pair has channels of two pieces
+            sizes = [piece.shape[-1] for piece in view.pieces or (view,)]
+            if any(size % 2 for size in (*sizes, *(own.shape[1] for own in self.filters))):
+                return False
         return self.layout.takes(step)
 
     def follows(self, layer: Layer) -> int:
@@ -330,7 +347,7 @@ class Convolution(Family):
                 )
                 for table, piece in tables
             ]
-            skipped = FLOAT * part.first[1] * apart
+            skipped = target.format.itemsize * part.first[1] * apart
             mine = [
                 at + skipped
                 for first in range(0, images * each, each)

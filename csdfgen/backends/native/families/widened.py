@@ -42,18 +42,22 @@ FEW = 4
 class Widened(Family):
     """A layer whose twin on values is of a family. twin: the layer as the family knows it. stored: what it reads and writes.
     followed: layers of the epilogue that are applied before that is written, of a layer that does not know of its twin.
+    direct: the twin's family on what is stored, which widens nothing in memory. suits: whether that is faster; else it computes
+    steps that have no room for values.
     """
 
     family: Family
     twin: Layer
     stored: Stored
     followed: int = 0
+    direct: Family | None = None
+    suits: bool = False
     joins = False
 
     @property
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
         """Those of the twin."""
-        return self.family.kernels
+        return self.family.kernels + (() if self.direct is None else self.direct.kernels)
 
     def follows(self, layer: Layer) -> int:
         return self.followed
@@ -61,11 +65,9 @@ class Widened(Family):
     def computed(self, ways: Ways, layer: str) -> Widened:
         """The same, its twin computed so, see `Convolution.computed`."""
         inner = self.family
-        return (
-            replace(self, family=inner.computed(ways, layer))
-            if isinstance(inner, Convolution)
-            else self
-        )
+        if isinstance(inner, Convolution):
+            inner = inner.computed(ways, layer)
+        return replace(self, family=inner, suits=ways.halves)
 
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""
@@ -73,14 +75,28 @@ class Widened(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes of values and of the kernel, of the largest part."""
+        if self.suits and self._directly(step) is not None:
+            return 0
+        return self._widened(step, limit)
+
+    def _widened(self, step: Step, limit: int | None) -> int:
         most = PREFERRED if limit is None else limit
         return max(part._needed(one, most) for part, one in self._parts(step, most))
 
     def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
+        return self.workspace(step, 0) if self._directly(step) is None else 0
+
+    def _directly(self, step: Step) -> tuple[Family, Step] | None:
+        """The family that computes what is stored, and the step as it knows it."""
+        same = replace(step, layer=self.twin)
+        return (self.direct, same) if self.direct is not None and self.direct.takes(same) else None
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, part by part if it takes more than there is."""
+        direct = self._directly(step)
+        if direct is not None and (self.suits or self._widened(step, 0) > step.workspace.size):
+            family, same = direct
+            return family.lower(same, constants)
         parts = self._parts(step, step.workspace.size)
         return [made for part, one in parts for made in part._lowered(one, constants)]
 

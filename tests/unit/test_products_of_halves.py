@@ -1,0 +1,251 @@
+"""Convolutions by products of pairs of bfloat16: the bits of float32's kernels on widened slabs, whatever the layer, its slabs,
+its threads and the processor.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+import csdfgen
+import runtime
+from csdfgen.backends import registry
+from csdfgen.backends.native.backend import NativeKernels
+from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
+from csdfgen.backends.native.generate import SOURCES, write
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.packing import conv_weights_of_pairs
+from csdfgen.backends.native.ways import Ways
+from csdfgen.lowering.program import lower
+from csdfgen.model.network import Network
+from csdfgen.planning.plan import Plan
+from runtime.session import Executable
+from tests.board_networks import absent
+from tests.emitted import Program
+from tests.native_steps import MACHINES, compiler_missing
+from tests.networks import planned_together
+from tests.unit.test_bfloat16 import graph_of
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+
+PAIRS = "conv_bf16_of"
+
+
+def kernels_of(machine: str, halves: bool) -> NativeKernels:
+    """Those that multiply pairs, whether that suits the processor or not, and those that widen; no sums of other products."""
+    if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    return NativeKernels(load(MACHINES[machine]), ways=Ways(exact=True, halves=halves))
+
+
+def random(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype("bfloat16")
+
+
+def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A Conv, or a ConvTranspose, with what follows it in the slab, and its input; some values are infinite."""
+    rng = np.random.default_rng(seed)
+    kind = "ConvTranspose" if seed % 5 == 4 else "Conv"
+    groups, ins, outs = (int(rng.integers(*of)) for of in ((1, 3), (16, 70), (1, 90)))
+    taps, strides, dilations = (
+        [int(n) for n in rng.integers(1, most, 2)] for most in (4, 3, 3)
+    )  # fmt: skip
+    if seed == 3:
+        taps, ins = [5, 2], 1301  # channels in two passes
+    pads = [int(n) for n in rng.integers(0, 2, 4)]
+    if kind == "ConvTranspose":
+        taps, dilations = [max(n, s) for n, s in zip(taps, strides, strict=True)], [1, 1]
+        w = random(rng, ins * groups, outs, *taps)
+    else:
+        w = random(rng, outs * groups, ins, *taps)
+    x = random(rng, 1, ins * groups, *(int(n) for n in rng.integers(8, 18, 2)))
+    x[0, 0, 3, 3] = np.inf
+    given = {"w": (w.astype(np.float32) / 8).astype("bfloat16"), "b": random(rng, outs * groups)}
+    node = helper.make_node(
+        kind, ["x", "w", "b"], ["c"],
+        kernel_shape=taps, strides=strides, dilations=dilations, pads=pads, group=groups,
+    )  # fmt: skip
+    relu = helper.make_node("Relu", ["c"], ["y"])
+    return graph_of([node, relu], x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+
+
+def kernels_in(plan: Plan, kernels: NativeKernels) -> set[str]:
+    return {one.kernel for one in lower(plan, kernels).instructions}
+
+
+def check(network: Network, x: np.ndarray, machine: str, heights: Sequence[object]) -> None:
+    """The same bits by both ways, at these heights, with one thread and two."""
+    found = []
+    for halves in (False, True):
+        kernels = kernels_of(machine, halves)
+        for rows in heights:
+            plan = csdfgen.plan(network, rows=rows, backend="native")
+            assert (PAIRS in kernels_in(plan, kernels)) is halves
+            for threads in (1, 2):
+                y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
+                found.append(y.view(np.uint16).copy())
+    assert len(np.unique(found[0])) > 10
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(
+    "seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.networks)]
+)
+def test_random_layers(seeds: range, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
+    for seed in seeds:
+        model, x = random_layer(seed)
+        check(csdfgen.load(model), x, machine, (1, 3, "whole"))
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_several_images_in_a_step(machine: str) -> None:
+    """They are taken one by one."""
+    model, x = random_layer(5)
+    del model.graph.node[1]  # the Relu
+    model.graph.node[0].output[0] = "y"
+    network = csdfgen.load(model, batch=3)
+    (layer,) = network.layers
+    together = planned_together(network, 2, {layer.name: 3}, 3, backend="native")
+    kernels = kernels_of(machine, True)
+    assert PAIRS in kernels_in(together, kernels)
+    images = [np.roll(x, k, -1) for k in range(3)]
+    found = Executable(together, kernels=kernels)({"x": np.concatenate(images)})["y"]
+    plan = csdfgen.plan(csdfgen.load(model), backend="native")
+    alone = Executable(plan, kernels=kernels_of(machine, False))
+    want = np.concatenate([alone({"x": one})["y"].copy() for one in images])
+    np.testing.assert_array_equal(found.view(np.uint16), want.view(np.uint16))
+
+
+def joined(sizes: tuple[int, int]) -> tuple[onnx.ModelProto, np.ndarray]:
+    """A Conv of what a Concat joins, which lies apart."""
+    rng = np.random.default_rng(1)
+    given = {f"w{k}": random(rng, size, 16, 1, 1) for k, size in enumerate(sizes)}
+    given["w"] = random(rng, 20, sum(sizes), 3, 3)
+    nodes = [helper.make_node("Conv", ["x", f"w{k}"], [f"p{k}"]) for k in range(2)]
+    nodes.append(helper.make_node("Concat", ["p0", "p1"], ["joined"], axis=1))
+    nodes.append(helper.make_node("Conv", ["joined", "w"], ["y"], pads=[1, 0, 1, 2]))
+    x = random(rng, 1, 16, 9, 11)
+    return graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+
+
+@pytest.mark.parametrize("sizes", [(18, 7), (17, 8), (600, 30)])
+@pytest.mark.parametrize("machine", MACHINES)
+def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int]) -> None:
+    """No pair has channels of both: behind an odd number of them, slabs are widened."""
+    model, x = joined(sizes)
+    check(csdfgen.load(model), x, machine, (1, 3, "whole"))
+
+
+def test_planes_and_few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planes are pieces; a depthwise layer, and one of few channels, are widened."""
+    rng = np.random.default_rng(2)
+    weights = {"w": random(rng, 9, 20, 3, 3, 2)}
+    for kind in ("direct", "odd", "few"):
+        if kind == "odd":
+            weights["w"] = weights["w"][:, :19]
+        if kind == "few":
+            weights["w"] = weights["w"][:, :7, :1, 1:2]
+        x = random(rng, 1, weights["w"].shape[1], 6, 7, 8)
+        node = helper.make_node("Conv", ["x", "w"], ["y"])
+        model = graph_of([node], x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, weights)
+        network = csdfgen.load(model)
+        found = []
+        for halves in (False, True):
+            kernels = kernels_of("host", halves)
+            for rows in (1, "whole"):
+                plan = csdfgen.plan(network, rows=rows, backend="native")
+                assert (PAIRS in kernels_in(plan, kernels)) is (halves and kind == "direct")
+                found.append(Executable(plan, kernels=kernels)({"x": x})["y"].view(np.uint16))
+        for other in found[1:]:
+            np.testing.assert_array_equal(other, found[0])
+
+
+@pytest.fixture
+def suited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As if this processor multiplied bfloat16, so that plans have no room to widen."""
+    monkeypatch.setattr(load(), "halves_suit", True)
+    registry._made.cache_clear()
+    yield
+    registry._made.cache_clear()
+
+
+def small() -> tuple[onnx.ModelProto, np.ndarray]:
+    """Layers in a row, one of an odd number of channels."""
+    rng = np.random.default_rng(4)
+    given = {"a": random(rng, 33, 16, 3, 3), "b": random(rng, 24, 33, 2, 3), "c": random(rng, 40, 24, 1, 1)}  # fmt: skip
+    given = {name: (w.astype(np.float32) / 12).astype("bfloat16") for name, w in given.items()}
+    nodes = [
+        helper.make_node("Conv", ["x", "a"], ["p"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["p"], ["q"]),
+        helper.make_node("Conv", ["q", "b"], ["r"], strides=[2, 1], dilations=[1, 2]),
+        helper.make_node("Conv", ["r", "c"], ["y"]),
+    ]
+    x = random(rng, 1, 16, 15, 14)
+    return graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+
+
+@pytest.mark.usefixtures("suited")
+def test_plans_have_no_room_to_widen_and_run_everywhere() -> None:
+    model, x = small()
+    network = csdfgen.load(model)
+    plan = csdfgen.plan(network, rows=3, backend="native")
+    got = runtime.compile(plan)({"x": x})["y"].view(np.uint16).copy()
+    load().halves_suit = False
+    registry._made.cache_clear()
+    wide = csdfgen.plan(network, rows=3, backend="native", exact=True)
+    assert plan.figures["arena"] < wide.figures["arena"]
+    for one in (wide, plan):
+        np.testing.assert_array_equal(runtime.compile(one)({"x": x})["y"].view(np.uint16), got)
+
+
+@pytest.mark.usefixtures("suited")
+@pytest.mark.parametrize(
+    "machine",
+    ["-march=armv8.6-a", pytest.param("-march=armv8-a", marks=pytest.mark.networks)],
+)
+def test_arm(machine: str, tmp_path: Path) -> None:
+    """BFMLALT and BFMLALB, and a processor without them, have the bits of this one."""
+    absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
+    model, x = small()
+    plan = csdfgen.plan(csdfgen.load(model), rows=3, backend="native")
+    want = runtime.compile(plan)({"x": x})["y"].view(np.uint16)
+    start = ["qemu-aarch64", "-cpu", "max"]
+    program = Program(
+        plan, tmp_path / "c", target="aarch64", machine=machine, linked=["-static"], start=start
+    )
+    np.testing.assert_array_equal(program({"x": x})["y"].view(np.uint16), want)
+
+
+@pytest.mark.parametrize("machine", ["cooperlake", "znver4", "sapphirerapids"])
+def test_processors_that_multiply_pairs(machine: str, tmp_path: Path) -> None:
+    """As many products are in the code as blocks have, and nothing is widened."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        pytest.skip(f"a processor of another kind: {platform.machine()}")
+    write(tmp_path)
+    flags = ["-O1", "-Werror", f"-march={machine}", f"-I{tmp_path}", "-S"]
+    command = [*STANDARD, *WARNINGS, *flags, "-o", str(tmp_path / "made.s")]
+    code, _, said = find_compiler().run([*command, SOURCES / "conv_bf16.c"])
+    if "unknown" in said or "bad value" in said:
+        pytest.skip(f"the compiler knows no {machine}")
+    assert (code, said) == (0, "")
+    text = (tmp_path / "made.s").read_text()
+    assert text.count("vdpbf16ps") > 1000 and "vfmadd" not in text
+
+
+def test_weights_of_pairs() -> None:
+    """The first channel of a pair is the upper half; -0 fills up."""
+    weights = random(np.random.default_rng(0), 34, 5, 2, 3)
+    packed = conv_weights_of_pairs(weights, 2)
+    assert packed.shape == (2, 2, 2, 3, 3, 16)
+    bits = weights.view(np.uint16)
+    assert packed[1, 0, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
+    assert packed[0, 1, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
