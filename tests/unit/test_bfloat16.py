@@ -386,3 +386,23 @@ def test_steps_are_cut_into_columns_where_memory_is_short() -> None:
         got, measured = runtime.compile(plan, backend="native").measure(inputs)
         check_touched(plan, measured.touched_bytes)
         np.testing.assert_allclose(*got.values(), want, rtol=0.05, atol=0.02 * largest)
+
+
+@pytest.mark.parametrize("rows", ["auto", "whole"])
+@needs_compiler
+def test_columns_that_a_concat_exchanges_are_cut_where_they_lie(rows: str) -> None:
+    """Steps are cut into columns, and their input lies in two pieces along them."""
+    g = Graph(opset=13)
+    x = g.conv(g.input("x", (1, 8, 12, 96)), 48)
+    bounds = ((70, 96), (0, 70))
+    parts = [
+        g.node("Slice", x, *(g.constant(np.array([v])) for v in (*ends, 3))) for ends in bounds
+    ]
+    y = g.node("Add", x, g.node("Concat", *parts, axis=3))
+    network = csdfgen.load(in_bfloat16(g.model(g.node("Mul", y, y))))
+    numpy, native = (
+        runtime.run(csdfgen.plan(network, backend=one, rows=rows), g.feeds())
+        for one in ("numpy", "native")
+    )
+    for name, want in numpy.items():
+        np.testing.assert_allclose(native[name], want, rtol=4 * STEP, atol=4 * STEP)

@@ -202,8 +202,20 @@ def _cut(view: View, start: int, stop: int) -> View:
     if len(view.shape) < 3 or view.shape[0] == 1:
         return view
     if view.pieces:
-        pieces = tuple(_cut(piece, start, stop) for piece in view.pieces)
-        return replace(view, shape=(stop - start, *view.shape[1:]), pieces=pieces)
+        pieces, low = [], 0
+        for piece in view.pieces:
+            if view.along != 0:
+                pieces.append(_cut(piece, start, stop))
+                continue
+            first, last = max(0, start - low), min(piece.shape[0], stop - low)
+            if first < last:
+                pieces.append(_columns(piece, first, last))
+            low += piece.shape[0]
+        return View.joined(pieces, view.along)
+    return _columns(view, start, stop)
+
+
+def _columns(view: View, start: int, stop: int) -> View:
     rows = tuple(at + start * view.strides[0] for at in view.rows)
     return replace(view, rows=rows, shape=(stop - start, *view.shape[1:]))
 
