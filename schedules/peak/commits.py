@@ -76,14 +76,35 @@ def _drained(state: State, limit: int, reach: int) -> tuple[tuple[State, list[in
     of firings that were tried.
     """
     phases, done, tried = state.tables.phases, state.done, 0
+    known: dict[int, int] = {}
     for actor in range(len(phases) - 1, -1, -1):
         if done[actor] < phases[actor]:
+            if _needs(state, _first(state, actor, known)) > limit:
+                tried += 8 + 2  # as long as it takes to try it
+                continue
             below = state.copy()
             way = _dip(below, actor, limit, reach)
             tried += 8 + len(way)  # a copy takes as long as 8 firings
             if way[-1] >= 0:
                 return (below, way), tried
     return None, tried
+
+
+def _first(state: State, actor: int, known: dict[int, int]) -> int:
+    """The first firing that pulling an actor executes. known: of other actors in this state; new ones are added."""
+    waits, done, way = state.tables.waits, state.done, list[int]()
+    one = actor
+    while one not in known:
+        way.append(one)
+        phase = done[one]
+        for source, counts in waits[one]:
+            if done[source] < counts[phase]:
+                one = source
+                break
+        else:
+            known[one] = state.tables.base[one] + phase
+    known.update(dict.fromkeys(way, known[one]))
+    return known[actor]
 
 
 def _dip(state: State, actor: int, limit: int, reach: int) -> list[int]:
