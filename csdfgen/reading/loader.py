@@ -121,20 +121,27 @@ def load_frames(
 ) -> Network:
     """A model of one image as a batch of `frames`, if nothing else says how many images it takes.
 
-    apart: refuse one whose images touch each other, instead of what it means with them. Raises as
-    `load`; InputError.
+    apart: they are those of a request. Raises as `load`; InputError for a network that takes one image at a time.
     """
     network = load(source, shapes=shapes, batch=batch, fix=fix, weights=weights)
     if frames == 1 or network.batch > 1 or batch is not None:
         return network
-    whole = load(source, shapes=shapes, batch=frames, fix=fix, weights=weights)
-    if whole.batch == 1 and apart:
-        raise InputError(
-            f"{option('requests', frames)} are images that do not touch each other; in this network "
-            f"{obstacle(whole, network, frames)}",
-            where=network.source or network.name,
-        )
-    return whole
+    several = (t for t in network.inputs if len(t.shape) > 1 and t.shape[0] != 1)
+    found = next((f"input '{label(t.name)}' has {t.shape[0]} along axis 0" for t in several), None)
+    if found is None:
+        try:
+            whole = load(source, shapes=shapes, batch=frames, fix=fix, weights=weights)
+        except _OneImageError as error:
+            found = error.why
+        else:
+            if whole.batch > 1:
+                return whole
+            found = obstacle(whole, network, frames)
+    raise InputError(
+        f"{option('requests' if apart else 'frames', frames)} are images that do not touch each other; in this network "
+        f"{found}",
+        where=network.source or network.name,
+    )
 
 
 def _read(
@@ -272,7 +279,14 @@ def _lifted(build: Callable[[], Network], single: Network, batch: int) -> Networ
     return one_by_one(single, batch, lifted=True)
 
 
+class _OneImageError(ModelError):
+    """A network that takes one image at a time, asked for more. why: what keeps them from running one after another."""
+
+    def __init__(self, message: str, *, where: str = "", why: str = "") -> None:
+        super().__init__(message, where=where)
+        self.why = why
+
+
 def _one_image_only(batch: int, why: str) -> ModelError:
-    return ModelError(
-        f"takes one image at a time, not {batch}; run it without {option('batch')}: {why}"
-    )
+    said = f"takes one image at a time, not {batch}; run it without {option('batch')}: {why}"
+    return _OneImageError(said, why=why)

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
-from csdfgen.errors import ModelError
+from csdfgen.errors import ModelError, option
 from csdfgen.model.network import Tensor
+from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, Operation
 
 __all__ = ["MOST_OPERATIONS", "UNROLLED", "unroll"]
@@ -121,7 +122,10 @@ def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
     for what, operand in (("number of turns", count), ("condition", condition)):
         if isinstance(operand, Tensor) or (operand is not None and operand.size != 1):
             raise ModelError(
-                f"its {what} is computed at run time, it must be a constant; export the model with loops unrolled"
+                f"its {what} is computed at run time ('{label(operand.name)}'), it must be a constant; give the inputs that it "
+                f"depends on values with {option('fix')}, or export the model with loops unrolled"
+                if isinstance(operand, Tensor)
+                else f"its {what} has {operand.size} values, one is needed"
             )
     assert not isinstance(count, Tensor) and not isinstance(condition, Tensor)
     most = None if count is None else max(0, int(count.item()))

@@ -13,6 +13,7 @@ import pytest
 from csdfgen.planning.packing import pack
 from csdfgen.planning.packing.minimalloc import read_items, write_items
 from tests.command import Call, refused
+from tests.models import model
 from tests.small_models import residual_classifier
 
 
@@ -164,6 +165,33 @@ def test_one_frame_is_the_usual_plan(call: Call) -> None:
 def test_frames_keep_an_order_that_is_asked_for(call: Call) -> None:
     found = call("schedule", "net.onnx", "--frames", "2", "--policy", "demand", "--json").json
     assert found["policy"] == "demand" and found["frames"]["frames"] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "g (float[1,3,4] x) => (float[k,3,4] y) { m = ReduceMax <keepdims = 0> (x)  y = Sub(x, m) }",
+            "layer 'ReduceMax_0' (ReduceMax) mixes them",
+        ),
+        (
+            "g (float[1,4] x, float[2,4] h) => (float[2,4] y) { y = Add(x, h) }",
+            "input 'h' has 2 along axis 0",
+        ),
+        (
+            "g (float[1,3,4] x) => (float[1,12] y) { f = Flatten(x)  y = Concat <axis = 0> (f, f) }",
+            "layer 'Concat_1' (Concat) mixes them",
+        ),
+    ],
+)
+def test_frames_of_a_network_for_one_image_are_refused_with_the_reason(
+    call: Call, text: str, why: str
+) -> None:
+    onnx.save(model(text), "one.onnx")
+    for command in ("schedule", "run"):
+        said = refused(call(command, "one.onnx", "--frames", "3"))
+        assert said.startswith("one.onnx: --frames 3 are images that do not touch each other")
+        assert why in said and "--batch" not in said
 
 
 def test_frames_that_cannot_be_are_refused_in_a_line(call: Call) -> None:

@@ -116,7 +116,7 @@ REFUSED: Mapping[str, tuple[str, str]] = {
             m = Add(n, n)
             y = Loop <body = b (int64 i, bool c, float[4] s) => (bool d, float[4] t) { d = Identity(c)  t = Sin(s) }> (m, , x)
         }""",
-        "its number of turns is computed at run time",
+        "its number of turns is computed at run time \\('m'\\), .* depends on values with fix, or",
     ),
     "a condition that is computed": (
         """g (float[4] x) => (float[4] y) {
