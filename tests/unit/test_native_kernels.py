@@ -29,6 +29,7 @@ from tests.native_steps import (
 )
 
 Activation, GemmStep = ctype("csdf_activation"), ctype("csdf_gemm_step")
+Dim, Strided = ctype("csdf_dim"), ctype("csdf_strided")
 Share = ctype("csdf_conv_share")
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -463,3 +464,25 @@ def test_a_core_has_a_peak_that_no_kernel_passes() -> None:
     native, peak = load(), max(load().peak() for _ in range(3))
     lanes = {"avx512": 16, "avx2": 8, "neon": 4, "scalar": 1}[native.instructions]
     assert 1e8 < peak < 2 * 2 * lanes * 8e9  # two units, twice an operation, 8 GHz
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_floats_become_bytes_alike_in_runs_and_one_by_one(library: Library, dtype: str) -> None:
+    """Whole numbers lose their upper bits; what 64 bits do not have, or is no number, becomes the least integer."""
+    rng = np.random.default_rng(7)
+    x = rng.uniform(-300, 600, 1500).astype(np.float32)
+    x[700:710] = (3e9, -3e9, 2**31, -(2**31), 2**32 + 512, 1e20, -1e20, np.inf, -np.inf, np.nan)
+    kernel = library.function(
+        f"from_f32_to_{'i8' if dtype == 'int8' else 'u8'}", None, ctypes.c_void_p
+    )
+    runs, single = np.zeros(1500, dtype), np.zeros(1500, dtype)
+    for out, size in ((runs, 1500), (single, 1)):
+        for start in range(0, 1500, size):
+            dims = (Dim * 1)()
+            dims[0] = Dim(size, 4, 0, 0, 1)
+            step = Strided(ctypes.addressof(dims), 1)
+            step.a, step.out = x.ctypes.data + 4 * start, out.ctypes.data + start
+            kernel(ctypes.addressof(step))
+    assert np.array_equal(runs, single)
+    inside = np.abs(x) < 2**31
+    assert np.array_equal(runs[inside], x[inside].astype(np.int64).astype(dtype))

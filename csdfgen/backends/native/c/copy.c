@@ -165,6 +165,28 @@ static uint64_t natural(double x)
 VECTORS(f16)
 VECTORS(bf16)
 
+/* Floats that 32 bits have, chunk by chunk up to the first in which one has more. */
+#define TRUNCATED(to, type) \
+    static ptrdiff_t truncated_##to(const float *x, type *made, ptrdiff_t n) \
+    { \
+        ptrdiff_t i = 0; \
+        for (ptrdiff_t size; i < n; i += size) { \
+            uint32_t most = 0, bits[256]; \
+            size = n - i < 256 ? n - i : 256; \
+            memcpy(bits, x + i, (size_t)size * sizeof(float)); \
+            for (ptrdiff_t k = 0; k < size; k++) \
+                most = most > (bits[k] & 0x7fffffff) ? most : bits[k] & 0x7fffffff; \
+            if (most >= 0x4f000000) /* 2^31, and what is no number */ \
+                return i; \
+            for (ptrdiff_t k = 0; k < size; k++) \
+                made[i + k] = (type)(int32_t)x[i + k]; \
+        } \
+        return i; \
+    }
+
+TRUNCATED(i8, int8_t)
+TRUNCATED(u8, uint8_t)
+
 #define CONVERT(from, from_type, read, to, to_type, write) \
     CONVERT_BY(NO_VECTORS, from, from_type, read, to, to_type, write)
 
@@ -201,7 +223,15 @@ VECTORS(bf16)
     CONVERT(from, type, SAME, f32, float, TO_F32) \
     CONVERT(from, type, SAME, f64, double, TO_F64)
 
-TO_INTEGERS(F, f32, float, SAME)
+CONVERT_BY(truncated_i8, f32, float, SAME, i8, int8_t, F_I8)
+CONVERT(f32, float, SAME, i16, int16_t, F_I16)
+CONVERT_BY(truncated_u8, f32, float, SAME, u8, uint8_t, F_U8)
+CONVERT(f32, float, SAME, u16, uint16_t, F_U16)
+CONVERT(f32, float, SAME, i32, int32_t, F_I32)
+CONVERT(f32, float, SAME, i64, int64_t, F_I64)
+CONVERT(f32, float, SAME, u32, uint32_t, F_U32)
+CONVERT(f32, float, SAME, u64, uint64_t, F_U64)
+CONVERT(f32, float, SAME, bool, uint8_t, TO_BOOL)
 TO_INTEGERS(F, f64, double, SAME)
 TO_INTEGERS(F, f16, csdf_f16, csdf_from_f16)
 TO_INTEGERS(F, bf16, csdf_bf16, csdf_from_bf16)
