@@ -22,7 +22,16 @@ from csdfgen.errors import DeadlockError, GraphError
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
-__all__ = ["POLICIES", "bounded", "demand_driven", "eager", "fired", "firing_order", "layers"]
+__all__ = [
+    "POLICIES",
+    "bounded",
+    "demand_driven",
+    "eager",
+    "fired",
+    "firing_order",
+    "firing_orders",
+    "layers",
+]
 
 POLICIES: tuple[str, ...] = ("demand", "eager", "layers", "bounded")
 
@@ -54,6 +63,14 @@ def firing_order(
     return _executed(graph, iterations, policy).order
 
 
+def firing_orders(
+    graph: CsdfGraph, policies: Iterable[str] = POLICIES
+) -> dict[str, list[tuple[int, int]]]:
+    """`firing_order` of one iteration by each of these policies; what they have in common is computed once."""
+    demand = _executed(graph, 1, "demand")
+    return {policy: _executed(graph, 1, policy, demand).order for policy in policies}
+
+
 def fired(graph: CsdfGraph, actors: Iterable[int], quota: Sequence[int]) -> list[Firing]:
     """The firings of actors, given by number in the order in which they fire. quota: firings of each actor in an
     iteration.
@@ -67,17 +84,22 @@ def fired(graph: CsdfGraph, actors: Iterable[int], quota: Sequence[int]) -> list
     return firings
 
 
-def _executed(graph: CsdfGraph, iterations: int, policy: str) -> _Execution:
-    """The complete execution; its first channels are those of the graph."""
+def _executed(
+    graph: CsdfGraph, iterations: int, policy: str, demand: _Execution | None = None
+) -> _Execution:
+    """The complete execution; its first channels are those of the graph. demand: that of the same iterations by `demand`."""
+    if demand is not None and policy == "demand":
+        return demand
     if policy == "bounded":
-        peaks = _executed(graph, iterations, "demand").peak
+        demand = demand or _executed(graph, iterations, "demand")
+        peaks = demand.peak
         capacities = {
             channel.name: peak for channel, peak in zip(graph.channels, peaks, strict=True)
         }
         # one order within these capacities completes, so all do: an enabled actor remains enabled
         # until it fires
         graph, policy = with_space_channels(graph, capacities), "layers"
-    run = _Execution(graph, iterations, policy)
+    run = _Execution(graph, iterations, policy, demand)
     run.complete()
     return run
 
@@ -90,11 +112,16 @@ class _Execution:
     out of date are dropped when they come to the top.
     """
 
-    def __init__(self, graph: CsdfGraph, iterations: int, policy: str) -> None:
+    def __init__(
+        self, graph: CsdfGraph, iterations: int, policy: str, like: _Execution | None = None
+    ) -> None:
+        """like: an execution of the graph, or of the graph without space channels."""
         if policy not in POLICIES:
             raise GraphError(f"policy '{policy}' is not one of {', '.join(POLICIES)}")
-        firings = repetition_vector(graph)
-        total = sum(firings.values()) * iterations
+        self.quota: list[int] = (
+            like.quota if like is not None else [*repetition_vector(graph).values()]
+        )
+        total = sum(self.quota) * iterations
         if total > MAX_FIRINGS:
             raise GraphError(
                 f"{iterations} iteration{'s' if iterations != 1 else ''} take {total} firings; at most {MAX_FIRINGS} are "
@@ -104,14 +131,16 @@ class _Execution:
         self.graph = graph
         self.policy = policy
         index = {actor.name: i for i, actor in enumerate(graph.actors)}
-        self.by_place = topological_order(graph)
+        same = like is not None and like.graph is graph
+        self.by_place: list[int] = (
+            like.by_place if like is not None and same else topological_order(graph)
+        )
         self.place = [0] * len(index)
         for place, actor in enumerate(self.by_place):
             self.place[actor] = place
         sign = 1 if policy == "layers" else -1
         self.entry = [sign * place for place in self.place]
         self.phases = [actor.phases for actor in graph.actors]
-        self.quota = [firings[actor.name] for actor in graph.actors]
         self.left = [count * iterations for count in self.quota]
         self.phase = [0] * len(index)
         self.source = [index[channel.source] for channel in graph.channels]

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
@@ -198,6 +199,18 @@ class Predicted:
         self.silent = prepared.silent
         self._known: dict[tuple[ActorWork, bool], float] = {}
         self._held: dict[ActorWork, int] = {}
+        self._phased: dict[str, Phased] = {}
+
+    def at(self, rows: str) -> Phased:
+        """The network cut into phases of so many rows, once for all heights that the default compares."""
+        if rows not in self._phased:
+            self._phased[rows] = self.prepared.at(rows)
+        return self._phased[rows]
+
+    @cached_property
+    def heights(self) -> Heights:
+        """Choices of every actor. Raises as `heights_of`."""
+        return heights_of(self)
 
     @property
     def beside(self) -> float:
@@ -348,16 +361,16 @@ GAIN = 0.97
 def raised(predicted: Predicted) -> Phased:
     """The network cut into phases of the default's heights. Its options have heights of `auto`."""
     prepared = predicted.prepared
-    usual = prepared.phased()
+    usual = predicted.at(prepared.options.rows)
     seconds = predicted.frame(usual.conversion)
-    levels = [prepared.options.rows, *heights_of(predicted).levels()]
+    levels = [prepared.options.rows, *predicted.heights.levels()]
     found = {
         0: (1.0, 1.0, usual)
     }  # level -> bytes and seconds as multiples of those of `auto`, and phases
 
     def grown(level: int) -> float:
         if level not in found:
-            phased = prepared.at(levels[level])
+            phased = predicted.at(levels[level])
             taken, time = phased.rough_bound, predicted.frame(phased.conversion)
             found[level] = taken / usual.rough_bound, time / seconds, phased
         return found[level][0]
@@ -400,9 +413,7 @@ def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:
         for name, (rows, total) in heights.items()
         if isinstance(rows, int) and rows < min(SLAB, total)
     }
-    taller = predicted.prepared.at(
-        str(replace(spec, layers=MappingProxyType({**spec.layers, **low})))
-    )
+    taller = predicted.at(str(replace(spec, layers=MappingProxyType({**spec.layers, **low}))))
     usual, time = (_with_rereads(one, predicted) for one in (plan.conversion, taller.conversion))
     return FewPhases(taller, time / usual) if time <= GAIN * usual else None
 

@@ -75,7 +75,7 @@ class Lower:
 
 def not_raised(plan: Plan, predicted: Predicted) -> Lower | None:
     """The heights of `auto` for a plan of others that would not have been chosen by the bound that is proved for it."""
-    auto = predicted.prepared.phased()
+    auto = predicted.at(predicted.prepared.options.rows)
     if plan.conversion.rows == auto.conversion.rows or len(plan.order) > FIRINGS:
         return None
     time = predicted.frame(auto.conversion) / predicted.frame(plan.conversion)
@@ -88,7 +88,7 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
     usual = predicted.frame(plan.conversion)
     if not usual or plan.figures["whole_layer_live"] >= ENOUGH * plan.total_bytes:
         return None
-    phased, order = predicted.prepared.at(str(plan.conversion.rows)), plan.order
+    phased, order = predicted.at(str(plan.conversion.rows)), plan.order
     peak, steady, before = (
         plan.figures["peak_live"],
         _steady(predicted),
@@ -101,7 +101,7 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
     for _ in range(STEPS):
         spec = phased.conversion.rows
         low = halved(spec, plan.network, _at_peak(phased, order, part) - steady)
-        tried = predicted.prepared.at(str(low))
+        tried = predicted.at(str(low))
         time = max(1.0, 1 + (_longer(tried.conversion, predicted) - before) / usual)
         if low == spec or time > SLOWER or len(tried.on_demand) > FIRINGS:
             break

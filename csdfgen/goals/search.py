@@ -18,7 +18,7 @@ from typing import TypeVar
 import numpy as np
 
 from csdfgen.devices.model import estimate
-from csdfgen.goals.heights import Heights, Predicted, Rung, heights_of
+from csdfgen.goals.heights import Heights, Predicted, Rung
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import lowest
 from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
@@ -120,7 +120,7 @@ class Search:
     @cached_property
     def heights(self) -> Heights:
         """Choices of every layer."""
-        return heights_of(self.predicted)
+        return self.predicted.heights
 
     @cached_property
     def lowest(self) -> str:

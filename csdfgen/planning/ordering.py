@@ -16,7 +16,7 @@ import numpy as np
 from csdfgen.phases.conversion import ActorWork, Conversion
 from csdfgen.planning.buffers import Access, Buffer
 from csdfgen.planning.lifetimes import times_of
-from schedules.demand import POLICIES, firing_order
+from schedules.demand import POLICIES, firing_order, firing_orders
 from schedules.order import topological_order
 from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
@@ -69,7 +69,7 @@ def least_peak(
     name. effort, and errors: those of `schedules.peak.search.search`.
     """
     problem = problem_of(conversion, buffers, workspaces)
-    orders = {**{name: named_order(conversion, name) for name in policies}, **starts}
+    orders = {**_named_orders(conversion, policies), **starts}
     firings = {name: _numbered(problem, conversion, order) for name, order in orders.items()}
     found = search(problem, firings, effort)
     names = [work.name for work in conversion.actors]
@@ -109,6 +109,18 @@ def named_order(conversion: Conversion, policy: str) -> Order:
         inorder = [actors[at] for at in topological_order(conversion.graph)]
         return tuple((actor.name, phase) for actor in inorder for phase in range(actor.phases))
     return tuple((actors[at].name, phase) for at, phase in firing_order(conversion.graph, policy))
+
+
+def _named_orders(conversion: Conversion, policies: Iterable[str]) -> dict[str, Order]:
+    """`named_order` by each of these policies."""
+    names, asked = [actor.name for actor in conversion.graph.actors], tuple(policies)
+    found = firing_orders(conversion.graph, [one for one in asked if one != "layers"])
+    return {
+        policy: tuple((names[at], phase) for at, phase in found[policy])
+        if policy in found
+        else named_order(conversion, policy)
+        for policy in asked
+    }
 
 
 def overlapped(one: Conversion, order: Order, frames: int) -> Order:

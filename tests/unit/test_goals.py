@@ -186,6 +186,13 @@ def test_what_is_raised_is_faster_and_within_the_growth(chain: Network) -> None:
         assert len(tall.phases) <= len(low.phases)
 
 
+def test_heights_that_are_compared_again_are_cut_once(chain: Network) -> None:
+    times = predicted(chain, PlanOptions(), NATIVE)
+    found = raised(times)
+    assert times.at(found.options.rows) is found and times.at("auto") is not found
+    assert times.heights is times.heights
+
+
 def test_weights_make_layers_taller(chain: Network) -> None:
     """The more a byte of them costs in every phase, the fewer phases."""
     phases = []

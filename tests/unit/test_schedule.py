@@ -25,8 +25,9 @@ from csdfgen.errors import (
     ScheduleError,
 )
 from schedules import SCHEDULERS, Firing, Schedule, check, demand_driven
+from schedules import demand as policies
 from schedules import schedule as files
-from schedules.demand import POLICIES, firing_order
+from schedules.demand import POLICIES, firing_order, firing_orders
 from schedules.order import strongly_connected_components, topological_order
 from schedules.schedule import Loop, Run, compact, expand, loop_text
 from tests.graphs import convolution, ring
@@ -244,6 +245,20 @@ def test_firing_order_is_the_same_by_numbers() -> None:
         assert [(names[a], p) for a, p in order] == [
             (f.actor, f.phase) for f in demand_driven(graph, policy=policy).firings
         ]
+
+
+def test_orders_of_several_policies_share_what_does_not_depend_on_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph, counted = cnn5(), list[CsdfGraph]()
+    alone = {policy: firing_order(graph, policy) for policy in POLICIES}
+    count = policies.repetition_vector
+    monkeypatch.setattr(
+        policies, "repetition_vector", lambda graph: counted.append(graph) or count(graph)
+    )
+    assert firing_orders(graph) == alone
+    assert firing_orders(graph, ["bounded"]) == {"bounded": alone["bounded"]}
+    assert counted == [graph, graph]
 
 
 def test_a_deadlock_names_who_waits_for_how_many_tokens_where() -> None:
