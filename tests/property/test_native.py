@@ -317,6 +317,25 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
         assert threads._SPLITS.keys() - seen <= _NOT_IN_SAMPLES
 
 
+@pytest.mark.parametrize("height", [4, 12, 24])
+def test_threads_share_little_workspace(height: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where it has room for one tile of a row, no part of the row has any."""
+    monkeypatch.setattr(threads, "_WORTH", 1)
+    graph = Graph()
+    x = graph.input("x", (1, 32, 24, 200))
+    for _ in range(2):
+        weights = graph.constant(_RNG.standard_normal((32, 32, 3, 3)).astype(np.float32) / 17)
+        x = graph.node("Conv", x, weights, pads=[1] * 4)
+    network = csdfgen.load(graph.model(x))
+    feeds = _RNG.standard_normal((1, 32, 24, 200)).astype(np.float32)
+    for goal in ("memory", "speed"):
+        plan = csdfgen.plan(network, goal=goal, rows=height, backend="native")
+        (want,) = runtime.compile(plan)(feeds).values()
+        for count in (2, 5):
+            (got,) = runtime.compile(plan, threads=count)(feeds).values()
+            np.testing.assert_array_equal(got, want)
+
+
 def test_a_program_shared_by_threads(plan: Plan) -> None:
     """Frames wait for each other, every caller gets its own outputs."""
     frame, (tensor,) = runtime.compile(plan), plan.network.inputs

@@ -16,7 +16,14 @@ from typing import Any
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
-from csdfgen.backends.native.families.winograd import POINTS, WIDE, row_stages, tile_stages
+from csdfgen.backends.native.families.winograd import (
+    POINTS,
+    WIDE,
+    row_bytes,
+    row_stages,
+    tile_bytes,
+    tile_stages,
+)
 from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import (
     PANEL,
@@ -210,13 +217,13 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
     )
     if parts < 2 or not step.some:
         return []
+    shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
+    one = tile_bytes(shape, tile, 1, step.some) if tile else row_bytes(shape, 1, 1, step.some)
     pixels = WIDE if tile else POINTS + 1 - wide
     across = -(-out.columns // pixels)
-    if (
-        across >= parts
-        and _FLOAT * POINTS * (tile + 2 if tile else layer.kernel_h) * ins * outs <= _SECOND
-    ):
-        room = step.workspace_bytes // across // _ALIGNMENT * _ALIGNMENT
+    room = step.workspace_bytes // across // _ALIGNMENT * _ALIGNMENT
+    weights = _FLOAT * POINTS * (tile + 2 if tile else layer.kernel_h) * ins * outs
+    if across >= parts and across // parts * room >= one and weights <= _SECOND:
         return [
             [
                 step._replace(
@@ -227,7 +234,6 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
                 for start, stop in _ranges(across, parts)
             ]
         ]
-    shape = ins, outs, layer.kernel_h, layer.stride_h, layer.dilation_h
     each = step.each or out.count
     size, room = (out.count // each, each, out.columns), step.workspace_bytes
     count = (
