@@ -249,3 +249,37 @@ def test_weights_of_pairs() -> None:
     bits = weights.view(np.uint16)
     assert packed[1, 0, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
     assert packed[0, 1, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kind", ["MatMul", "Gemm", "one row"])
+def test_matrices(kind: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of a matrix is a pixel; of a single one, weights are widened in registers as before."""
+    monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
+    rng = np.random.default_rng(5)
+    rows = 1 if kind == "one row" else 29
+    given = {"w": random(rng, 77, 100) if kind != "Gemm" else random(rng, 100, 77)}
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["p"])]
+    if kind == "Gemm":
+        given["b"] = random(rng, 100)
+        nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["p"], transB=1)]
+    elif kind == "MatMul":
+        given["a"] = random(rng, 100)
+        nodes += [helper.make_node("Add", ["p", "a"], ["q"])]
+    nodes.append(helper.make_node("Relu", ["q" if kind == "MatMul" else "p"], ["y"]))
+    # images come one by one, so that a Gemm of several is one of single rows
+    x = random(rng, rows, 77) if kind == "Gemm" else random(rng, 1, rows, 77)
+    model = graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given)
+    network = csdfgen.load(model)
+    found = []
+    for halves in (False, True):
+        kernels = kernels_of(machine, halves)
+        for height in (1, 5, "whole"):
+            plan = csdfgen.plan(network, rows=height, backend="native")
+            pairs = halves and kind == "MatMul" and height != 1
+            assert (PAIRS in kernels_in(plan, kernels)) is pairs
+            for threads in (1, 2):
+                y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
+                found.append(y.view(np.uint16).copy())
+    for other in found[1:]:
+        np.testing.assert_array_equal(other, found[0])

@@ -148,7 +148,7 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
             followed = made.applied if layer.stored is None else 0
             ends = made.read(0), made.read(1), made.written(0)
             direct = None
-            if isinstance(family, Convolution) and ends == (BFLOAT16,) * 3:
+            if isinstance(family, Convolution | Product) and ends == (BFLOAT16,) * 3:
                 direct = family.in_halves()
             return Widened(family, twin, made, followed, direct)
     return None

@@ -55,8 +55,12 @@ from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
 __all__ = [
+    "IN_HALVES",
+    "ConvStep",
     "Convolution",
     "Filter",
+    "Packed",
+    "Target",
     "bias_of",
     "convolution",
     "family",

@@ -16,7 +16,15 @@ from csdfgen.backends.native.families.common import (
     is_dense,
     once,
 )
-from csdfgen.backends.native.structures import Activation, instruction, short_name, structure
+from csdfgen.backends.native.families.convolution import IN_HALVES, ConvStep, Filter, Packed, Target
+from csdfgen.backends.native.structures import (
+    Activation,
+    Source,
+    instruction,
+    short_name,
+    structure,
+)
+from csdfgen.backends.native.ways import HALVES
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -33,13 +41,21 @@ class Product(Family):
     """Gemm and MatMul with a constant right operand, and the Gemm that reads a map row by row.
 
     inputs: that are summed up for an output. packed: weights and bias. halves: the kernels' name of a type of two bytes in
-    which the weights are stored, and those packed in it, which are widened in registers where a step has one row.
+    which the weights are stored, and those packed in it, which are widened in registers where a step has one row. pairs: the
+    layer as the kernel of products of pairs wants it, where that may compute it; reads_pairs: whether what is read and written is
+    bfloat16, too, so that it does.
     """
 
     inputs: int
     outputs: int
     packed: Callable[[], tuple[np.ndarray, np.ndarray]]
     halves: tuple[str, Callable[[], tuple[np.ndarray, np.ndarray]]] | None = None
+    pairs: Callable[[], Packed] | None = None
+    reads_pairs: bool = False
+
+    def in_halves(self) -> Product | None:
+        """The same on bfloat16; None where weights are no pairs of it."""
+        return None if self.pairs is None else replace(self, reads_pairs=True)
 
     @property
     def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -48,8 +64,10 @@ class Product(Family):
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
+        rows = prod(out.shape) * out.count // self.outputs
         return (
             view is not None
+            and (rows > 1 or not self.reads_pairs)  # all of the time of one is reading weights
             and not step.states
             and not view.pieces
             and not out.pieces
@@ -85,6 +103,15 @@ class Product(Family):
                     for at in table[k * whole :][out.start : out.stop]
                 ]
         written = every(target, self.outputs)
+        if self.reads_pairs and self.pairs is not None:
+            # a row of the matrix is a pixel
+            source = Source(constants.rows(view.pool, table), self.inputs, self.inputs)
+            into = constants.rows(target.pool, written)
+            conv = ConvStep(
+                self.pairs().placed(constants), constants.table("csdf_source", [source]), 1, 1,
+                Target(into, self.outputs, len(written), 0, 1, 0, self.outputs), None, None, 0, 0, 0, 0, 0,
+            )  # fmt: skip
+            return [instruction(f"{HALVES}_of", conv)]
         kernel, packed = "gemm_of", self.packed
         if self.halves is not None and len(written) == 1:  # all of its time is reading weights
             kernel, packed = f"gemm_{self.halves[0]}_of", self.halves[1]
@@ -141,10 +168,24 @@ def product(layer: Layer) -> Family | None:
 
 
 def _of(layer: Layer, inputs: int, outputs: int, alpha: float, beta: float) -> Product:
-    dtype, halves = layer.constants[1].dtype, None
+    dtype, halves, pairs = layer.constants[1].dtype, None, None
     if dtype.itemsize == 2 and alpha == 1:
         halves = short_name(dtype), _packed_once(layer, alpha, beta, halves=True)
-    return Product(inputs, outputs, _packed_once(layer, alpha, beta), halves)
+        if halves[0] == "bf16" and not layer.attributes.get("flattened"):
+            pairs = once(lambda: _in_pairs(layer, inputs, outputs, beta))
+    return Product(inputs, outputs, _packed_once(layer, alpha, beta), halves, pairs)
+
+
+def _in_pairs(layer: Layer, inputs: int, outputs: int, beta: float) -> Packed:
+    """As a convolution of one tap."""
+    weights = layer.constants[1] if layer.attributes.get("transB") else layer.constants[1].T
+    after = replace(layer, epilogue=layer.epilogue[_addend(layer) is not None :])
+    own = Filter(
+        np.ascontiguousarray(weights).reshape(outputs, inputs, 1, 1),
+        _bias(layer, outputs, beta),
+        1, (1, 1), (1, 1), 0, activated(after),
+    )  # fmt: skip
+    return own.pack(IN_HALVES)
 
 
 def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
@@ -189,14 +230,17 @@ def _packed_once(
             matrix = packing.gemm_weights(weights.view(np.uint16), "uint16")
         else:
             matrix = packing.gemm_weights(weights)
-        bias = np.zeros(outputs, np.float32)
-        if 2 in layer.constants:
-            bias += np.float32(beta) * layer.constants[2].reshape(-1)
-        following = _addend(layer)
-        if following is not None:
-            bias += following
         if alpha != 1:
             matrix *= np.float32(alpha)
-        return matrix, packing.conv_bias(bias, outputs)
+        return matrix, packing.conv_bias(_bias(layer, outputs, beta), outputs)
 
     return once(packed)
+
+
+def _bias(layer: Layer, outputs: int, beta: float) -> np.ndarray:
+    """What is added to the products, (outputs,)."""
+    bias = np.zeros(outputs, np.float32)
+    if 2 in layer.constants:
+        bias += np.float32(beta) * layer.constants[2].reshape(-1)
+    following = _addend(layer)
+    return bias if following is None else bias + following
