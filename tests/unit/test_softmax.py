@@ -37,3 +37,21 @@ def test_lines_of_heads(heads: int, keys: int, axis: int) -> None:
         assert not found[nothing].any()
         bits.add(np.asarray(found).tobytes())
     assert len(bits) == 1
+
+
+@pytest.mark.parametrize("size", [1, 5, 16, 19, 32, 33])
+def test_many_short_lines(size: int) -> None:
+    """A lane each where they are many; the bits are those of one line alone."""
+    g = Nodes()
+    model = g.model((1, 53, size), g.one("Softmax", "x", axis=2))
+    network = csdfgen.load(model)
+    x = np.random.default_rng(0).normal(0, 4, (1, 53, size)).astype(np.float32)
+    x[0, 3, ::4], x[0, 7, 0], x[0, 9] = -np.inf, np.nan, 100.0
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    bits = set()
+    for rows in ("1", "3", "8", "whole"):
+        plan = csdfgen.plan(network, backend="native", rows=rows)
+        (found,) = runtime.compile(plan)({"x": x}).values()
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
+        bits.add(np.asarray(found).tobytes())
+    assert len(bits) == 1

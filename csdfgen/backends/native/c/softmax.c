@@ -1,6 +1,7 @@
 /* Softmax of lines: csdf_softmax, out = e^(a - most) / sum, of `inner` lines whose elements take turns.
  *
- * Vectors go along all lines where so many fit into one, else each has elements of as many lines as it has lanes.
+ * Vectors go along all lines where so many fit into one, else each has elements of as many lines as it has lanes. Many short
+ * lines behind each other exchange rows and columns for that: they would fill no vector, and meet in every one.
  * Sums are added in an order that depends on the sizes of lines alone.
  */
 #include "products.h"
@@ -71,9 +72,83 @@ static void softmax(const some_lines *lines, const float *a, float *out)
     }
 }
 
+enum { SHORT = 32 };
+
+/* Up to LANES lines of up to SHORT elements to [size][LANES], and back. Four of them are exchanged at a time where they are
+ * as far apart. */
+static void side_by_side(const float *const *lines, int32_t count, int32_t size, float *part)
+{
+    for (int32_t i = 0; i < count; i += 4) {
+        const int32_t some = count - i < 4 ? count - i : 4;
+        const ptrdiff_t apart = some == 4 ? lines[i + 1] - lines[i] : 0;
+        int32_t c = 0;
+        if (some == 4 && lines[i + 2] == lines[i] + 2 * apart && lines[i + 3] == lines[i] + 3 * apart)
+            for (; c + 4 <= size; c += 4)
+                csdf_transpose(lines[i] + c, apart, part + c * CSDF_LANES + i, CSDF_LANES);
+        for (; c < size; c++)
+            for (int32_t k = i; k < i + some; k++)
+                part[c * CSDF_LANES + k] = lines[k][c];
+    }
+}
+
+static void apart_again(const float *part, int32_t count, int32_t size, float *const *lines)
+{
+    for (int32_t i = 0; i < count; i += 4) {
+        const int32_t some = count - i < 4 ? count - i : 4;
+        const ptrdiff_t apart = some == 4 ? lines[i + 1] - lines[i] : 0;
+        int32_t c = 0;
+        if (some == 4 && lines[i + 2] == lines[i] + 2 * apart && lines[i + 3] == lines[i] + 3 * apart)
+            for (; c + 4 <= size; c += 4)
+                csdf_transpose(part + c * CSDF_LANES + i, CSDF_LANES, lines[i] + c, apart);
+        for (; c < size; c++)
+            for (int32_t k = i; k < i + some; k++)
+                lines[k][c] = part[c * CSDF_LANES + k];
+    }
+}
+
+/* Short lines, a lane each; sums are added in the order in which `softmax` adds those of one line. */
+static void many(const csdf_softmax_step *step)
+{
+    const csdf_v none = csdf_exponential(csdf_splat(-INFINITY)), zero = csdf_splat(0.0f);
+    const int32_t size = step->size, all = step->count * step->blocks;
+    float part[SHORT * CSDF_LANES] = {0};
+    for (int32_t first = 0; first < all; first += CSDF_LANES) {
+        const int32_t some = all - first < CSDF_LANES ? all - first : CSDF_LANES;
+        const float *in[CSDF_LANES];
+        float *out[CSDF_LANES];
+        for (int32_t i = 0; i < some; i++) {
+            const int32_t row = (first + i) / step->blocks;
+            const ptrdiff_t at = (ptrdiff_t)((first + i) % step->blocks) * size;
+            in[i] = step->a[row] + at;
+            out[i] = step->out[row] + at;
+        }
+        side_by_side(in, some, size, part);
+        csdf_v most = csdf_load(part), sum = zero;
+        for (int32_t c = 1; c < size; c++)
+            most = csdf_max(most, csdf_load(part + c * CSDF_LANES));
+        for (int32_t c = 0; c < CSDF_LANES && c < size; c++) {
+            csdf_v own = zero;
+            for (int32_t k = c; k < size; k += CSDF_LANES) {
+                const csdf_v power =
+                    csdf_max(zero, csdf_exponential(csdf_load(part + k * CSDF_LANES) - most) - none);
+                own = own + power;
+                csdf_store(part + k * CSDF_LANES, power);
+            }
+            sum = c ? sum + own : own;
+        }
+        for (int32_t c = 0; c < size; c++)
+            csdf_store(part + c * CSDF_LANES, csdf_load(part + c * CSDF_LANES) / sum);
+        apart_again(part, some, size, out);
+    }
+}
+
 void csdf_softmax(const csdf_softmax_step *step)
 {
     const int32_t each = step->size * step->inner, along = CSDF_LANES % step->inner == 0;
+    if (step->inner == 1 && step->size <= SHORT && 2 * step->count * step->blocks >= CSDF_LANES && CSDF_LANES > 1) {
+        many(step);
+        return;
+    }
     for (int32_t row = 0; row < step->count; row++)
         for (int32_t k = 0; k < step->blocks; k++) {
             const float *a = step->a[row] + (ptrdiff_t)k * each;
