@@ -31,7 +31,7 @@ PROGRAMS = {
 """Commands of the pages -> what is run here, without a second environment."""
 
 MASKS = (
-    (r"\d[\d.]* ms", "# ms"),
+    (r"\d[\d.,]* ms", "# ms"),
     (r"[\d,]+ launches a frame", "# launches a frame"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
     (r"kernels for \w+, weights packed into [\d,]+", "kernels for #"),
