@@ -278,6 +278,10 @@ def _resize_aliases(layer: Layer) -> tuple[Alias, ...]:
     return (Alias(AliasKind.VIEW, 0),) if same and tensor == _source(layer) else ()
 
 
+_SHORT = 16
+"""Elements behind each other below which a run of them takes longer than its products."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Axis:
     """One axis to be resampled, as the kernel sees it.
@@ -285,7 +289,8 @@ class _Axis:
     place: dimension of the stored array. size: resized positions.
     chosen: what is read: for all resized positions their first tap, then for all the second, and so
         on.
-    weights: (taps * size, 1), in the type that is computed in; None for copies.
+    weights: (taps * size, 1), or as many equal ones as there are elements behind a position, in the type that is computed in;
+        None for copies.
     outside: runs of resized positions that show the extrapolation value.
     """
 
@@ -296,13 +301,18 @@ class _Axis:
     outside: tuple[Segment, ...]
 
     @classmethod
-    def of(cls, place: int, taps: Taps, computing: np.dtype[Any]) -> _Axis:
-        """The axis with one weight per tap."""
+    def of(cls, place: int, taps: Taps, computing: np.dtype[Any], behind: int = 1) -> _Axis:
+        """The axis with one weight per tap. behind: elements behind a position; of few of them, each has a weight of its own,
+        so that products are not made in runs as short.
+        """
+        weights = None if taps.weights is None else taps.weights.reshape(-1, 1).astype(computing)
+        if weights is not None and behind < _SHORT:
+            weights = np.repeat(weights, behind, 1)
         return cls(
             place,
             taps.indices.shape[1],
             Selection.of(taps.indices.reshape(-1)),
-            None if taps.weights is None else taps.weights.reshape(-1, 1).astype(computing),
+            weights,
             segments(np.flatnonzero(taps.outside).tolist()),
         )
 
@@ -330,7 +340,10 @@ def _axes(layer: Layer, computing: np.dtype[Any]) -> tuple[Taps | None, tuple[_A
         if axis == source.row_axis:
             rows = taps_of(sampling)
             continue
-        found.append(_Axis.of(storage_axis(source, axis), taps_of(sampling), computing))
+        place = storage_axis(source, axis)
+        others = {storage_axis(source, one): size for one, size in enumerate(source.shape)}
+        behind = prod(size for at, size in others.items() if at > place)
+        found.append(_Axis.of(place, taps_of(sampling), computing, behind))
     return rows, tuple(sorted(found, key=lambda axis: axis.place))
 
 

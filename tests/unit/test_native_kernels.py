@@ -486,3 +486,20 @@ def test_floats_become_bytes_alike_in_runs_and_one_by_one(library: Library, dtyp
     assert np.array_equal(runs, single)
     inside = np.abs(x) < 2**31
     assert np.array_equal(runs[inside], x[inside].astype(np.int64).astype(dtype))
+
+
+@pytest.mark.parametrize("run", [1, 3, 16, 17])
+@pytest.mark.parametrize("rows", [0, 1, 4])
+def test_elements_are_taken_in_runs(library: Library, rows: int, run: int) -> None:
+    """Of rows of pixels those with an index; rows: 0 for a table without rows, whose runs are its only dimension."""
+    rng = np.random.default_rng(rows + run)
+    x = rng.integers(0, 9999, (max(1, rows), 12, 20)).astype(np.int32)
+    index = rng.integers(0, 12, 9).astype(np.int32)
+    out = np.zeros((max(1, rows), 9, run), np.int32)
+    strides = [(rows, x.strides[0], out.strides[0])] * (rows > 0) + [(run, 4, 4)] * (run > 1)
+    dims = (Dim * 2)(*(Dim(size, a, 0, 0, o) for size, a, o in strides))
+    step = Strided(ctypes.addressof(dims), len(strides), len(index))
+    step.a, step.out, step.index = x.ctypes.data, out.ctypes.data, index.ctypes.data
+    step.along, step.out_along = x.strides[1], out.strides[1]
+    library.function("take_4", None, ctypes.c_void_p)(ctypes.addressof(step))
+    assert np.array_equal(out, x[:, index, :run])

@@ -35,9 +35,31 @@
                     *out++ = a[k * apart + c]; \
     }
 
+/* csdf_take of single elements, or of runs of a few, of one row after the other: whether it is such a one. */
+enum { FEW = 16 };
+#define TAKE_FEW(bytes, type) \
+    static int take_few_##bytes(const csdf_strided *one) \
+    { \
+        const csdf_dim none = {1, 0, 0, 0, 0}, *last = one->rank ? one->dims + one->rank - 1 : &none; \
+        const int run = one->rank && last->a == bytes && last->out == bytes; \
+        const csdf_dim *rows = one->rank > run ? one->dims : &none; \
+        const ptrdiff_t n = run ? last->size : 1; \
+        if (one->rank > 1 + run || n > FEW) \
+            return 0; \
+        for (ptrdiff_t r = 0; r < rows->size; r++) \
+            for (int32_t i = 0; i < one->count; i++) { \
+                const type *from = (const void *)((const char *)one->a + r * rows->a + one->index[i] * one->along); \
+                type *to = (void *)((char *)one->out + r * rows->out + i * one->out_along); \
+                for (ptrdiff_t k = 0; k < n; k++) \
+                    to[k] = from[k]; \
+            } \
+        return 1; \
+    }
+
 /* out = a, both of so many bytes; put: where the byte c is not 0. */
 #define COPY(bytes, type) \
     WOVEN(type) \
+    TAKE_FEW(bytes, type) \
     static void copy_##bytes##_line(const csdf_line *l); \
     static void weave_##bytes##_line(const csdf_line *l) \
     { \
@@ -95,6 +117,8 @@
         csdf_strided one = *(const csdf_strided *)step; \
         const char *a = one.a; \
         char *out = one.out; \
+        if (take_few_##bytes(&one)) \
+            return; \
         for (int32_t i = 0; i < one.count; i++) { \
             one.a = a + one.index[i] * one.along; \
             one.out = out + i * one.out_along; \
