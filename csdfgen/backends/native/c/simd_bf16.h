@@ -1,4 +1,5 @@
-/* What is a product of pairs of bfloat16 here? What blocks (passes.h) multiply, instead of floats.
+/* What is a product of pairs of bfloat16 here? What blocks (passes.h) multiply, instead of floats. The fourth file that knows
+ * instruction sets.
  *
  * A pair is a word: two channels side by side as they are stored, the first one in its lower half; of weights, the first one
  * is in the upper half. The two products are added to a float one after the other, first channel first, each with one
