@@ -230,12 +230,14 @@ TRUNCATED(u8, uint8_t)
             *(to_type *)(void *)out = write(read(*(const from_type *)(const void *)a)); \
     }
 
-#define TO_INTEGERS(K, from, type, read) \
-    CONVERT(from, type, read, i8, int8_t, K##_I8) \
+#define TO_INTEGERS(K, from, type, read) TO_INTEGERS_BY(NO_VECTORS, NO_VECTORS, K, from, type, read)
+
+#define TO_INTEGERS_BY(signed_bytes, bytes, K, from, type, read) \
+    CONVERT_BY(signed_bytes, from, type, read, i8, int8_t, K##_I8) \
     CONVERT(from, type, read, i16, int16_t, K##_I16) \
     CONVERT(from, type, read, i32, int32_t, K##_I32) \
     CONVERT(from, type, read, i64, int64_t, K##_I64) \
-    CONVERT(from, type, read, u8, uint8_t, K##_U8) \
+    CONVERT_BY(bytes, from, type, read, u8, uint8_t, K##_U8) \
     CONVERT(from, type, read, u16, uint16_t, K##_U16) \
     CONVERT(from, type, read, u32, uint32_t, K##_U32) \
     CONVERT(from, type, read, u64, uint64_t, K##_U64) \
@@ -247,15 +249,7 @@ TRUNCATED(u8, uint8_t)
     CONVERT(from, type, SAME, f32, float, TO_F32) \
     CONVERT(from, type, SAME, f64, double, TO_F64)
 
-CONVERT_BY(truncated_i8, f32, float, SAME, i8, int8_t, F_I8)
-CONVERT(f32, float, SAME, i16, int16_t, F_I16)
-CONVERT_BY(truncated_u8, f32, float, SAME, u8, uint8_t, F_U8)
-CONVERT(f32, float, SAME, u16, uint16_t, F_U16)
-CONVERT(f32, float, SAME, i32, int32_t, F_I32)
-CONVERT(f32, float, SAME, i64, int64_t, F_I64)
-CONVERT(f32, float, SAME, u32, uint32_t, F_U32)
-CONVERT(f32, float, SAME, u64, uint64_t, F_U64)
-CONVERT(f32, float, SAME, bool, uint8_t, TO_BOOL)
+TO_INTEGERS_BY(truncated_i8, truncated_u8, F, f32, float, SAME)
 TO_INTEGERS(F, f64, double, SAME)
 TO_INTEGERS(F, f16, csdf_f16, csdf_from_f16)
 TO_INTEGERS(F, bf16, csdf_bf16, csdf_from_bf16)

@@ -74,37 +74,31 @@ static void softmax(const some_lines *lines, const float *a, float *out)
 
 enum { SHORT = 32 };
 
-/* Up to LANES lines of up to SHORT elements to [size][LANES], and back. Four of them are exchanged at a time where they are
+/* Up to LANES lines of up to SHORT elements to [size][LANES], or back. Four of them are exchanged at a time where they are
  * as far apart. */
-static void side_by_side(const float *const *lines, int32_t count, int32_t size, float *part)
-{
-    for (int32_t i = 0; i < count; i += 4) {
-        const int32_t some = count - i < 4 ? count - i : 4;
-        const ptrdiff_t apart = some == 4 ? lines[i + 1] - lines[i] : 0;
-        int32_t c = 0;
-        if (some == 4 && lines[i + 2] == lines[i] + 2 * apart && lines[i + 3] == lines[i] + 3 * apart)
-            for (; c + 4 <= size; c += 4)
-                csdf_transpose(lines[i] + c, apart, part + c * CSDF_LANES + i, CSDF_LANES);
-        for (; c < size; c++)
-            for (int32_t k = i; k < i + some; k++)
-                part[c * CSDF_LANES + k] = lines[k][c];
+#define EXCHANGE(name, of_lines, of_part, FOUR, ONE) \
+    static void name(of_lines *const *lines, int32_t count, int32_t size, of_part *part) \
+    { \
+        for (int32_t i = 0; i < count; i += 4) { \
+            const int32_t some = count - i < 4 ? count - i : 4; \
+            const ptrdiff_t apart = some == 4 ? lines[i + 1] - lines[i] : 0; \
+            int32_t c = 0; \
+            if (some == 4 && lines[i + 2] == lines[i] + 2 * apart && lines[i + 3] == lines[i] + 3 * apart) \
+                for (; c + 4 <= size; c += 4) \
+                    FOUR(lines[i] + c, apart, part + c * CSDF_LANES + i); \
+            for (; c < size; c++) \
+                for (int32_t k = i; k < i + some; k++) \
+                    ONE(lines[k][c], part[c * CSDF_LANES + k]); \
+        } \
     }
-}
 
-static void apart_again(const float *part, int32_t count, int32_t size, float *const *lines)
-{
-    for (int32_t i = 0; i < count; i += 4) {
-        const int32_t some = count - i < 4 ? count - i : 4;
-        const ptrdiff_t apart = some == 4 ? lines[i + 1] - lines[i] : 0;
-        int32_t c = 0;
-        if (some == 4 && lines[i + 2] == lines[i] + 2 * apart && lines[i + 3] == lines[i] + 3 * apart)
-            for (; c + 4 <= size; c += 4)
-                csdf_transpose(part + c * CSDF_LANES + i, CSDF_LANES, lines[i] + c, apart);
-        for (; c < size; c++)
-            for (int32_t k = i; k < i + some; k++)
-                lines[k][c] = part[c * CSDF_LANES + k];
-    }
-}
+#define FOUR_IN(line, apart, at) csdf_transpose(line, apart, at, CSDF_LANES)
+#define FOUR_OUT(line, apart, at) csdf_transpose(at, CSDF_LANES, line, apart)
+#define ONE_IN(x, at) at = x
+#define ONE_OUT(x, at) x = at
+
+EXCHANGE(side_by_side, const float, float, FOUR_IN, ONE_IN)
+EXCHANGE(apart_again, float, const float, FOUR_OUT, ONE_OUT)
 
 /* Short lines, a lane each; sums are added in the order in which `softmax` adds those of one line. */
 static void many(const csdf_softmax_step *step)
@@ -138,7 +132,7 @@ static void many(const csdf_softmax_step *step)
         }
         for (int32_t c = 0; c < size; c++)
             csdf_store(part + c * CSDF_LANES, csdf_load(part + c * CSDF_LANES) / sum);
-        apart_again(part, some, size, out);
+        apart_again(out, some, size, part);
     }
 }
 
