@@ -6,7 +6,7 @@ line adds `where` with `at`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from copy import copy
@@ -175,19 +175,19 @@ def first_line(error: Exception) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def shape_option(name: str, sizes: Sequence[int | str]) -> str:
-    """The option that gives an input its shape; sizes: "N" is one for the reader to say.
+def shape_option(shapes: Mapping[str, Sequence[int | str]]) -> str:
+    """The option that gives inputs their shapes, by name; a size of "N" is one for the reader to choose.
 
-    >>> shape_option("x", (1, 3, 8, 8))
+    >>> shape_option({"x": (1, 3, 8, 8)})
     "shapes={'x': (1, 3, 8, 8)}"
-    >>> shape_option("x", (1, 3, "N", "N"))
-    "shapes={'x': '1x3xNxN'}"
+    >>> shape_option({"x": (1, 3, "N", "N"), "y": (1, 4)})
+    "shapes={'x': '1x3xNxN', 'y': (1, 4)}"
     >>> with options_as_flags():
-    ...     shape_option("x", (1, 3, 8, 8))
-    '--shape x=1x3x8x8'
+    ...     shape_option({"x": (1, 3, 8, 8), "y": (1, "N")})
+    '--shape x=1x3x8x8 --shape y=1xN'
     """
-    text = "x".join(map(str, sizes))
+    texts = {name: "x".join(map(str, sizes)) for name, sizes in shapes.items()}
     if _AS_FLAGS.get():
-        return option("shapes", f"{name}={text}")
-    known = all(isinstance(size, int) for size in sizes)
-    return option("shapes", {name: tuple(sizes) if known else text})
+        return " ".join(option("shapes", f"{name}={text}") for name, text in texts.items())
+    known = {n: tuple(s) for n, s in shapes.items() if all(isinstance(k, int) for k in s)}
+    return option("shapes", {name: known.get(name, text) for name, text in texts.items()})

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from math import prod
 from numbers import Integral
 from operator import index
+from typing import TypeGuard
 
 import onnx
 
@@ -55,8 +56,8 @@ _IMAGE_RANK = 4
 def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[str, Shape]:
     """Input name -> its shape. asked and batch: see `loader.load`.
 
-    Raises ModelError for a size that stays free (but for the leading one, which is then 1), a name
-    that is no input, a rank that differs from the declared one, a shape that is none or absurdly
+    Raises ModelError for sizes that stay free (but for the leading one, which is then 1), of all
+    inputs at once, a name that is no input, a rank that differs from the declared one, a shape that is none or absurdly
     large, and one shape where there are several inputs.
     """
     inputs = graph.inputs
@@ -66,7 +67,12 @@ def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[st
         raise ModelError(f"'{label(unknown[0])}' is not an input; the inputs are {_known(inputs)}")
     if batch is not None and not (isinstance(batch, Integral) and batch >= 1):
         raise ModelError(f"a batch of {batch!r} images is not possible, at least 1 is needed")
-    return {i.name: _shape(graph, i, shapes.get(i.name), batch) for i in inputs}
+    sizes = {i.name: _dims(i, shapes.get(i.name), batch) for i in inputs}
+    known = {name: _checked(name, dims) for name, dims in sizes.items() if _all_known(dims)}
+    free = [i for i in inputs if i.name not in known]
+    if free:
+        raise _free_sizes(free, {i.name: _example(graph, i.name, sizes[i.name]) for i in free})
+    return known
 
 
 def shapes_wanted(asked: AskedShapes | None, batch: int | None) -> ShapeOf:
@@ -135,10 +141,13 @@ def _sizes(asked: AskedShapes, sizes: AskedShape) -> Shape:
         ) from None
 
 
-def _shape(graph: Graph, info: GraphInput, given: Shape | None, batch: int | None) -> Shape:
-    where = f"input '{label(info.name)}'"
+def _dims(
+    info: GraphInput, given: Shape | None, batch: int | None
+) -> tuple[int | None, ...] | None:
+    """The sizes of an input as declared or given, None where they stay free; None for no shape at all."""
     dims = info.dims
     if given is not None:
+        where = f"input '{label(info.name)}'"
         if dims is not None and len(given) != len(dims):
             raise ModelError(
                 f"has {len(dims)} dimensions ({_text(dims)}), {option('shapes')} gives {len(given)} ({_text(given)})",
@@ -149,44 +158,55 @@ def _shape(graph: Graph, info: GraphInput, given: Shape | None, batch: int | Non
                 f"cannot have shape {_text(given)}; every size is at least 1", where=where
             )
         dims = given
-    if dims is None:
-        raise ModelError(
-            f"has no shape; give it with {_example(graph, info.name, None)}",
-            where=where,
-        )
     if dims and batch is not None and (len(dims) > 1 or dims[0] is None):
         dims = (batch, *dims[1:])
     if dims and dims[0] is None:
         dims = (1, *dims[1:])
-    shape = tuple(d for d in dims if d is not None)
-    if len(shape) < len(dims):
-        example = _example(graph, info.name, dims)
-        raise ModelError(
-            f"has free sizes ({_text(info.dims)}); fix them with {example}",
-            where=where,
-        )
+    return None if dims is None else tuple(dims)
+
+
+def _all_known(dims: tuple[int | None, ...] | None) -> TypeGuard[Shape]:
+    return dims is not None and None not in dims
+
+
+def _checked(name: str, shape: Shape) -> Shape:
     if prod(shape) > MAX_ELEMENTS:
         raise ModelError(
             f"has {prod(shape)} elements ({_text(shape)}), at most {MAX_ELEMENTS} are supported",
-            where=where,
+            where=f"input '{label(name)}'",
         )
     return shape
 
 
-def _example(graph: Graph, name: str, dims: Sequence[int | None] | None) -> str:
-    """The option that gives an input a shape, with `N` where only the user can know; dims None: no shape is
-    declared.
+def _free_sizes(
+    free: Sequence[GraphInput], examples: Mapping[str, Sequence[int | str]]
+) -> ModelError:
+    """What to give inputs whose sizes the file leaves open; examples: of each, a shape with "N" for what only the user
+    can know.
     """
+    options = shape_option({label(name): sizes for name, sizes in examples.items()})
+    if len(free) > 1:
+        return ModelError(f"inputs have free sizes ({_known(free)}); fix them with {options}")
+    where = f"input '{label(free[0].name)}'"
+    if free[0].dims is None:
+        return ModelError(f"has no shape; give it with {options}", where=where)
+    return ModelError(
+        f"has free sizes ({_text(free[0].dims)}); fix them with {options}", where=where
+    )
+
+
+def _example(graph: Graph, name: str, dims: Sequence[int | None] | None) -> Sequence[int | str]:
+    """A shape for an input, with "N" where only the user can know; dims None: no shape is declared."""
     found = image_axes_of_input(graph, name, _IMAGE_RANK if dims is None else len(dims))
     axis, channels, sides = found or (None, None, frozenset[int]())
     if dims is None:
         if channels is None:  # not even the rank is certain
-            return shape_option(label(name), ("N", "N", "..."))
+            return ("N", "N", "...")
         dims = (1, *[None] * (_IMAGE_RANK - 1))
     sizes = [_EXAMPLE_SIZE if d is None and k in sides else d for k, d in enumerate(dims)]
     if axis is not None and sizes[axis] is None:
         sizes[axis] = channels
-    return shape_option(label(name), ["N" if d is None else d for d in sizes])
+    return ["N" if d is None else d for d in sizes]
 
 
 def _text(dims: Sequence[int | None] | None) -> str:

@@ -97,6 +97,21 @@ def test_the_example_of_a_shape_keeps_what_is_declared(
         refused(proto, f"input 'x': has free sizes .*--shape x={example}$")
 
 
+def test_all_inputs_with_free_sizes_are_named_at_once_with_the_options_that_fix_them() -> None:
+    """Symptom: one was named, and behind the option that fixed it the next."""
+    proto = model(
+        "g (float[N,3,H,W] x, float[1,T] z, float[1,4] k) => (y) { y = Conv(x, w)  u = Add(z, k) }",
+        {"w": KERNEL},
+    )
+    for fixed, named in [
+        ({}, r"x=\?x3x\?x\?, z=1x\?\).* --shape x=1x3x224x224 --shape z=1xN$"),
+        ({"z": (1, 4)}, r"input 'x': .* --shape x=1x3x224x224$"),
+    ]:
+        with options_as_flags():
+            refused(proto, named, shapes=fixed)
+    refused(proto, r"shapes=\{'x': \(1, 3, 224, 224\), 'z': '1xN'\}$")
+
+
 def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -> None:
     proto = model("g (float[N,H,W,3] x) => (y) { y = Relu(x) }")
     refused(proto, r"fix them with shapes=\{'x': '1xNxNx3'\}$")

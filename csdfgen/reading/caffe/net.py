@@ -190,7 +190,7 @@ class _Model:
             raise ModelError(f"blob '{label(name)}' is made twice")
         shape = self.sized(name, declared)
         if shape is None:
-            example = shape_option(name, (1, 3, "N", "N"))
+            example = shape_option({name: (1, 3, "N", "N")})
             raise ModelError(
                 f"the shape of '{label(name)}' is not in the file; give it with {example}"
             )
