@@ -57,10 +57,12 @@ class Recorded(NativeKernels):
     def __init__(self, **settings: Any) -> None:
         super().__init__(load(), **settings)
         self.bound: set[str] = set()
+        self.count = 0
 
     def lower(self, step: Step | Move, constants: Constants) -> list[Instruction]:
         made = super().lower(step, constants)
         self.bound |= {one.kernel for one in made}
+        self.count += len(made)
         return made
 
 
@@ -295,6 +297,32 @@ def test_transposed_convolution(seed: int) -> None:
     check(
         Sample("ConvTranspose", inputs, given), rng, {"conv_of", "winograd_row_of", "depthwise_of"}
     )
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("surplus", [0, 1, 2])
+@pytest.mark.parametrize(("kernel", "pad"), [(3, 0), (3, 1), (4, 1), (5, 2), (7, 3)])
+def test_residues_of_a_row_are_channels_of_one_pixel(
+    kernel: int, pad: int, surplus: int, dilation: int
+) -> None:
+    """Few channels: a call for every residue of the rows, and one for each column that is left over. Where pixels of a
+    larger map are written, each residue has its own.
+    """
+    rng = np.random.default_rng(kernel)
+    stride = 3
+    weights = rng.standard_normal((5, 2, kernel, kernel)).astype(np.float32)
+    given = {"strides": [stride] * 2, "pads": [pad] * 4, "dilations": [dilation] * 2}
+    given["output_padding"] = [0, surplus]
+    bias = rng.standard_normal(2).astype(np.float32)
+    sample = Sample("ConvTranspose", (Arg((1, 5, 6, 9), 2), weights, bias), given)
+    layer, native = sample.layer(), Recorded()
+    whole = layer.output.rows
+    layout = Layout(block=1, together=True)
+    (wanted,) = run_scattered(layer, sample.feeds(), whole, layout, None)
+    (found,) = run_scattered(layer, sample.feeds(), whole, layout, None, None, native)
+    np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert native.count == stride + stride * (layer.output.shape[-1] % stride)
+    check(sample, rng, {"conv_of"})
 
 
 def planes(rng: np.random.Generator, channels: int) -> Arg:

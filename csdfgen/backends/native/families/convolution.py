@@ -1,7 +1,8 @@
 """Which convolutions have kernels? Conv, and ConvTranspose of one or two axes.
 
 A transposed convolution is as many plain ones as its strides have residues: the outputs of a residue
-lie a stride apart, and read with some of the taps.
+are a stride apart, and read with some of the taps. Neighbouring outputs of a row, one of each residue, may
+be channels of one pixel: few channels then fill more of a vector.
 
 Four kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row` and
 `csdf_winograd` where they are estimated to be faster in the workspace that the step has; else
@@ -82,6 +83,9 @@ that come from memory. Four times 256 KiB still stay in a second-level cache.
 
 DEPTHWISE, IN_HALVES = Way("depthwise"), Way(HALVES)
 
+NARROW = 8
+"""Channels of a vector of an instruction set with narrow ones."""
+
 PASSES = (640, 2560)
 """Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
 
@@ -137,6 +141,12 @@ class Filter:
     def taps(self) -> np.ndarray:
         """The weights in that shape."""
         return self.weights.swapaxes(1, 2).reshape(self.shape) if self.stacked else self.weights
+
+    @property
+    def vectors(self) -> int:
+        """Products of an input channel and a pixel, by vectors of output channels."""
+        outs, _, high, wide = self.shape
+        return high * wide * -(-outs // NARROW)
 
     @property
     def depthwise(self) -> bool:
@@ -255,6 +265,7 @@ class Filter:
 class Convolution(Family):
     """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
     those of a step. choice: how they are computed. halves: whether what is read and written is bfloat16, as the weights are.
+    together: the parts of a step whose output pixels follow each other in memory, if these are others.
     """
 
     kernels = ("conv_of", "depthwise_of")  # and those of Winograd, unless it is exact
@@ -265,6 +276,7 @@ class Convolution(Family):
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
     halves: bool = False
+    together: Callable[[Rows], list[Part]] | None = None
 
     def in_halves(self) -> Convolution | None:
         """The same on bfloat16; None where there are too few channels for products of pairs."""
@@ -277,14 +289,22 @@ class Convolution(Family):
 
     def variants(self, rows: int) -> tuple[Variant, ...]:
         """Ways to compute slabs of so many rows, each once."""
-        parts = self.parts(Rows(0, rows))
+        out = Rows(0, rows)
         return tuple(
             dict.fromkeys(
                 one
-                for part in parts
+                for parts in (self.parts, self.together)
+                for part in (parts(out) if parts else ())
                 for one in self.filters[part.number].variants(part.rows, part.columns)
             )
         )
+
+    def _parts(self, step: Step) -> list[Part]:
+        """Those of a step."""
+        target = step.outputs[0]
+        if self.together and pixel(target) == target.shape[-1]:
+            return self.together(step.phase.out)
+        return self.parts(step.phase.out)
 
     def _way(self, part: Part, step: Step, room: int) -> Way:
         if self.halves:
@@ -326,7 +346,7 @@ class Convolution(Family):
     def workspace(self, step: Step, limit: int | None) -> int:
         most = PREFERRED * min(step.phase.images, IMAGES)
         limit = most if limit is None else min(limit, most)
-        parts = self.parts(step.phase.out)
+        parts = self._parts(step)
         return max((self._way(part, step, limit).workspace for part in parts), default=0)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
@@ -338,7 +358,7 @@ class Convolution(Family):
         read = self.layout.reader(rows_held(step), there, images)
         written, apart = target.rows, pixel(target)
         found = []
-        for part in self.parts(phase.out):
+        for part in self._parts(step):
             own = self.filters[part.number]
             way = self._way(part, step, pad.size)
             reach = (part.rows - 1) * own.stride[0] + (own.shape[2] - 1) * own.dilation[0] + 1
@@ -405,9 +425,12 @@ def usable(layer: Layer) -> Tensor | None:
 
 
 def family(
-    filters: Sequence[Filter], layout: Layout, parts: Callable[[Rows], list[Part]]
+    filters: Sequence[Filter],
+    layout: Layout,
+    parts: Callable[[Rows], list[Part]],
+    together: Callable[[Rows], list[Part]] | None = None,
 ) -> Family:
-    """That of a layer with these filters; weights are packed once."""
+    """That of a layer with these filters; weights are packed once. together: see `Convolution`."""
     packed: dict[tuple[int, str, int], Packed] = {}
 
     def pack(number: int, way: Way) -> Packed:
@@ -416,7 +439,7 @@ def family(
             packed[key] = filters[number].pack(way)
         return packed[key]
 
-    return Convolution(tuple(filters), layout, pack, parts)
+    return Convolution(tuple(filters), layout, pack, parts, together=together)
 
 
 def bias_of(layer: Layer) -> np.ndarray | None:
@@ -483,19 +506,11 @@ def transposed(layer: Layer) -> Family | None:
     x = usable(layer)
     if x is None or len(x.shape) > 4:
         return None
-    windows = windows_of(layer.attributes)
     group, given = layer.attributes["group"], layer.constants[1]
-    if len(windows) == 1:
+    if len(given.shape) == 3:
         given = given[..., None]
     rows, columns = (
-        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top) for w in windows)
-        if len(windows) > 1
-        else (
-            _residues(
-                windows[0].kernel, windows[0].stride, windows[0].dilation, windows[0].pad_top
-            ),
-            _residues(1, 1, 1, 0),
-        )
+        tuple(_residues(w.kernel, w.stride, w.dilation, w.pad_top)) for w in windows_along(layer)
     )
     both = tuple(product(rows, columns))
     if not all(down.taps and along.taps for down, along in both):
@@ -505,30 +520,92 @@ def transposed(layer: Layer) -> Family | None:
     turned = given.reshape(group, ins, outs, *given.shape[2:]).swapaxes(1, 2)
     turned = turned.reshape(group * outs, ins, *given.shape[2:])
     wide = sizes_of(layer.output)[-1]
-    filters = [
-        Filter(
+
+    def filtered(down: _Residue, along: _Residue, start: int = 0) -> Filter:
+        """Of the outputs of a row from `start` on."""
+        return Filter(
             turned[:, :, list(down.taps)][..., list(along.taps)],
             bias_of(layer),
             group,
             (1, 1),
             (down.between, along.between),
-            -along.among(0, wide)[2],
+            -along.among(start, wide)[2],
             activated(layer),
         )
-        for down, along in both
+
+    filters = [filtered(down, along) for down, along in both]
+    each = [
+        _Every(number, down, *along.among(0, wide)[:2], along.stride)
+        for number, (down, along) in enumerate(both)
     ]
+    layout, stride = Map(sizes_of(x)[-1]), len(columns)
+    whole = wide // stride
+    if group > 1 or stride == 1 or not whole:
+        return family(filters, layout, _parts_of(each))
+    ordered = sorted(columns, key=lambda along: along.among(0, wide)[0])
+    joined = [_side_by_side([filtered(down, along) for along in ordered]) for down in rows]
+    if joined[0].vectors > sum(own.vectors for own in filters[:stride]):
+        return family(filters, layout, _parts_of(each))
+    together = [
+        _Every(number, down, 0, whole, stride) for number, down in enumerate(rows, len(filters))
+    ]
+    filters += joined
+    for down, along in product(rows, ordered):
+        first, count, _ = along.among(whole * stride, wide)
+        if count:
+            together.append(_Every(len(filters), down, whole * stride + first, count, stride))
+            filters.append(filtered(down, along, whole * stride))
+    return family(filters, layout, _parts_of(each), _parts_of(together))
+
+
+@dataclass(frozen=True)
+class _Every:
+    """The outputs that a filter computes in every slab. number: of the filter. down: their rows. first, count, stride:
+    their columns.
+    """
+
+    number: int
+    down: _Residue
+    first: int
+    count: int
+    stride: int
+
+
+def _parts_of(all_of: Sequence[_Every]) -> Callable[[Rows], list[Part]]:
+    """The parts of a slab."""
 
     def parts(out: Rows) -> list[Part]:
         found = []
-        for number, (down, along) in enumerate(both):
-            row, count, read = down.among(out.start, out.stop)
-            column, across, _ = along.among(0, wide)
-            if count and across:
-                stride = down.stride, along.stride
-                found.append(Part(number, (row, column), stride, read, count, across))
+        for own in all_of:
+            row, count, read = own.down.among(out.start, out.stop)
+            if count and own.count:
+                size = own.down.stride, own.stride
+                found.append(Part(own.number, (row, own.first), size, read, count, own.count))
         return found
 
-    return family(filters, Map(sizes_of(x)[-1]), parts)
+    return parts
+
+
+def _side_by_side(filters: Sequence[Filter]) -> Filter:
+    """Filters of neighbouring outputs of a row as one that computes them as channels of a pixel; a tap that one of them does
+    not have is zero.
+    """
+    first, *_ = filters
+    outs, ins, high, _ = first.shape
+    read = [[k * own.dilation[1] - own.left for k in range(own.shape[3])] for own in filters]
+    low, last = min(map(min, read)), max(map(max, read))
+    step = gcd(*(at - low for own in read for at in own)) or 1
+    shape = len(filters), outs, ins, high, (last - low) // step + 1
+    weights = np.zeros(shape, first.weights.dtype)
+    for k, (own, there) in enumerate(zip(filters, read, strict=True)):
+        weights[k][..., [(at - low) // step for at in there]] = own.weights
+    return replace(
+        first,
+        weights=weights.reshape(-1, *weights.shape[2:]),
+        bias=None if first.bias is None else np.tile(first.bias, len(filters)),
+        dilation=(first.dilation[0], step),
+        left=-low,
+    )
 
 
 def plane_by_plane(layer: Layer) -> Family | None:
