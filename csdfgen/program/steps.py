@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import inf
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -117,7 +118,8 @@ class View:
         evenly spaced by chance: what lies between them may be written in the same firing.
         """
         extents = (size * step for size, step in zip(self.shape, self.strides, strict=True))
-        return runs(self.rows, max(extents, default=self.format.itemsize) + NEAR)
+        found = _known_runs if len(self.rows) > _FEW_ROWS else runs
+        return found(self.rows, max(extents, default=self.format.itemsize) + NEAR)
 
     def parts(self) -> Iterator[tuple[tuple[slice, ...], View]]:
         """Every run of every piece as a view without pieces, behind its place in an array (rows, *shape) of all rows."""
@@ -413,6 +415,13 @@ def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:
         found.append((start, stop))
         start = stop
     return found
+
+
+_FEW_ROWS = 64
+"""Of which runs are found as soon as remembered."""
+
+_known_runs = lru_cache(maxsize=32)(runs)
+"""A layer that reads all rows of a tensor in every phase asks for the runs of the same thousands of rows each time."""
 
 
 def by_image(step: Step) -> tuple[Step, ...]:
