@@ -81,7 +81,9 @@ def function_of(command: type[Command]) -> Callable[..., None]:
             raise InterruptedByUserError(*interrupt.args) from interrupt
 
     parameters = list(_parameters(command))
-    function.__doc__ = cleandoc(command.__doc__ or "")
+    # the terminal breaks lines, not the source: typer would break them at both
+    paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
+    function.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in parameters}
     return function

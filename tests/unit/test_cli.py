@@ -582,6 +582,15 @@ def test_help_shows_no_type_of_a_flag(csdfgen: Any, command: str) -> None:
     assert "--help" in said and "<bool>" not in said and "BOOLEAN" not in said
 
 
+def test_help_breaks_lines_where_the_terminal_does(
+    csdfgen: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: sentences were also broken where those of the source are, into lines of two words."""
+    monkeypatch.setenv("COLUMNS", "300")
+    assert "or .dot to draw; a summary without -o." in csdfgen("--help").out
+    assert "memory figures; `run --plan` executes it" in csdfgen("schedule", "--help").out
+
+
 def test_the_help_of_what_is_no_command(csdfgen: Any) -> None:
     for arguments in (("bench", "--help"), ("bench", "-h"), ("bench", "-o", "x.json", "--help")):
         result = csdfgen(*arguments)
