@@ -41,7 +41,7 @@ def kernels_of(machine: str, halves: bool) -> NativeKernels:
     """Those that multiply pairs, whether that suits the processor or not, and those that widen; no sums of other products."""
     if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")
-    return NativeKernels(load(MACHINES[machine]), ways=Ways(exact=True, halves=halves))
+    return NativeKernels(load(MACHINES[machine]), ways=Ways(exact=True, halves=halves - 1))
 
 
 def random(rng: np.random.Generator, *shape: int) -> np.ndarray:
@@ -172,7 +172,7 @@ def test_planes_and_few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def suited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """As if this processor multiplied bfloat16, so that plans have no room to widen."""
-    monkeypatch.setattr(load(), "halves_suit", True)
+    monkeypatch.setattr(load(), "halves_suit", 0)
     registry._made.cache_clear()
     yield
     registry._made.cache_clear()
@@ -199,12 +199,29 @@ def test_plans_have_no_room_to_widen_and_run_everywhere() -> None:
     network = csdfgen.load(model)
     plan = csdfgen.plan(network, rows=3, backend="native")
     got = runtime.compile(plan)({"x": x})["y"].view(np.uint16).copy()
-    load().halves_suit = False
+    load().halves_suit = -1
     registry._made.cache_clear()
     wide = csdfgen.plan(network, rows=3, backend="native", exact=True)
     assert plan.figures["arena"] < wide.figures["arena"]
     for one in (wide, plan):
         np.testing.assert_array_equal(runtime.compile(one)({"x": x})["y"].view(np.uint16), got)
+
+
+@pytest.mark.parametrize(
+    ("shape", "wanted"),
+    [((40, 63, 1, 1), {"conv_of"}), ((40, 64, 1, 1), {PAIRS}), ((40, 64, 3, 3), {PAIRS, "winograd_of"})],
+)  # fmt: skip
+def test_many_weights_are_read_in_two_bytes(shape: tuple[int, ...], wanted: set[str]) -> None:
+    """By steps that add up products, although there is room to widen; code for other processors widens there."""
+    rng = np.random.default_rng(6)
+    node = helper.make_node("Conv", ["x", "w"], ["y"])
+    of, size = TensorProto.BFLOAT16, (1, shape[1], 40, 40)
+    network = csdfgen.load(graph_of([node], size, of, of, {"w": random(rng, *shape)}))
+    kernels = NativeKernels(load(), ways=Ways(halves=40 * 64))
+    plan = csdfgen.plan(network, rows=4, backend="native")
+    of_sums = {"conv_of", "winograd_of", PAIRS}
+    assert kernels_in(plan, kernels) & of_sums == wanted
+    assert PAIRS not in kernels_in(plan, kernels.anywhere())
 
 
 @pytest.mark.usefixtures("suited")

@@ -72,9 +72,9 @@ class NativeKernels:
 
     def anywhere(self) -> NativeKernels:
         """The same for any processor: without what was chosen for this one."""
-        if not (self._ways.pairs or self._ways.halves):
+        if not self._ways.pairs and self._ways.halves < 0:
             return self
-        ways = replace(self._ways, pairs=False, halves=False)
+        ways = replace(self._ways, pairs=False, halves=-1)
         return NativeKernels(self._library, fallback=self._fallback, ways=ways, team=self._team)
 
     @property

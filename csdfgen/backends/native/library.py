@@ -37,9 +37,8 @@ class Library:
             size_of = self.function("size_of", c_size_t, c_int32)
             sizes = [size_of(k) for k, _ in enumerate(structures())]
             version = self.function("version", c_int32)()
-            self.pairs_suit, self.halves_suit = (
-                bool(self.function(f"{name}_suit", c_int32)()) for name in ("pairs", "halves")
-            )
+            self.pairs_suit = bool(self.function("pairs_suit", c_int32)())
+            self.halves_suit: int = self.function("halves_suit", c_int32)()
             words = [
                 (self.function(name, c_char_p)() or b"").decode()
                 for name in ("instructions", "compiler", "lacking")

@@ -100,14 +100,15 @@ class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
     layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits;
     fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace. halves:
-    whether the processor multiplies bfloat16, so that slabs are not widened.
+    weights from which a layer in bfloat16 is computed without slabs that are widened, although there is room for these; 0 where
+    plans have no such room, because the processor multiplies bfloat16; -1: where there is no room alone.
     """
 
     exact: bool = False
     text: str = ""
     pairs: bool = False
     fused: bool = False
-    halves: bool = False
+    halves: int = -1
 
     def of(self, layer: str) -> Choice:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""

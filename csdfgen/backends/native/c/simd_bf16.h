@@ -19,7 +19,7 @@
 #elif CSDF_LANES == 4 && defined(__ARM_FEATURE_BF16_VECTOR_ARITHMETIC) && !defined(CSDF_NO_BF16)
 #define CSDF_BF16_SUITS 1
 #else
-#define CSDF_BF16_SUITS 0 /* so that float32's kernels on widened values are faster (measured) */
+#define CSDF_BF16_SUITS 0
 #endif
 
 /* Which channels of a pair are multiplied at a time. */

@@ -147,7 +147,7 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
         if family is not None and made is not None and family.follows(twin) == made.applied:
             followed = made.applied if layer.stored is None else 0
             ends = made.read(0), made.read(1), made.written(0)
-            direct = None
+            direct: Convolution | Product | None = None
             if isinstance(family, Convolution | Product) and ends == (BFLOAT16,) * 3:
                 direct = family.in_halves()
             return Widened(family, twin, made, followed, direct)

@@ -278,6 +278,11 @@ class Convolution(Family):
     halves: bool = False
     together: Callable[[Rows], list[Part]] | None = None
 
+    @property
+    def weights(self) -> int:
+        """How many weights the layer has."""
+        return sum(own.weights.size for own in self.filters)
+
     def in_halves(self) -> Convolution | None:
         """The same on bfloat16; None where there are too few channels for products of pairs."""
         few = any(own.depthwise or own.shape[1] < LEAST_INPUTS for own in self.filters)
@@ -285,7 +290,7 @@ class Convolution(Family):
 
     def computed(self, ways: Ways, layer: str) -> Convolution:
         """The same, computed so. layer: its name."""
-        return replace(self, choice=ways.of(layer))
+        return replace(self, choice=ways.of(layer)) if ways.exact or ways.text else self
 
     def variants(self, rows: int) -> tuple[Variant, ...]:
         """Ways to compute slabs of so many rows, each once."""

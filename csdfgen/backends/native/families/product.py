@@ -53,6 +53,11 @@ class Product(Family):
     pairs: Callable[[], Packed] | None = None
     reads_pairs: bool = False
 
+    @property
+    def weights(self) -> int:
+        """See `Convolution.weights`."""
+        return self.inputs * self.outputs
+
     def in_halves(self) -> Product | None:
         """The same on bfloat16; None where weights are no pairs of it."""
         return None if self.pairs is None else replace(self, reads_pairs=True)

@@ -15,6 +15,7 @@ import numpy as np
 
 from csdfgen.backends.native.families.common import FLOAT, Family
 from csdfgen.backends.native.families.convolution import Convolution
+from csdfgen.backends.native.families.product import Product
 from csdfgen.backends.native.strided import joined, translated
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import matched
@@ -42,16 +43,16 @@ FEW = 4
 class Widened(Family):
     """A layer whose twin on values is of a family. twin: the layer as the family knows it. stored: what it reads and writes.
     followed: layers of the epilogue that are applied before that is written, of a layer that does not know of its twin.
-    direct: the twin's family on what is stored, which widens nothing in memory. suits: whether that is faster; else it computes
-    steps that have no room for values.
+    direct: the twin's family on what is stored, which widens nothing in memory. suits: see `Ways.halves`; it computes all steps
+    that have no room for values.
     """
 
     family: Family
     twin: Layer
     stored: Stored
     followed: int = 0
-    direct: Family | None = None
-    suits: bool = False
+    direct: Convolution | Product | None = None
+    suits: int = -1
     joins = False
 
     @property
@@ -75,7 +76,7 @@ class Widened(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         """Bytes of values and of the kernel, of the largest part."""
-        if self.suits and self._directly(step) is not None:
+        if self.suits == 0 and self._directly(step) is not None:
             return 0
         return self._widened(step, limit)
 
@@ -86,18 +87,25 @@ class Widened(Family):
     def least(self, step: Step) -> int:
         return self.workspace(step, 0) if self._directly(step) is None else 0
 
-    def _directly(self, step: Step) -> tuple[Family, Step] | None:
+    def _directly(self, step: Step) -> tuple[Convolution | Product, Step] | None:
         """The family that computes what is stored, and the step as it knows it."""
         same = replace(step, layer=self.twin)
         return (self.direct, same) if self.direct is not None and self.direct.takes(same) else None
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         """The step, part by part if it takes more than there is."""
-        direct = self._directly(step)
-        if direct is not None and (self.suits or self._widened(step, 0) > step.workspace.size):
+        direct, room = self._directly(step), step.workspace.size
+        if direct is None:
+            parts = self._parts(step, room)
+        else:
             family, same = direct
-            return family.lower(same, constants)
-        parts = self._parts(step, step.workspace.size)
+            if self.suits == 0 or self._widened(step, 0) > room:
+                return family.lower(same, constants)
+            parts = self._parts(step, room)
+            # one that takes more than its values has Winograd's form, which is faster still
+            only_sums = all(part._needed(one, room) == part._inner(one)[1] for part, one in parts)
+            if 0 < self.suits <= family.weights and only_sums:
+                return family.lower(same, constants)
         return [made for part, one in parts for made in part._lowered(one, constants)]
 
     def _lowered(self, step: Step, constants: Constants) -> list[Instruction]:
