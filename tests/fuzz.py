@@ -41,6 +41,7 @@ from runtime.reference import FLOAT32, NOISE
 from tests.native_steps import compiler_missing
 from tests.networks import check_touched, feeds
 from tests.patterns.quantizing import is_quantized
+from tests.planning import LITTLE
 from tests.random_networks import branched_networks, networks, patterns_of, row_choices
 
 __all__ = ["SETTINGS", "Coverage", "Failure", "Setting", "examine", "examined", "float64_outputs"]
@@ -327,10 +328,6 @@ def examine(model: onnx.ModelProto, chosen: Setting, coverage: Coverage) -> bool
             coverage.count(model, chosen, plan)
     coverage.networks += 1
     return True
-
-
-LITTLE = "1ms"
-"""The effort of most plans: they are as right as others, and there is time for more networks."""
 
 
 @st.composite

@@ -29,6 +29,7 @@ Source, Target = ctype("csdf_source"), ctype("csdf_target")
 
 __all__ = [
     "CANARY",
+    "COMPUTED_BY",
     "MACHINES",
     "Convolution",
     "Map",
@@ -78,6 +79,10 @@ def compiler_missing() -> str:
     except ToolError as error:
         return str(error)
     return ""
+
+
+COMPUTED_BY = ("numpy",) if compiler_missing() else ("numpy", "native")
+"""Names of `backends`."""
 
 
 def pointers(addresses: Sequence[int]) -> np.ndarray:

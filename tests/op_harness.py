@@ -5,7 +5,7 @@ on the whole.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -97,6 +97,17 @@ class Sample:
     @property
     def operator(self) -> Operator:
         return OPERATORS[self.op_type]
+
+    @property
+    def values(self) -> list[Hashable]:
+        """The operator, and what a kernel of it may depend on: attributes, and what each operand is."""
+        found: list[Hashable] = [self.op_type, *((k, str(v)) for k, v in self.attributes.items())]
+        for k, i in enumerate(self.inputs):
+            if i is None:
+                continue
+            axis = i.row_axis if isinstance(i, Arg) else "constant"
+            found += [(k, axis), (k, str(i.dtype)), (k, len(i.shape), *(n == 1 for n in i.shape))]
+        return found
 
     def layer(self) -> Layer:
         return self.operator.build(self.node())

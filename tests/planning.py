@@ -17,6 +17,7 @@ from csdfgen.planning.saved import SavedPlan
 from schedules.schedule import Schedule
 
 __all__ = [
+    "LITTLE",
     "phased",
     "plan_from_schedule",
     "plan_of",
@@ -25,6 +26,9 @@ __all__ = [
     "prepared",
     "to_plan",
 ]
+
+LITTLE = "1ms"
+"""The effort of plans whose outputs are compared: they are as right as others, and there is time for more networks."""
 
 
 def prepared(network: Network, options: PlanOptions, **given: Any) -> Prepared:

@@ -22,6 +22,7 @@ from tests.native_steps import compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, heights
 from tests.op_samples import SAMPLES as KERNELS
 from tests.op_samples.composed import SAMPLES, WITHOUT_A_REFERENCE
+from tests.planning import LITTLE
 from tests.property.test_operator_laws import (
     BEHIND_EACH_OTHER,
     IN_PIECES,
@@ -67,7 +68,7 @@ def test_plans_of_both_backends_compute_what_onnxruntime_does(number: int) -> No
     choice = "auto" if len(network.layers) < 100 else "3"
     rows = ("1", choice, "whole", "2")[number % 4]
     for backend in ("numpy",) if compiler_missing() else ("numpy", "native"):
-        plan = csdfgen.plan(network, backend=backend, rows=rows)
+        plan = csdfgen.plan(network, backend=backend, rows=rows, effort=LITTLE)
         found = runtime.run(plan, feeds)
         given = found if isinstance(found, dict) else {"": found}
         for got, want in zip(given.values(), wanted, strict=True):

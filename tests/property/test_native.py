@@ -37,6 +37,7 @@ from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
 from tests.small_models import residual_classifier
 from tests.unit.test_contraction import keys_times_values
+from tests.ways import ways
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -63,13 +64,20 @@ def close(got: np.ndarray, want: np.ndarray) -> None:
     )
 
 
+WAYS = ways(
+    [s.values for s in SAMPLES], {"layout": LAYOUTS, "height": range(3), "own": (True, False)}
+)
+
+
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
 def test_every_operator_as_numpy_has_it(number: int) -> None:
     """With the workspace that it declares, and with the one that numpy declares."""
     sample = SAMPLES[number]
-    layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+    layer, feeds = sample.layer(), sample.feeds()
     native = NativeKernels(load())
-    for height, whose in zip(heights(layer)[number % 2 :], (native, NUMPY), strict=False):
+    for layout, turn, own in WAYS[number]:
+        height = heights(layer)[turn % len(heights(layer))]
+        whose = native if own else NUMPY
         wanted = run_scattered(layer, feeds, height, layout, None)
         sizes = declared(layer, height, layout, None, whose)
         found = run_scattered(layer, feeds, height, layout, None, sizes, native)

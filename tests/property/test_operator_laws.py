@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -13,12 +12,13 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import AliasKind, CountingScratch, Mode, Work, phases, presented, stored_rows
 from csdfgen.program.steps import Backend
-from tests.native_steps import backends, compiler_missing
+from tests.native_steps import COMPUTED_BY, backends, compiler_missing
 from tests.op_harness import Arg, Sample, check_rows, fed, heights, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.op_samples.composed import SAMPLES as COMPOSED
 from tests.op_samples.composed import WITHOUT_A_REFERENCE
 from tests.scattered import Layout, overwritten, run_rolling, run_scattered
+from tests.ways import ways
 
 IDS = [str(s) for s in SAMPLES]
 
@@ -112,11 +112,20 @@ def kernels_of(backend: str) -> Backend:
     return backends()[backend]
 
 
-def right_in_both(run: Callable[[Backend], list[np.ndarray]], wanted: list[np.ndarray]) -> None:
-    """What each backend computes is what is wanted."""
-    for name, kernels in backends().items():
-        for got, want in zip(run(kernels), wanted, strict=True):
-            close(got, want, name)
+def right(found: list[np.ndarray], wanted: list[np.ndarray], way: object) -> None:
+    """What was computed is what is wanted. way: how it was computed."""
+    for got, want in zip(found, wanted, strict=True):
+        close(got, want, way)
+
+
+HEIGHTS = range(5)
+"""Numbers of `heights`, of which some layers have fewer."""
+
+
+def tall(layer: Layer, number: int) -> int:
+    """A slab height of a layer."""
+    every = heights(layer)
+    return every[number % len(every)]
 
 
 BY_ROWS = [s for s in SAMPLES if s.operator.mode(s.layer()) is Mode.ROWS]
@@ -128,15 +137,18 @@ BEHIND_EACH_OTHER = (
 )
 
 
-@pytest.mark.parametrize("sample", BY_ROWS, ids=[str(s) for s in BY_ROWS])
-def test_calls_that_are_bound_once_compute_every_slab_at_their_addresses(
-    sample: Sample,
-) -> None:
+ROLLING = ways([s.values for s in BY_ROWS], {"height": range(3), "backend": COMPUTED_BY}, 2)
+
+
+@pytest.mark.parametrize("number", range(len(BY_ROWS)), ids=[str(s) for s in BY_ROWS])
+def test_calls_that_are_bound_once_compute_every_slab_at_their_addresses(number: int) -> None:
     """What a call depends on beside addresses is in the key that it is kept by."""
+    sample = BY_ROWS[number]
     layer, feeds = sample.layer(), sample.feeds()
-    want = sample.reference(layer, feeds)
-    for height in heights(layer)[:3]:
-        right_in_both(partial(run_rolling, layer, feeds, height), want)
+    wanted = sample.reference(layer, feeds)
+    for height, backend in ROLLING[number]:
+        found = run_rolling(layer, feeds, tall(layer, height), backends()[backend])
+        right(found, wanted, (height, backend))
 
 
 def followers(layer: Layer) -> list[Sample]:
@@ -170,22 +182,30 @@ def followed(after: Sample, x: np.ndarray) -> list[np.ndarray]:
     return after.reference(after.layer(), given)
 
 
+OVER_OPERANDS = ways(
+    [s.values for s in OVER],
+    {"layout": BEHIND_EACH_OTHER, "height": HEIGHTS, "after": range(10), "backend": COMPUTED_BY},
+    3,
+)
+
+
 @pytest.mark.parametrize("number", range(len(OVER)), ids=[str(s) for s in OVER])
 def test_results_over_operands_in_pieces_and_what_follows(number: int) -> None:
     """Of several heights: pieces of any width, pixels next to those of another tensor."""
     sample = OVER[number]
     layer, feeds = sample.layer(), sample.feeds()
     want = sample.reference(layer, feeds)
-    tall = heights(layer)
-    for turn, layout in enumerate(BEHIND_EACH_OTHER):
-        height = tall[(number + turn) % len(tall)]
+    for way in OVER_OPERANDS[number]:
+        layout, height, turn, backend = way
         one, wanted = layer, want
         if layer.output.dtype == "float32" and len(layer.outputs) == 1:
             others = followers(layer)
-            after = others[(number + turn) % len(others)]
+            after = others[turn % len(others)]
             one = replace(layer, epilogue=(after.layer(),))
             wanted = followed(after, want[0])
-        right_in_both(partial(run_scattered, one, feeds, height, layout, None, None), wanted)
+        kernels = backends()[backend]
+        found = run_scattered(one, feeds, tall(layer, height), layout, None, None, kernels)
+        right(found, wanted, way)
 
 
 IN_PIECES = (
@@ -196,24 +216,44 @@ IN_PIECES = (
 )
 
 
+PIECES = ways(
+    [s.values for s in SAMPLES],
+    {
+        "layout": IN_PIECES,
+        "height": HEIGHTS,
+        "after": [(one,) if one % 2 else (one, one + 3) for one in range(10)],
+        "backend": COMPUTED_BY,
+    },
+)
+
+
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
 def test_any_operands_in_pieces_and_what_follows_in_the_slab(number: int) -> None:
     """Behind a Concat, with one or two elementwise layers in the slab."""
     sample = SAMPLES[number]
-    layer, feeds = sample.layer(), sample.feeds()
-    wanted = sample.reference(layer, feeds)
-    views = any(alias.kind is not AliasKind.INPLACE for alias in operator_of(layer).aliases(layer))
-    if layer.output.dtype == "float32" and len(layer.outputs) == 1 and not views:
-        others = followers(layer)
-        for after in (others[number % len(others)], others[number // 7 % len(others)])[
-            : 1 + number % 2
-        ]:
-            layer = replace(layer, epilogue=(*layer.epilogue, after.layer()))
-            wanted = followed(after, wanted[0])
-    tall = heights(layer)
-    layout = IN_PIECES[number // 3 % len(IN_PIECES)]
-    height = tall[number % len(tall)]
-    right_in_both(partial(run_scattered, layer, feeds, height, layout, None, None), wanted)
+    feeds = sample.feeds()
+    want = sample.reference(sample.layer(), feeds)
+    for way in PIECES[number]:
+        layout, height, turns, backend = way
+        layer, wanted = sample.layer(), want
+        views = any(
+            alias.kind is not AliasKind.INPLACE for alias in operator_of(layer).aliases(layer)
+        )
+        if layer.output.dtype == "float32" and len(layer.outputs) == 1 and not views:
+            others = followers(layer)
+            for after in (others[turn % len(others)] for turn in turns):
+                layer = replace(layer, epilogue=(*layer.epilogue, after.layer()))
+                wanted = followed(after, wanted[0])
+        kernels = backends()[backend]
+        found = run_scattered(layer, feeds, tall(layer, height), layout, None, None, kernels)
+        right(found, wanted, way)
+
+
+BY_ANOTHER_AXIS = ways(
+    [s.values for s in SAMPLES],
+    {"turn": range(4), "height": HEIGHTS, "together": (False, True), "backend": COMPUTED_BY},
+    2,
+)
 
 
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
@@ -223,16 +263,16 @@ def test_operands_may_be_stored_by_any_axis(number: int) -> None:
     """
     sample = SAMPLES[number]
     feeds = sample.feeds()
-    want = sample.reference(sample.layer(), feeds)
-    for turn in (0, 1):
+    wanted = sample.reference(sample.layer(), feeds)
+    for way in BY_ANOTHER_AXIS[number]:
+        turn, height, together, backend = way
         inputs = [
-            i if not isinstance(i, Arg) else stored_by_another_axis(i, number + turn)
-            for i in sample.inputs
+            i if not isinstance(i, Arg) else stored_by_another_axis(i, turn) for i in sample.inputs
         ]
         layer = replace(sample, inputs=tuple(inputs)).layer()
-        tall = heights(layer)
-        height, layout = tall[number % len(tall)], Layout(block=2, together=bool(turn))
-        right_in_both(partial(run_scattered, layer, feeds, height, layout, None, None), want)
+        layout, kernels = Layout(block=2, together=together), backends()[backend]
+        found = run_scattered(layer, feeds, tall(layer, height), layout, None, None, kernels)
+        right(found, wanted, way)
 
 
 def stored_by_another_axis(operand: Arg, number: int) -> Arg:

@@ -17,6 +17,7 @@ from tests.op_harness import Sample, _in_storage, _slabs, heights, run_in_slabs
 from tests.op_samples import SAMPLES
 from tests.scattered import Layout, declared, run_scattered
 from tests.unit.test_convolution import build, random_input, run
+from tests.ways import ways
 
 PATTERN = 0xA7
 GUARD = 256
@@ -61,6 +62,11 @@ def test_the_last_byte_that_a_kernel_takes_is_written(sample: Sample) -> None:
 
 
 LAYOUTS = (Layout(block=2, pieces=3), Layout(onnx=True), Layout(block=3, pieces=2))
+WAYS = ways(
+    [s.values for s in SAMPLES],
+    {"layout": LAYOUTS, "limit": (None, 0), "rows": ("apart", "together", "even")},
+    2,
+)
 
 
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[str(s) for s in SAMPLES])
@@ -68,25 +74,24 @@ def test_what_is_declared_is_enough_wherever_rows_lie(number: int) -> None:
     """Under any limit, and in memory where blocks that were apart lie together, or rows at equal distances; results
     stay equal."""
     sample = SAMPLES[number]
-    layer, feeds, layout = sample.layer(), sample.feeds(), LAYOUTS[number % len(LAYOUTS)]
+    layer, feeds = sample.layer(), sample.feeds()
     height = heights(layer)[min(1, len(heights(layer)) - 1)]
     with np.errstate(all="ignore"):
         wanted = run_in_slabs(sample, layer, feeds, height)
-    for limit in (None, 0):
-        sizes = declared(layer, height, layout, limit)
-        together = replace(layout, together=True)
-        alone = Layout(onnx=layout.onnx)
-        each = declared(layer, height, alone, limit)
-        for one, given in ((layout, sizes), (together, sizes), (replace(alone, even=True), each)):
-            results = run_scattered(layer, feeds, height, one, limit, given)
-            for got, want in zip(results, wanted, strict=True):
-                half = want.dtype == np.float16
-                np.testing.assert_allclose(
-                    got.astype(float),
-                    want.astype(float),
-                    rtol=2e-3 if half else 2e-4,
-                    atol=2e-3 if half else 1e-4,
-                )
+    for layout, limit, rows in WAYS[number]:
+        before = Layout(onnx=layout.onnx) if rows == "even" else layout
+        sizes = declared(layer, height, before, limit)
+        now = replace(before, together=rows == "together", even=rows == "even")
+        results = run_scattered(layer, feeds, height, now, limit, sizes)
+        for got, want in zip(results, wanted, strict=True):
+            half = want.dtype == np.float16
+            np.testing.assert_allclose(
+                got.astype(float),
+                want.astype(float),
+                rtol=2e-3 if half else 2e-4,
+                atol=2e-3 if half else 1e-4,
+                err_msg=str((now, limit)),
+            )
 
 
 def test_a_workspace_may_lie_between_rows_that_are_evenly_spaced() -> None:

@@ -35,6 +35,7 @@ MODULES = (
     "schedules.schedule",
     "sdf3_bridge.iteration",
     "sdf3_bridge.names",
+    "tests.ways",
 )
 
 

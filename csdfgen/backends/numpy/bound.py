@@ -13,11 +13,12 @@ one before, and restored when the last program that calls numpy is gone (docs/de
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import Context
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -238,11 +239,9 @@ class _BlasThreads:
 
     def set(self, threads: int) -> None:
         """Let BLAS libraries use so many threads from now on."""
-        from threadpoolctl import ThreadpoolController
-
         with self._lock:
             if not self._before:
-                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+                libraries = _blas_libraries(len(sys.modules))
                 self._before = [(library, library.num_threads) for library in libraries]
             for library, _ in self._before:
                 library.set_num_threads(threads)
@@ -256,6 +255,16 @@ class _BlasThreads:
                     if library.num_threads == self.now:
                         library.set_num_threads(number)
                 self._before, self.now = [], 0
+
+
+@lru_cache(maxsize=1)
+def _blas_libraries(modules: int) -> Sequence[Any]:
+    """Controllers of the BLAS libraries in this process. modules: how many are imported; libraries come with them, and a
+    search for them takes as long as a small program does.
+    """
+    from threadpoolctl import ThreadpoolController
+
+    return tuple(ThreadpoolController().select(user_api="blas").lib_controllers)
 
 
 BLAS = _BlasThreads()
