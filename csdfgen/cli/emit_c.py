@@ -35,7 +35,7 @@ class EmitC(Command):
     """
 
     examples = (
-        "csdfgen emit-c model.onnx -o model && make -C model",
+        "csdfgen emit-c model.onnx -o model && make -j4 -C model",
         "csdfgen emit-c zoo:resnet8 -o resnet8 --target cortex-m7 --goal memory",
         "csdfgen emit-c plan.json --model model.onnx -o model --force",
     )

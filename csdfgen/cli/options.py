@@ -417,9 +417,10 @@ def is_graph_file(model: str) -> bool:
 
 
 def refuse_graph(model: str, why: str) -> None:
-    """Raise InputError for a graph where a model is needed. why: it is, behind "is a graph"."""
+    """Raise InputError for a graph, or the file of a plan, where a model is needed. why: it is, behind "is a graph"."""
     if is_graph_file(model):
-        raise InputError(f"is a graph{why}", where=model)
+        plan = " or a plan" if model.lower().endswith(".json") else ""
+        raise InputError(f"is a graph{plan}{why}", where=model)
 
 
 def check_suffix(path: Path | None, what: str, *suffixes: str) -> None:

@@ -144,7 +144,9 @@ class Run(Command):
         asked = self.planning.read()
         if asked.given.get("goal") == "throughput":
             asked = replace(asked, given={**asked.given, "threads": self.threads})
-        refuse_graph(self.model, ", which has no weights to run with; give the model")
+        refuse_graph(
+            self.model, ", without weights to run with; give the model (and --plan PLAN.json)"
+        )
         result = asked.given.get("result", DEFAULTS.result)
         stored, out = f"{option('result', result)} stores no output", "leave one of them out"
         for name in ("output", "labels"):

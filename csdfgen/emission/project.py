@@ -158,7 +158,7 @@ def makefile(
     name = unit.name
     objects = " ".join(f"{one.rpartition('.')[0]}.o" for one in files)
     program = name if target.board is None else f"{name}.elf"
-    yield f"# Builds lib{name}.a, and the program {program} of main.c."
+    yield f"# Builds lib{name}.a, and the program {program} of main.c; make -j4 compiles four files at a time."
     yield "# -fno-lto: the arena holds values of any type, of which no kernel is to know."
     yield f"CC = {target.compiler}"
     yield f"AR = {target.archiver}"

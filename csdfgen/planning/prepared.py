@@ -227,13 +227,15 @@ class Prepared:
 def prepare(
     network: Network, options: PlanOptions, kernels: Backend, *, apart: bool = True
 ) -> Prepared:
-    """Fuse layers, and cut them into the tiles of the options. Raises InputError for a value that is no network, and for
-    tiles that do not fit.
+    """Fuse layers, and cut them into the tiles of the options. Raises InputError for a value that is no network, for
+    one without anything to compute, and for tiles that do not fit.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
+    if not (network.layers or network.inputs):
+        raise InputError("nothing is left to compute: all outputs are constants")
     network = _divided(network, options)
     for part in options.probability.split(",") if options.probability else ():
         branch = part.rpartition("=")[0]

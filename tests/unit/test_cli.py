@@ -501,7 +501,11 @@ def test_every_format_says_what_takes_it() -> None:
         (("run", "net.onnx", "--labels", "none.txt"), "none.txt: cannot be read"),
         (("run", "net.onnx", "--plan", "none.json"), "none.json: cannot be read"),
         (("run", "net.onnx", "--output", "y.csv"), "y.csv: outputs are written as .npy or .npz"),
-        (("run", "graph.json"), "graph.json: is a graph"),
+        (
+            ("run", "graph.json"),
+            "graph.json: is a graph or a plan, without weights to run with; give the model (and --plan",
+        ),
+        (("run", "graph.xml"), "graph.xml: is a graph, without weights"),
         (("run", "net.onnx", "--mean", "red"), "--mean red"),
         (("run", "net.onnx", "--shape", "y=1x3x4x4"), "net.onnx: "),
     ],
