@@ -128,7 +128,7 @@ class PlanOptions:
     )  # fmt: skip
     fuse: str = declare(
         "none: every ONNX node is an actor; fold: constants are folded into weights; full: activations run in the "
-        "slab, Add in place, and Concat and Split as views.",
+        "slab, Add in place, Concat and Split as views, and a function that is spelled out (x * Sigmoid(x)) is one layer.",
         "full", kind=word("none", "fold", "full"), shown="full", stored=True,
     )  # fmt: skip
     image: str = declare(

@@ -7,19 +7,21 @@ round twice more, and keep two more tensors in memory. Weights take them in befo
     f (w x + b) + o     = (f w) x + (f b + o)       behind a Conv, ConvTranspose, Gemm or MatMul
     w (f x + o) + b     = (w f) (x + o / f) + b     before one; o / f goes into b where nothing is padded
 
-Source: paper 004, section 3.5 (BatchNormalization as such a pair), and the definition of HardSwish,
-https://onnx.ai/onnx/operators/onnx__HardSwish.html. Names of what is left stay.
+Source: paper 004, section 3.5 (BatchNormalization as such a pair); formulas are those of `ops.formulas`. Names of
+what is left stay.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
 from onnx import helper
 
 from csdfgen.ops.folded_weights import batch_factors
+from csdfgen.ops.formulas import FUNCTIONS, Operation, Search
 from csdfgen.precision.products import Products, number
 from csdfgen.reading.onnx_file import opset_of
 
@@ -31,18 +33,15 @@ _OFFSETS = ("Add", "Sub")
 _HARD_SWISH = 14
 """The first operator set that has a HardSwish."""
 
-_SIXTH_AND_HALF = {"alpha": 1 / 6, "beta": 0.5}
-"""The HardSigmoid that a HardSwish is made of."""
-
-_CLOSE = 1e-6
-"""How near a constant must be to the one that is meant, relative: a sixth has no last digit."""
+_HARD = tuple(one for one in FUNCTIONS if one.kind in ("HardSwish", "HardSigmoid"))
+"""Functions that `precision.writer` quantizes, in operator sets that are in use."""
 
 
 def fold_constants(model: onnx.ModelProto) -> None:
     """Change a model in place, until nothing more can be taken in."""
     rules = [_normalised, _behind, _before]
     if opset_of(model) >= _HARD_SWISH:
-        rules.insert(0, _hard)
+        rules.insert(0, _spelled_out)
     work = Products(model.graph)
     while any(rule(work, node) for rule in rules for node in model.graph.node):
         work.look_again()
@@ -142,58 +141,40 @@ def _swapped(work: Products, scale: onnx.NodeProto, offset: onnx.NodeProto) -> b
     return True
 
 
-def _hard(work: Products, node: onnx.NodeProto) -> bool:
+def _spelled_out(work: Products, node: onnx.NodeProto) -> bool:
     """x HardSigmoid(x), and what those two are when spelled out, becomes one node."""
-    for kind, x, taken in _hard_ones(work, node):
-        new = helper.make_node(kind, [x], [taken[-1].output[0]], name=node.name)
-        if kind == "HardSigmoid":
-            new.attribute.extend(helper.make_attribute(*one) for one in _SIXTH_AND_HALF.items())
-        work.put([new], taken)
-        return True
-    return False
+    match = Search(_Nodes(work), _HARD).spelled_out(node.output[0])
+    if match is None:
+        return False
+    taken = {id(operation.origin) for operation in match.taken}
+    parts = [one for one in work.graph.node if id(one) in taken]
+    new = helper.make_node(
+        match.function.kind,
+        [match.values["x"]],
+        [node.output[0]],
+        name=parts[0].name,
+        **match.settings,
+    )
+    work.put([new], parts)
+    return True
 
 
-def _hard_ones(
-    work: Products, node: onnx.NodeProto
-) -> Iterator[tuple[str, str, list[onnx.NodeProto]]]:
-    """(operator, of what, nodes that it stands for) where a node is the first of some."""
-    if node.op_type == "HardSigmoid" and not node.domain:
-        here = number(node, "alpha", 0.2), number(node, "beta", 0.5)
-        last = work.only_reader(node.output[0])
-        right = np.allclose(here, list(_SIXTH_AND_HALF.values()), _CLOSE, 0)
-        if right and last is not None and _multiplies(last, node.input[0], node.output[0]):
-            yield "HardSwish", node.input[0], [node, last]
-        return
-    found = _with_constant(work, node)
-    if node.op_type != "Add" or found is None or not _is(found[1], 3):
-        return
-    x, cut = found[0], work.only_reader(node.output[0])
-    if cut is None or cut.op_type != "Clip" or len(cut.input) != 3:
-        return
-    ends = [work.constants.get(name) for name in cut.input[1:]]
-    if any(a is None or not _is(a, b) for a, b in zip(ends, (0, 6), strict=True)):
-        return
-    third = work.only_reader(cut.output[0])
-    if third is None:
-        return
-    if _is_sixth(work, third):
-        yield "HardSigmoid", x, [node, cut, third]
-    fourth = work.only_reader(third.output[0])
-    if fourth is not None and _multiplies(third, x, cut.output[0]) and _is_sixth(work, fourth):
-        yield "HardSwish", x, [node, cut, third, fourth]
+@dataclass(frozen=True)
+class _Nodes:
+    """A graph as formulas see it."""
 
+    work: Products
 
-def _is_sixth(work: Products, node: onnx.NodeProto) -> bool:
-    found = _with_constant(work, node)
-    return node.op_type in _SCALES and found is not None and _is(found[1], 1 / 6)
+    def made(self, name: str) -> Operation | None:
+        node = self.work.makers.get(name)
+        if node is None or node.domain or len(node.output) > 1:
+            return None
+        operands = (self.work.constants.get(one, one) for one in node.input)
+        settings = {one.name: helper.get_attribute_value(one) for one in node.attribute}
+        return Operation(node.op_type, tuple(operands), settings, node)
 
-
-def _is(array: np.ndarray, value: float) -> bool:
-    return array.size == 1 and array.ndim <= 1 and bool(np.allclose(array, value, _CLOSE, 0))
-
-
-def _multiplies(node: onnx.NodeProto, *names: str) -> bool:
-    return node.op_type == "Mul" and not node.domain and sorted(node.input) == sorted(names)
+    def readers(self, name: str) -> Sequence[onnx.NodeProto] | None:
+        return None if name in self.work.ends else self.work.readers.get(name, [])
 
 
 def _with_constant(work: Products, node: onnx.NodeProto) -> tuple[str, np.ndarray] | None:

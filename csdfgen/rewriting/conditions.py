@@ -9,7 +9,7 @@ and stay on (also with python -O).
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from csdfgen.model.network import Guard, Layer, Network, Tensor
 
@@ -100,19 +100,57 @@ def check_network(
     after: Network,
     may_vanish: frozenset[str] = frozenset(),
     may_repeat: frozenset[str] = frozenset(),
+    joined: Iterable[tuple[Layer, Sequence[Layer]]] = (),
 ) -> None:
     """`after`, with other layers, may stand for `before`: the same inputs and outputs, every tensor
     made once and before it is read, no reader lost, every ONNX node kept.
 
     may_vanish: operators whose layers may go with their nodes. may_repeat: ONNX nodes of which several layers may
-    compute parts, reading the same tensors. Raises BrokenRewritingError.
+    compute parts, reading the same tensors. joined: layers of `after`, each with the layers of `before` that it stands
+    for, of which several may read the same tensor. Raises BrokenRewritingError.
     """
-    for found in _network_faults(before, after, may_vanish, may_repeat):
+    joined = tuple(joined)
+    for merged, parts in joined:
+        for found in _joined_faults(before, merged, parts):
+            raise BrokenRewritingError(rule, merged.name, found)
+    for found in _network_faults(before, after, may_vanish, may_repeat, joined):
         raise BrokenRewritingError(rule, before.name, found)
 
 
+def _joined_faults(before: Network, merged: Layer, parts: Sequence[Layer]) -> Iterator[str]:
+    """What is wrong with a layer that stands for several: it makes what the last one makes from the tensors that they
+    read, and nobody else reads what they make in between.
+    """
+    *inner, last = parts
+    if merged.outputs != last.outputs:
+        yield f"makes {_names(merged.outputs)}, {_names(last.outputs)} is wanted"
+    between = {t.name for part in inner for t in part.outputs}
+    wanted = {name for part in parts for name in _reads(part)} - between
+    if Counter(_reads(merged)) != Counter(wanted):
+        yield f"reads {_listed(_reads(merged))}, {_listed(wanted)} is wanted"
+    inside = {id(part) for part in parts}
+    for name in sorted(between):
+        others = [one.name for one, _ in before.readers[name] if id(one) not in inside]
+        if others or name in before.output_tensors:
+            yield f"'{name}', which {others[0] if others else 'the caller'} reads, is made no more"
+    if merged.name != last.name:
+        yield f"is named '{merged.name}', '{last.name}' is wanted"
+    if merged.onnx_nodes != onnx_nodes(*parts):
+        yield (
+            f"stands for the ONNX nodes {_listed(merged.onnx_nodes)}, "
+            f"{_listed(onnx_nodes(*parts))} is wanted"
+        )
+    for part in parts:
+        if part.stored is not None or part.epilogue or part.guards != merged.guards:
+            yield f"does not round, apply or depend on what '{part.name}' does"
+
+
 def _network_faults(
-    before: Network, after: Network, may_vanish: frozenset[str], may_repeat: frozenset[str]
+    before: Network,
+    after: Network,
+    may_vanish: frozenset[str],
+    may_repeat: frozenset[str],
+    joined: Sequence[tuple[Layer, Sequence[Layer]]],
 ) -> Iterator[str]:
     if after.inputs != before.inputs:
         yield f"the inputs are {_names(after.inputs)}, {_names(before.inputs)} are wanted"
@@ -130,8 +168,10 @@ def _network_faults(
     if absent:
         yield f"output '{absent[0]}' is made by no layer"
     yield from branch_faults(after)
-    gone = len(before.layers) - len(after.layers)
-    reads, left = (sum(len(list(_reads(n))) for n in net.layers) for net in (before, after))
+    alone = {id(part) for merged, parts in joined for part in (merged, *parts)}
+    pair = [[one for one in net.layers if id(one) not in alone] for net in (before, after)]
+    gone = len(pair[0]) - len(pair[1])
+    reads, left = (sum(len(list(_reads(n))) for n in layers) for layers in pair)
     if reads - left != gone and not may_repeat:
         yield f"{gone} layers are gone with {reads - left} reads, each has one of its own"
     nodes, kept = Counter(onnx_nodes(*before.layers)), Counter(onnx_nodes(*after.layers))

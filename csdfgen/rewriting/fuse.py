@@ -5,7 +5,8 @@ bias Add and constant Mul into the convolution in front of it, a Pad with zeros 
 paper's crop) into the Conv behind it; it removes Identity, Dropout, a Pad by nothing, and Expand in front of
 operators that broadcast. `full` also applies activations in the slab that the producer has just written,
 lets a Gemm read the rows of a map that was only flattened for it, and makes one layer of an attention
-(`rewriting.attention`). Planning decides which tensors share memory (in-place Add, Concat and Split as views).
+(`rewriting.attention`) and of a function that is spelled out (`rewriting.functions`). Planning decides which
+tensors share memory (in-place Add, Concat and Split as views).
 
 Every rewriting is a function of two layers, `producer` and the only reader of its output,
 that returns the layer which replaces both, or None where its conditions do not hold. What must
@@ -31,6 +32,7 @@ from csdfgen.ops.linear import flattened_gemm
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.attention import attend
 from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
+from csdfgen.rewriting.functions import GATES, as_one_layer
 from csdfgen.rewriting.heads import attend_in_parts
 
 __all__ = ["FUSE_LEVELS", "fuse"]
@@ -421,6 +423,8 @@ def fuse(network: Network, level: str = "full") -> Network:
     if level == "none":
         return network
     simpler = broadcast_instead_of_expanding(drop_identities(network))
+    if level == "full" and any(layer.op_type in GATES for layer in simpler.layers):
+        simpler = as_one_layer(simpler)
     if level == "full" and any(
         layer.op_type in ("Softmax", "Attention") for layer in simpler.layers
     ):

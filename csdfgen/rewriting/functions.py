@@ -1,0 +1,103 @@
+"""Which layers spell out one function? They become its operator (`ops.formulas`)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from csdfgen.model.network import Layer, Network, Node
+from csdfgen.ops import OPERATORS
+from csdfgen.ops.formulas import Match, Operation, Search
+from csdfgen.ops.reducing import FLOATS
+from csdfgen.rewriting.conditions import check_network, onnx_nodes
+
+__all__ = ["GATES", "as_one_layer"]
+
+GATES = frozenset({"Sigmoid", "HardSigmoid", "Tanh", "Erf", "Clip", "Min"})
+"""Operators of which every function has one."""
+
+_INPUTS_OF_FILES = {"Clip": ("min", "max")}
+"""Attributes of layers that are constant inputs in ONNX."""
+
+
+def as_one_layer(network: Network) -> Network:
+    """The network with every function of one tensor that several layers compute as one layer, which has the name and
+    the output of their last one. Layers that store integers stay: they round between the steps. Raises
+    BrokenRewritingError if the rewriting does not keep its conditions.
+    """
+    search = Search(_Layers(network))
+    made: dict[int, Layer] = {}
+    joined: list[tuple[Layer, Sequence[Layer]]] = []
+    for layer in reversed(network.layers):  # what has more layers before what is a part of it
+        if id(layer) in made or layer.op_type not in _LAST:
+            continue
+        match = search.spelled_out(layer.output.name)
+        parts = [] if match is None else _in_order(network, match)
+        one = _layer(network, layer, parts, match) if match is not None else None
+        if one is not None and not any(id(part) in made for part in parts):
+            made.update((id(part), one) for part in parts)
+            joined.append((one, parts))
+    if not joined:
+        return network
+    last = {id(parts[-1]) for _, parts in joined}
+    layers = [
+        made.get(id(layer), layer)
+        for layer in network.layers
+        if id(layer) in last or id(layer) not in made
+    ]
+    rewritten = replace(network, layers=tuple(layers))
+    check_network("as_one_layer", network, rewritten, joined=joined)
+    return rewritten
+
+
+_LAST = frozenset({"Mul", "Div"})
+"""Operators that functions end with."""
+
+
+def _in_order(network: Network, match: Match) -> list[Layer]:
+    taken = {id(operation.origin) for operation in match.taken}
+    return [layer for layer in network.layers if id(layer) in taken]
+
+
+def _layer(network: Network, last: Layer, parts: Sequence[Layer], match: Match) -> Layer | None:
+    """The layer that stands for parts, None where it would not make the same tensor."""
+    x = network.tensors[match.values["x"]]
+    if x.dtype not in FLOATS or any(part.guards != last.guards for part in parts):
+        return None
+    operator = OPERATORS[match.function.kind]
+    node = Node(
+        last.name, operator.op_type, operator.since, match.settings, (x,), (last.output.name,)
+    )
+    layer = operator.build(node)
+    if layer.outputs != last.outputs:
+        return None
+    return replace(layer, onnx_nodes=onnx_nodes(*parts), guards=last.guards)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """A network as formulas see it."""
+
+    network: Network
+
+    def made(self, name: str) -> Operation | None:
+        layer = self.network.producer.get(name)
+        if layer is None or layer.stored is not None or layer.epilogue or len(layer.outputs) > 1:
+            return None
+        operands: list[str | np.ndarray] = []
+        for position, tensor in enumerate(layer.inputs):
+            if tensor is not None:
+                operands.append(tensor.name)
+            elif position in layer.constants:
+                operands.append(layer.constants[position])
+        for setting in _INPUTS_OF_FILES.get(layer.op_type, ()):
+            if setting in layer.attributes:
+                operands.append(np.array(layer.attributes[setting], layer.output.dtype))
+        return Operation(layer.op_type, tuple(operands), layer.attributes, layer)
+
+    def readers(self, name: str) -> Sequence[Layer] | None:
+        if name in self.network.output_tensors:
+            return None
+        return [layer for layer, _ in self.network.readers[name]]
