@@ -202,10 +202,11 @@ def draw(rows: Sequence[Timed], threads: int) -> bytes:
                 [one.high - one.middle for one in ratios],
             ]
             axes.bar(at, middles, 0.18, label=label, yerr=reach, capsize=2)
-        axes.scatter(
-            np.arange(len(rows)), [row.predicted for row in rows],
-            marker="_", s=260, color="black", label="predicted of mapped layers", zorder=3,
-        )  # fmt: skip
+            if label == "layers mapped":
+                axes.scatter(
+                    at, [row.predicted for row in rows],
+                    marker="_", s=260, color="black", label="predicted of mapped layers", zorder=3,
+                )  # fmt: skip
         axes.axhline(1, color="grey", linewidth=0.8)
         axes.set_xticks(range(len(rows)), [row.network for row in rows])
         axes.set_ylabel(f"times as fast as one thread, {threads} threads")

@@ -1,0 +1,20 @@
+"""Is the picture of docs/performance.md that compares ways to use two threads drawn as its legend says?"""
+
+from __future__ import annotations
+
+import re
+
+from benchmarks.bench_threads import Ratio, Timed, draw
+
+
+def test_a_prediction_is_drawn_over_the_bar_that_it_predicts() -> None:
+    """Symptom: it was between the bars of shared steps and of mapped layers."""
+    ratios = [Ratio(middle, middle - 0.1, middle + 0.1) for middle in (1.5, 1.8, 1.6, 1.9)]
+    rows = [Timed(name, 1.0, *ratios, 1.7, 1.8, 1000, 2000) for name in ("one", "two")]
+    picture = draw(rows, 2).decode()
+    bars = re.findall(r'd="M ([\d.]+) [\d.]+ \nL ([\d.]+) [^"]*" clip-path[^/]*#2ca02c', picture)
+    marks = re.search(r'"PathCollection_1">.*?</g>', picture, re.DOTALL)
+    assert marks is not None
+    found = [float(x) for x in re.findall(r' x="([\d.]+)"', marks[0])]
+    assert [round((float(a) + float(b)) / 2, 2) for a, b in bars] == [round(x, 2) for x in found]
+    assert len(found) == 2
