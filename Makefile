@@ -40,6 +40,10 @@ PY := $(VENV)/bin/python
 PIP := $(PY) -m pip install -qq --disable-pip-version-check
 ARGS ?=
 
+# Python keeps what it compiled, also where the environment says otherwise: tests start hundreds of processes, and
+# compiling csdfgen takes each a second.
+unexport PYTHONDONTWRITEBYTECODE
+
 # One thread of linear algebra a process: pytest runs one process a core, and benchmarks compare single threads.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 

@@ -20,7 +20,7 @@ from tests.quantized_models import quantized
 from tests.small_models import residual_classifier
 from zoo_models import ZOO
 
-__all__ = ["EXACT", "NETWORKS", "absent", "feeds_of", "plan_of", "right"]
+__all__ = ["ALL_KERNELS", "EXACT", "NETWORKS", "absent", "feeds_of", "plan_of", "right"]
 
 
 def everything() -> onnx.ModelProto:
@@ -58,6 +58,9 @@ NETWORKS: dict[str, Callable[[], onnx.ModelProto]] = {
     "ds_cnn": lambda: ZOO["ds_cnn"].build(),
     "integers": integers,
 }
+
+ALL_KERNELS = ("everything", "integers")
+"""Networks whose code has every kernel of the others'."""
 
 EXACT = frozenset({"integers"})
 """Those whose outputs are onnxruntime's to the last bit."""

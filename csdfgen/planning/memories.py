@@ -14,8 +14,6 @@ from math import prod
 from types import MappingProxyType
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csc_array
 
 from csdfgen.errors import PlanError, option
 from csdfgen.model.describe import mebibytes
@@ -209,6 +207,10 @@ def _program(limits: _Limits, moved: np.ndarray, effort: str | float) -> np.ndar
     spans = limits.end - limits.first
     if not len(spans) or spans.sum() > _LARGEST:
         return None
+    # a third of the time that a command starts in
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csc_array
+
     step = limits.items.alignment
     starts = np.concatenate([[0], np.cumsum(spans)])
     rows = np.arange(starts[-1]) - np.repeat(starts[:-1] - limits.first, spans)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,10 @@ import pytest
 from benchmarks.bench_boards import ram, stack_of
 from csdfgen.emission.emit import emit
 from csdfgen.emission.targets import TARGETS
-from tests.board_networks import NETWORKS, absent, plan_of, right
+from tests.board_networks import ALL_KERNELS, NETWORKS, absent, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
+from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -27,8 +29,10 @@ STACK = 8192
 """Bytes that a frame may take of the stack: what csdf.h says of kernels."""
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize("target", BOARDS)
+EACH = [*product(BOARDS, ALL_KERNELS), ("cortex-m7", "residual"), ("cortex-m55", "ds_cnn")]
+
+
+@pytest.mark.parametrize(("target", "name"), list(product(BOARDS, NETWORKS)) if ALL else EACH)
 def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     """Outputs, the stack, and every byte of RAM."""
     absent(TARGETS[target].compiler, "qemu-system-arm", "make")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import re
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +17,10 @@ import csdfgen
 import runtime
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
-from tests.board_networks import NETWORKS, absent, feeds_of, integers, plan_of, right
+from tests.board_networks import ALL_KERNELS, NETWORKS, absent, feeds_of, integers, plan_of, right
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
+from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
@@ -30,17 +32,17 @@ def flags_of_processor() -> set[str]:
     return set(found[1].split()) if found else set()
 
 
-@pytest.mark.parametrize("name", NETWORKS)
-@pytest.mark.parametrize(
-    ("machine", "needs"),
-    [
-        ("-march=x86-64-v4", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}),
-        ("-march=x86-64-v3", {"avx2", "fma"}),
-        ("-DCSDF_SCALAR", set()),
-    ],
-    ids=["avx512", "avx2", "scalar"],
-)
-def test_this_machine(name: str, machine: str, needs: set[str], tmp_path: Path) -> None:
+THIS = {
+    "avx512": ("-march=x86-64-v4", {"avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512cd"}),
+    "avx2": ("-march=x86-64-v3", {"avx2", "fma"}),
+    "scalar": ("-DCSDF_SCALAR", set[str]()),
+}
+EACH = [*product(ALL_KERNELS, THIS), ("residual", "scalar"), ("ds_cnn", "avx2")]
+
+
+@pytest.mark.parametrize(("name", "vectors"), list(product(NETWORKS, THIS)) if ALL else EACH)
+def test_this_machine(name: str, vectors: str, tmp_path: Path) -> None:
+    machine, needs = THIS[vectors]
     if needs:
         if platform.machine() not in ("x86_64", "AMD64"):
             pytest.skip(f"a processor of another kind: {platform.machine()}")
@@ -50,7 +52,7 @@ def test_this_machine(name: str, machine: str, needs: set[str], tmp_path: Path) 
     right(Program(plan_of(name), tmp_path / "c", target="host", machine=machine), name)
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", NETWORKS if ALL else ALL_KERNELS)
 def test_aarch64(name: str, tmp_path: Path) -> None:
     absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
     qemu = ["qemu-aarch64"]

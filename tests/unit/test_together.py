@@ -5,6 +5,7 @@ memory and in little workspace; how often weights are read; and plans of network
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from tests.native_steps import compiler_missing
 from tests.networks import check_touched, planned_together
 from tests.op_harness import Arg, Sample
 from tests.scattered import Layout, declared, run_scattered, run_together
+from tests.ways import ways
 
 COUNTS = (1, 2, 3, 8)
 WHOLE = 10**6
@@ -221,21 +223,28 @@ def followed(layer: Layer) -> Layer:
     return replace(layer, epilogue=(after,))
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("make", KINDS)
-def test_images_are_what_onnxruntime_makes_of_each(make: Any, seed: int, kernels: Backend) -> None:
-    rng = np.random.default_rng(seed)
-    sample = make(rng)
+SEEDS = 6
+OF_KINDS = ways(
+    [[make, seed % 2] for make in KINDS for seed in range(SEEDS)],
+    {"count": COUNTS, "layout": LAYOUTS, "limit": (None, 20_000, 0)},
+    2,
+)
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("kind", range(len(KINDS)), ids=[make.__name__ for make in KINDS])
+def test_images_are_what_onnxruntime_makes_of_each(kind: int, seed: int, kernels: Backend) -> None:
+    make: Any = KINDS[kind]
+    sample = make(np.random.default_rng(seed))
     layer, relu = sample.layer(), bool(seed % 2)
     used = followed(layer) if relu else layer
-    for number, count in enumerate(COUNTS):
+    wanted: list[np.ndarray] = []
+    for count, layout, limit in OF_KINDS[SEEDS * kind + seed]:
         feeds = [sample.feeds(seed + k) for k in range(count)]
-        wanted = [sample.reference(layer, one)[0] for one in feeds]
-        layout = LAYOUTS[(number + seed) % 3]
-        limit = (None, 20_000, 0)[(number + seed // 2) % 3]
+        wanted += [sample.reference(layer, one)[0] for one in feeds[len(wanted) :]]
         sizes = declared(used, WHOLE, layout, limit, kernels, count)
         found = run_together(used, feeds, layout, limit, sizes, kernels)
-        for (got,), want in zip(found, wanted, strict=True):
+        for (got,), want in zip(found, wanted[:count], strict=True):
             compare(got, np.maximum(want, 0) if relu else want)
 
 
@@ -256,6 +265,18 @@ def flattened(rng: np.random.Generator, turned: bool) -> tuple[Layer, Sample]:
     return flattened_gemm(sample.layer(), source), sample
 
 
+FLATTENED = ways(
+    [[turned, seed] for seed in range(8) for turned in (False, True)],
+    {
+        "count": COUNTS,
+        # without pieces: what a Concat joins is gathered for it, image by image
+        "layout": (Layout(block=2), Layout(block=99), Layout(block=1, together=True)),
+        "limit": (None, 9_000, 3_000, 0),
+    },
+    12,
+)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize("seed", range(8))
 def test_a_flattened_map_is_multiplied_for_all_images(
@@ -264,17 +285,14 @@ def test_a_flattened_map_is_multiplied_for_all_images(
     rng = np.random.default_rng(seed)
     layer, sample = flattened(rng, turned)
     shape = layer.inputs[0].shape  # type: ignore[union-attr]
-    for count in COUNTS:
-        flat = [sample.feeds(seed + k) for k in range(count)]
-        wanted = [sample.reference(sample.layer(), one)[0] for one in flat]
-        feeds = [{0: one[0].reshape(shape)} for one in flat]
-        # without pieces: what a Concat joins is gathered for it, image by image
-        for layout in (Layout(block=2), Layout(block=99), Layout(block=1, together=True)):
-            for limit in (None, 9_000, 3_000, 0):
-                sizes = declared(layer, WHOLE, layout, limit, kernels, count)
-                found = run_together(layer, feeds, layout, limit, sizes, kernels)
-                for (got,), want in zip(found, wanted, strict=True):
-                    compare(got, want)
+    flat = [sample.feeds(seed + k) for k in range(max(COUNTS))]
+    wanted = [sample.reference(sample.layer(), one)[0] for one in flat]
+    feeds = [{0: one[0].reshape(shape)} for one in flat]
+    for count, layout, limit in FLATTENED[2 * seed + turned]:
+        sizes = declared(layer, WHOLE, layout, limit, kernels, count)
+        found = run_together(layer, feeds[:count], layout, limit, sizes, kernels)
+        for (got,), want in zip(found, wanted[:count], strict=True):
+            compare(got, want)
 
 
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -378,13 +396,12 @@ def byte_convolution(rng: np.random.Generator, group: bool, full: bool) -> Sampl
 def test_images_of_bytes_are_exact(group: bool, full: bool, kernels: Backend) -> None:
     sample = byte_convolution(np.random.default_rng(2), group, full)
     layer = sample.layer()
-    for count in COUNTS:
-        feeds = [sample.feeds(k) for k in range(count)]
-        for layout in LAYOUTS:
-            for limit in (None, 0):
-                found = run_together(layer, feeds, layout, limit, None, kernels)
-                for one, (got,) in zip(feeds, found, strict=True):
-                    np.testing.assert_array_equal(got, sample.reference(layer, one)[0])
+    feeds = [sample.feeds(k) for k in range(max(COUNTS))]
+    wanted = [sample.reference(layer, one)[0] for one in feeds]
+    for count, layout, limit in product(COUNTS, LAYOUTS, (None, 0)):
+        found = run_together(layer, feeds[:count], layout, limit, None, kernels)
+        for (got,), want in zip(found, wanted[:count], strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 def byte_product(rng: np.random.Generator, kind: str) -> Sample:
@@ -410,14 +427,13 @@ def test_vectors_of_bytes_are_exact(kind: str, kernels: Backend) -> None:
     """And integer sums of them pass what float32 holds exactly."""
     sample = byte_product(np.random.default_rng(3), kind)
     layer = sample.layer()
-    for count in COUNTS:
-        feeds = [sample.feeds(k) for k in range(count)]
-        for layout in LAYOUTS:
-            for limit in (None, 9000, 0):
-                sizes = declared(layer, WHOLE, layout, limit, kernels, count)
-                found = run_together(layer, feeds, layout, limit, sizes, kernels)
-                for one, (got,) in zip(feeds, found, strict=True):
-                    np.testing.assert_array_equal(got, sample.reference(layer, one)[0])
+    feeds = [sample.feeds(k) for k in range(max(COUNTS))]
+    wanted = [sample.reference(layer, one)[0] for one in feeds]
+    for count, layout, limit in product(COUNTS, LAYOUTS, (None, 9000, 0)):
+        sizes = declared(layer, WHOLE, layout, limit, kernels, count)
+        found = run_together(layer, feeds[:count], layout, limit, sizes, kernels)
+        for (got,), want in zip(found, wanted[:count], strict=True):
+            np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("kind", ["QGemm", "QLinearMatMul", "MatMulInteger"])
