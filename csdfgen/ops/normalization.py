@@ -244,7 +244,8 @@ def _in_place(layer: Layer) -> tuple[Alias, ...]:
 
 
 def _in_place_by_rows(layer: Layer) -> tuple[Alias, ...]:
-    return _in_place(layer) if _mode(layer) is Mode.ROWS and len(layer.outputs) == 1 else ()
+    alone = _mode(layer) is Mode.ROWS or layer.op_type in _OF_AXES
+    return _in_place(layer) if alone and len(layer.outputs) == 1 else ()
 
 
 # Kernels ------------------------------------------------------------------------------------------
@@ -422,6 +423,9 @@ def _standardized(layer: Layer, work: Work, *, centre: bool) -> Iterator[Call]:
         yield np.divide, (x, moment, y)
         yield from _affine(y, y, scale, bias)
 
+
+_OF_AXES = ("LayerNormalization", "MeanVarianceNormalization", "RMSNormalization")
+"""Operators over axes that may be those of rows; each pass over all values writes where it has read."""
 
 _OF_MAPS = ("InstanceNormalization", "GroupNormalization")
 """Operators with a factor and an offset for each channel, or group of channels."""

@@ -173,6 +173,8 @@ def apply_in_the_producers_slab(producer: Layer, layer: Layer) -> Layer | None:
     inplace = [a for a in aliases if a.kind is AliasKind.INPLACE and [a.position] == computed]
     if not operator.rowwise or not inplace or len(producer.outputs) != 1:
         return None
+    if operator.mode(layer) is not Mode.ROWS:
+        return None  # it needs all rows before it writes one
     if any(a.kind is not AliasKind.INPLACE for a in operator_of(producer).aliases(producer)):
         return None  # the producer may be a view without a slab of its own
     before, after = producer.output, layer.output

@@ -361,6 +361,21 @@ def _lines(kernel: str, step: Any, threads: int, constants: Constants) -> list[A
     ]
 
 
+def _standardized(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Panels of channels, where these share no mean across them."""
+    size = max(PANEL, step.group)
+    work = step.images * step.count * step.pixels * step.channels * _POWERS
+    parts = min(threads, step.channels // size, work // _WORTH)
+    if parts < 2 or size % PANEL or size % step.group:
+        return []
+    ranges = _ranges(step.channels // size, parts)
+    last = ranges[-1][1]
+    return [
+        step._replace(first=start * size, last=step.channels if stop == last else stop * size)
+        for start, stop in ranges
+    ]
+
+
 def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     """Pairs of matrices, or rows of the only one."""
     alone, work = step.groups == 1, step.groups * step.count * step.depth * step.columns
@@ -501,6 +516,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "sum_integers_of": _sum,
     "normalize_of": _lines,
     "softmax_of": _lines,
+    "standardize_of": _standardized,
     "multiply_of": _multiplied,
     "contract_of": _contracted,
     "attention_of": _attended,

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 14
+#define CSDF_VERSION 15
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16
@@ -265,6 +265,28 @@ typedef struct csdf_normalize_step {
 } csdf_normalize_step;
 
 void csdf_normalize(const csdf_normalize_step *step);
+
+/* Maps of several rows, whose channels are normalized over all rows of an image: (a - mean) / sqrt(variance + epsilon) * scale
+ * + bias, then the activation; without `centre` mean is 0. Channels [first, last) of `channels`; `group` neighbours share a
+ * mean, and are all among these. first is a multiple of CSDF_PANEL.
+ * images, count: rows are those of one image behind those of another. pixels: of a row, a_step and out_step floats apart.
+ * scale, bias: NULL, or one a channel; with `each` one an element, [count][pixels][channels].
+ * a, out: [images][count], addresses of rows; they may be the same. workspace: 2 * (channels + 16) floats. */
+typedef struct csdf_standardize_step {
+    int32_t images, count, pixels, channels;
+    int32_t a_step, out_step;
+    int32_t group, first, last;
+    int32_t centre, each;
+    float epsilon;
+    csdf_activation activation;
+    const float *scale;
+    const float *bias;
+    const float *const *a;
+    float *const *out;
+    float *workspace;
+} csdf_standardize_step;
+
+void csdf_standardize(const csdf_standardize_step *step);
 
 /* Softmax of lines: rows of `blocks` times `size` times `inner` floats, in each block `inner` lines of `size` floats that
  * are `inner` floats apart.
@@ -580,6 +602,7 @@ void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);
 void csdf_normalize_of(const void *step);
 void csdf_softmax_of(const void *step);
+void csdf_standardize_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_map_of(const void *step);
 void csdf_pool_of(const void *step);

@@ -26,7 +26,7 @@ from csdfgen.backends.native.families.convolution import (
 )
 from csdfgen.backends.native.families.maps import MAPS
 from csdfgen.backends.native.families.multiplication import multiplication
-from csdfgen.backends.native.families.normalization import normalization
+from csdfgen.backends.native.families.normalization import normalization, standardization
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.product import Product, product
 from csdfgen.backends.native.families.recurrent import recurrent
@@ -78,7 +78,10 @@ def _made(layer: Layer) -> Family | None:
         return _of_float16(layer)
     floats = all(t is None or t.dtype == "float32" for t in (*layer.inputs, *layer.outputs))
     make = (_FAMILIES if floats else BYTE_FAMILIES).get(layer.op_type)
-    return None if make is None else make(layer)
+    found = None if make is None else make(layer)
+    if found is None and floats and layer.op_type in NORMALIZATIONS:
+        return standardization(layer)
+    return found
 
 
 def _widened(layer: Layer) -> Family | None:
@@ -175,6 +178,12 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **POOLS,
 }
 
+NORMALIZATIONS = (
+    "InstanceNormalization", "GroupNormalization", "MeanVarianceNormalization",
+    "LayerNormalization", "RMSNormalization",
+)  # fmt: skip
+"""Operators that may need all rows of a map for one."""
+
 BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **BYTE_PRODUCTS,
     **BYTE_MAPS,
@@ -182,5 +191,5 @@ BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
 }
 """The same of layers that read or make tensors of one byte an element."""
 
-KERNELS = frozenset((*_FAMILIES, *BYTE_FAMILIES))
+KERNELS = frozenset((*_FAMILIES, *NORMALIZATIONS, *BYTE_FAMILIES))
 """Operators that have kernels of their own."""
