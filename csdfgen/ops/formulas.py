@@ -4,8 +4,8 @@ Exporters write a function that the operator set of their file does not have as 
 Swish, which is new in set 24. Factors come in any order and place: as Mul, Div, Reciprocal, Sqrt and Pow. A product is
 therefore compared as a number and powers of what is multiplied.
 
-Source: the function bodies at https://onnx.ai/onnx/operators/ (Swish, HardSwish, HardSigmoid, Mish, Gelu), and what
-torch, TensorFlow and their exporters write for them.
+Source: the function bodies at https://onnx.ai/onnx/operators/ (Swish, HardSwish, HardSigmoid, Mish, Gelu,
+LayerNormalization, RMSNormalization), and what torch, TensorFlow and their exporters write for them.
 """
 
 from __future__ import annotations
@@ -51,37 +51,45 @@ class _Variable:
 
 
 @dataclass(frozen=True)
+class _Constant:
+    """Any constant of floats."""
+
+    name: str
+
+
+@dataclass(frozen=True)
 class _Call:
-    """The result of an operator."""
+    """The result of an operator. settings: attributes, by name: a number, or what the formula calls it."""
 
     kind: str
     operands: tuple[_Formula, ...]
-    settings: tuple[tuple[str, float], ...] = ()
+    settings: tuple[tuple[str, float | str], ...] = ()
 
 
 @dataclass(frozen=True)
 class _Product:
-    """A number, or any number under a name, times powers of formulas."""
+    """A number, any number under a name, or a constant, times powers of formulas."""
 
-    factor: float | str
+    factor: float | str | _Constant
     powers: tuple[tuple[_Formula, float], ...]
 
 
-_Formula = _Variable | _Call | _Product | float
+_Formula = _Variable | _Constant | _Call | _Product | float
 
 
 @dataclass(frozen=True)
 class Function:
     """An operator of one tensor, x, and a formula of it. settings: attributes, by name: a value, or what the formula
-    calls it.
+    calls it. constants: what it calls the operands behind x.
     """
 
     kind: str
     formula: _Formula
     settings: Mapping[str, float | str] = field(default_factory=dict)
+    constants: tuple[str, ...] = ()
 
 
-def _call(kind: str, *operands: _Formula, **settings: float) -> _Call:
+def _call(kind: str, *operands: _Formula, **settings: float | str) -> _Call:
     return _Call(kind, operands, tuple(settings.items()))
 
 
@@ -93,7 +101,18 @@ def _bell(tangent: _Formula) -> _Formula:
     return _call("Add", tangent, 1.0)
 
 
+def _mean(of: _Formula) -> _Formula:
+    return _call("ReduceMean", of, axes="axes", keepdims=1)
+
+
+def _normalized(x: _Formula) -> _Formula:
+    """x over its root mean square, times a constant."""
+    squares = _call("Add", _mean(_Product(1.0, ((x, 2.0),))), _Constant("epsilon"))
+    return _Product(_Constant("scale"), ((x, 1.0), (squares, -0.5)))
+
+
 _X = _Variable("x")
+_CENTRED = _call("Sub", _X, _mean(_X))
 _GATES = (
     _call("Clip", _call("Add", _X, 3.0), 0.0, 6.0),
     _call("Min", _call("Relu", _call("Add", _X, 3.0)), 6.0),
@@ -106,7 +125,17 @@ _TANH_INNER = (
 )
 """What the tangent in the approximation of Gelu is of, in two factorings."""
 
+_OVER_AXES = {"axis": "axes", "epsilon": "epsilon"}
+
 FUNCTIONS: tuple[Function, ...] = (
+    Function(
+        "LayerNormalization",
+        _call("Add", _normalized(_CENTRED), _Constant("bias")),
+        _OVER_AXES,
+        ("scale", "bias"),
+    ),
+    Function("LayerNormalization", _normalized(_CENTRED), _OVER_AXES, ("scale",)),
+    Function("RMSNormalization", _normalized(_X), _OVER_AXES, ("scale",)),
     Function("Swish", _times(1.0, _X, _call("Sigmoid", _times("alpha", _X))), {"alpha": "alpha"}),
     Function("HardSwish", _times(1.0, _X, _call("HardSigmoid", _X, **_SIXTH))),
     *(Function("HardSwish", _times(1 / 6, _X, gate)) for gate in _GATES),
@@ -149,7 +178,8 @@ class Match:
 
     def naming(self, name: str, value: Any) -> Iterator[Match]:
         """The match with a name for a value, none if something else has that name."""
-        if self.values.get(name, value) == value:
+        known = self.values.get(name, value)
+        if known is value or (not isinstance(value, np.ndarray) and known == value):
             yield replace(self, values={**self.values, name: value})
 
 
@@ -157,7 +187,7 @@ class Match:
 class _Powers:
     """A number times powers of tensors. error: how near the number is to the one that is meant, relative."""
 
-    factor: float = 1.0
+    factor: np.ndarray = field(default_factory=lambda: np.ones(()))
     powers: Mapping[str, float] = field(default_factory=dict)
     taken: tuple[Operation, ...] = ()
     error: float = 0.0
@@ -167,7 +197,7 @@ class _Powers:
         for name, power in other.powers.items():
             powers[name] = powers.get(name, 0.0) + exponent * power
         return _Powers(
-            self.factor * other.factor**exponent,
+            np.asarray(self.factor * other.factor**exponent),
             powers,
             (*self.taken, *other.taken),
             max(self.error, other.error),
@@ -217,6 +247,9 @@ class Search:
         elif isinstance(formula, _Product):
             yield from self._products(formula, value, match, last)
         elif isinstance(value, np.ndarray):
+            if isinstance(formula, _Constant) and value.dtype.kind == "f":
+                yield from match.naming(formula.name, value)
+        elif isinstance(formula, _Constant):
             return
         elif isinstance(formula, _Variable):
             yield from match.naming(formula.name, value)
@@ -229,11 +262,17 @@ class Search:
             return
         if len(made.operands) != len(formula.operands):
             return
-        if not all(_near(made.settings.get(k, np.nan), v, _CLOSE) for k, v in formula.settings):
-            return
+        starts = [match.taking(made)]
+        for setting, wanted in formula.settings:
+            value = made.settings.get(setting, np.nan)
+            if isinstance(wanted, str):
+                starts = [more for one in starts for more in one.naming(wanted, value)]
+            elif not _near(value, wanted, _CLOSE):
+                return
         turned = formula.kind in ("Add", "Min")
-        for operands in permutations(made.operands) if turned else [made.operands]:
-            yield from self._all(formula.operands, operands, match.taking(made))
+        for start in starts:
+            for operands in permutations(made.operands) if turned else [made.operands]:
+                yield from self._all(formula.operands, operands, start)
 
     def _products(
         self, formula: _Product, value: str | np.ndarray, match: Match, last: bool
@@ -242,10 +281,14 @@ class Search:
         if len(flat.powers) != len(formula.powers):
             return
         taken = match.taking(*flat.taken)
-        if isinstance(formula.factor, str):
-            starts = list(taken.naming(formula.factor, flat.factor))
+        number = _number(flat.factor)
+        if isinstance(formula.factor, _Constant):
+            starts = list(taken.naming(formula.factor.name, flat.factor))
+        elif isinstance(formula.factor, str):
+            starts = [] if number is None else list(taken.naming(formula.factor, number))
         else:
-            starts = [taken] if _near(flat.factor, formula.factor, flat.error) else []
+            near = number is not None and _near(number, formula.factor, flat.error)
+            starts = [taken] if near else []
         parts, wanted = zip(*formula.powers, strict=True)
         for order in permutations(flat.powers) if starts else ():
             if tuple(flat.powers[name] for name in order) == wanted:
@@ -264,7 +307,7 @@ class Search:
     def _product(self, value: str | np.ndarray, last: bool = False) -> _Powers:
         """A value as a product. What several operations read is one factor, unless it is the last."""
         if isinstance(value, np.ndarray):
-            return _Powers(_number(value) or 0.0, error=_error(value))
+            return _Powers(value.astype(np.float64), error=_error(value))
         if (value, last) not in self._flat:
             found = _Powers(powers={value: 1.0})
             made = self.graph.made(value)
@@ -274,25 +317,31 @@ class Search:
                 if parts:
                     found = _Powers(taken=(made,), error=_CLOSE)
                 for part, exponent in parts:
-                    found = found.times(self._product(part), exponent)
+                    # the root of a product of two negative factors is no product of roots
+                    whole = exponent.is_integer() or isinstance(part, np.ndarray)
+                    one = self._product(part) if whole else _Powers(powers={str(part): 1.0})
+                    found = found.times(one, exponent)
             self._flat[value, last] = found
         return self._flat[value, last]
 
 
 def _factors(made: Operation) -> list[tuple[str | np.ndarray, float]]:
     """What an operation multiplies, and with which exponent; nothing where it does something else."""
-    if any(isinstance(one, np.ndarray) and not _number(one) for one in made.operands):
-        return []
     match made.kind, *made.operands:
         case "Mul", first, second:
             return [(first, 1.0), (second, 1.0)]
-        case "Div", first, second:
+        case "Div", first, second if not isinstance(second, np.ndarray) or np.all(second):
             return [(first, 1.0), (second, -1.0)]
-        case "Pow", first, np.ndarray() as power if _number(power) in (2, 3):
+        case "Pow", str() as first, np.ndarray() as power if _number(power) in _EXPONENTS:
             return [(first, float(power.reshape(())))]
+        case "Sqrt", str() as first:
+            return [(first, 0.5)]
+        case "Reciprocal", str() as first:
+            return [(first, -1.0)]
     return []
 
 
+_EXPONENTS = (-1.0, -0.5, 0.5, 2.0, 3.0)
 _CLOSE = 1e-6
 """How near a number must be to the one that is meant, relative: a sixth has no last digit."""
 

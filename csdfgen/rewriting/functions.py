@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from csdfgen.model.network import Layer, Network, Node
+from csdfgen.model.network import Layer, Network, Node, Shape
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.formulas import Match, Operation, Search
 from csdfgen.ops.reducing import FLOATS
@@ -15,7 +15,7 @@ from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
 __all__ = ["GATES", "as_one_layer"]
 
-GATES = frozenset({"Sigmoid", "HardSigmoid", "Tanh", "Erf", "Clip", "Min"})
+GATES = frozenset({"Sigmoid", "HardSigmoid", "Tanh", "Erf", "Clip", "Min", "ReduceMean"})
 """Operators of which every function has one."""
 
 _INPUTS_OF_FILES = {"Clip": ("min", "max")}
@@ -52,7 +52,7 @@ def as_one_layer(network: Network) -> Network:
     return rewritten
 
 
-_LAST = frozenset({"Mul", "Div"})
+_LAST = frozenset({"Mul", "Div", "Add"})
 """Operators that functions end with."""
 
 
@@ -66,14 +66,42 @@ def _layer(network: Network, last: Layer, parts: Sequence[Layer], match: Match) 
     x = network.tensors[match.values["x"]]
     if x.dtype not in FLOATS or any(part.guards != last.guards for part in parts):
         return None
+    settings, constants = match.settings, list[np.ndarray]()
+    if match.function.constants:
+        axes, epsilon = settings["axis"], settings["epsilon"]
+        shape = x.shape[min(axes) :]
+        given = [match.values[name] for name in match.function.constants]
+        if axes != tuple(range(min(axes), len(x.shape))) or epsilon.size != 1:
+            return None
+        if not all(_over(one, shape) for one in given):
+            return None
+        constants = [
+            np.broadcast_to(one.reshape(one.shape[-len(shape) :]), shape).astype(
+                x.dtype, copy=False
+            )
+            for one in given
+        ]
+        settings = {"axis": min(axes), "epsilon": float(epsilon.reshape(()))}
     operator = OPERATORS[match.function.kind]
     node = Node(
-        last.name, operator.op_type, operator.since, match.settings, (x,), (last.output.name,)
+        last.name,
+        operator.op_type,
+        operator.since,
+        settings,
+        (x, *constants),
+        (last.output.name,),
     )
     layer = operator.build(node)
     if layer.outputs != last.outputs:
         return None
     return replace(layer, onnx_nodes=onnx_nodes(*parts), guards=last.guards)
+
+
+def _over(constant: np.ndarray, shape: Shape) -> bool:
+    """Whether a constant has at most one number for each element that is normalized."""
+    wide = (1,) * (constant.ndim - len(shape)) + shape
+    pairs = zip(reversed(constant.shape), reversed(wide), strict=False)
+    return all(size in (1, most) for size, most in pairs)
 
 
 @dataclass(frozen=True)

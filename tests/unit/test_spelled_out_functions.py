@@ -184,6 +184,105 @@ def test_outputs_of_the_network_stay() -> None:
     assert as_one_layer(network) is network
 
 
+# Normalizations -----------------------------------------------------------------------------------
+
+
+def mean(g: Graph, x: str, axes: tuple[int, ...] = (-1,)) -> str:
+    if g.opset < 18:
+        return g.node("ReduceMean", x, axes=list(axes))
+    return g.node("ReduceMean", x, g.constant(np.array(axes, np.int64)))
+
+
+def centred(g: Graph, x: str, axes: tuple[int, ...] = (-1,)) -> str:
+    return g.node("Sub", x, mean(g, x, axes))
+
+
+def over_deviation(g: Graph, x: str, axes: tuple[int, ...] = (-1,)) -> str:
+    """As torch writes it."""
+    squares = g.node("Pow", x, g.constant(np.float32(2)))
+    moment = g.node("Add", mean(g, squares, axes), g.constant(np.float32(1e-3)))
+    return g.node("Div", x, g.node("Sqrt", moment))
+
+
+def times_inverse(g: Graph, x: str, axes: tuple[int, ...] = (-1,)) -> str:
+    moment = g.node("Add", g.constant(np.float32(1e-3)), mean(g, g.node("Mul", x, x), axes))
+    return g.node("Mul", x, g.node("Reciprocal", g.node("Sqrt", moment)))
+
+
+def scaled(g: Graph, x: str) -> str:
+    return g.node("Mul", g.constant(np.linspace(-1, 2, 10, dtype=np.float32)), x)
+
+
+def moved(g: Graph, x: str) -> str:
+    return g.node("Add", x, g.constant(np.linspace(3, 1, 10, dtype=np.float32)))
+
+
+NORMALIZATIONS: dict[str, tuple[Callable[[Graph], str], str]] = {
+    "layer": (lambda g: moved(g, scaled(g, over_deviation(g, centred(g, "x")))), "LayerNormalization"),
+    "no bias": (lambda g: scaled(g, times_inverse(g, centred(g, "x"))), "LayerNormalization"),
+    "neither": (lambda g: over_deviation(g, centred(g, "x")), "LayerNormalization"),
+    "one bias": (
+        lambda g: g.node("Add", over_deviation(g, centred(g, "x")), g.constant(np.float32([[[[3]]]]))),
+        "LayerNormalization",
+    ),
+    "two axes": (
+        lambda g: scaled(g, over_deviation(g, centred(g, "x", (2, 3)), (-2, -1))),
+        "LayerNormalization",
+    ),
+    "root mean square": (lambda g: scaled(g, times_inverse(g, "x")), "RMSNormalization"),
+    "divided": (lambda g: over_deviation(g, "x"), "RMSNormalization"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("opset", [13, 18])
+@pytest.mark.parametrize("name", NORMALIZATIONS)
+def test_a_normalization_that_is_spelled_out_is_one_layer(name: str, opset: int) -> None:
+    build, kind = NORMALIZATIONS[name]
+    g = Graph(opset=opset)
+    g.input("x", (1, 3, 12, 10))
+    model = g.model(build(g))
+    network = csdfgen.load(model)
+    (layer,) = fuse(network).layers
+    assert layer.op_type == kind and layer.onnx_nodes == tuple(n.name for n in model.graph.node)
+    feeds = {"x": np.random.default_rng(0).normal(1, 2, (1, 3, 12, 10)).astype(np.float32)}
+    (want,) = reference(model, feeds).values()
+    for backend in ("numpy", "native"):
+        plan = csdfgen.plan(network, backend=backend)
+        check(plan)
+        (found,) = runtime.run(plan, feeds).values()
+        np.testing.assert_allclose(found, want, rtol=1e-5, atol=2e-6)
+
+
+OTHERS: dict[str, tuple[Callable[[Graph], str], list[str]]] = {
+    "over channels": (lambda g: over_deviation(g, centred(g, "x", (1,)), (1,)), []),
+    "over other axes": (
+        lambda g: over_deviation(g, centred(g, "x", (2, 3)), (3,)),
+        ["RMSNormalization"],
+    ),
+    "times a tensor": (
+        lambda g: g.node("Mul", "x", over_deviation(g, centred(g, "x"))),
+        ["LayerNormalization"],
+    ),
+    "a bias for each row": (
+        lambda g: g.node(
+            "Add", over_deviation(g, centred(g, "x")), g.constant(np.ones((12, 1), np.float32))
+        ),
+        ["LayerNormalization"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_statistics_and_operands_stay(name: str) -> None:
+    build, normalizations = OTHERS[name]
+    g = Graph()
+    g.input("x", (1, 3, 12, 10))
+    network = as_one_layer(csdfgen.load(g.model(build(g))))
+    kinds = [layer.op_type for layer in network.layers]
+    assert [kind for kind in kinds if kind.endswith("Normalization")] == normalizations
+    assert len(kinds) > len(normalizations)
+
+
 # Conditions ---------------------------------------------------------------------------------------
 
 SWISH = "c = Conv <pads = [1,1,1,1]> (x, w, b)  s = Sigmoid(c)  y = Mul(c, s)"
