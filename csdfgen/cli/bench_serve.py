@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import JSON, Asked, ModelArgument, check_picture, refuse_graph
+from csdfgen.cli.options import JSON, Loaded, ModelArgument, check_picture, refuse_graph
 from csdfgen.cli.terminal import csv_text, reporting, say, say_json, table
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
@@ -54,6 +55,7 @@ class BenchServe(Command):
     seed: int = declare("Of arrivals and values.", 0, "N", low=0)
     csv: Path | None = declare("Write all points as CSV.", None, "FILE")
     svg: Path | None = declare("Draw latencies against load, a line a policy.", None, "FILE.svg")
+    loaded: Loaded
     as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
 
     def run(self) -> None:
@@ -75,14 +77,16 @@ class BenchServe(Command):
         loads, rates = _numbers("loads", self.loads), _numbers("rates", self.rates)
         several = [int(one) for one in _numbers("several", self.several)]
         wanted = math.inf if self.deadline is None else time_of(self.deadline, "deadline")
+        asked = self.loaded.read()
         with reporting() as progress:
             progress("planning and measuring")
-            network = load_network(self.model, Asked())
+            network = load_network(self.model, asked)
             service = plan(network, max_batch=self.max_batch, stages=self.stages)
             times = measured_times(Programs(service))
             capacity, points = measured(
                 self.model, network, times, names, loads=loads, rates=rates, several=several, count=self.requests,
-                deadline=wanted, seed=self.seed, options=["--stages", str(self.stages)], progress=progress,
+                deadline=wanted, seed=self.seed, progress=progress,
+                options=["--stages", str(self.stages), *chain(*asked.typed())],
             )  # fmt: skip
         rows = [_facts(point) for point in points]
         if self.csv is not None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
+from csdfgen.cli.options import Loaded
 from csdfgen.cli.terminal import mebibytes, plain, reporting, say
 from csdfgen.errors import InputError
 from csdfgen.model.options import DEFAULTS, declare
@@ -69,6 +70,7 @@ class Serve(Command):
         "copied, or mapped: packed weights are in a file whose pages processes share.",
         DEFAULTS.weights, "copied|mapped",
     )  # fmt: skip
+    loaded: Loaded
     host: str = declare("The address to listen on.", "127.0.0.1", "HOST")
     port: int = declare("The port to listen on; 0 is a free one.", 8000, "N", low=0, high=65_535)
     queue: int = declare(
@@ -96,7 +98,13 @@ class Serve(Command):
         )
         policy_of(self.policy)
         sources, folder = named(self.models, self.name or [])
-        repository = Repository(sources, folder, self.memory, self._given(), self._of_engine())
+        asked = self.loaded.read()
+        if (typed := asked.typed()) and (folder is not None or len(sources) != 1):
+            raise InputError(f"{typed[0][0]} is of one model; serve that alone")
+        repository = Repository(
+            sources, folder, self.memory, self._given(), self._of_engine(),
+            {"shapes": dict(asked.shapes), "fix": asked.fixed},
+        )  # fmt: skip
         server = Server(
             repository,
             limits,

@@ -11,7 +11,7 @@ from csdfgen.cli.command import Argument, Command
 from csdfgen.cli.options import (
     JSON,
     OUTPUT,
-    Asked,
+    Loaded,
     check_picture,
     check_suffix,
     is_graph_file,
@@ -84,6 +84,7 @@ class Simulate(Command):
         "SIZE,SIZE...",
     )
     svg: Path | None = declare("Draw latency against memory, with --memories.", None, "FILE.svg")
+    loaded: Loaded
     as_json: bool = declare("Print one JSON object instead of the table.", False, names=JSON)
 
     def run(self) -> None:
@@ -99,7 +100,10 @@ class Simulate(Command):
         if self.memories is not None:
             self._compare(self.memories)
             return
-        times = read_times(self.model) if is_graph_file(self.model) else self._measured()
+        given = is_graph_file(self.model)
+        if given and (typed := self.loaded.read().typed()):
+            raise InputError(f"is a table of times; {typed[0][0]} is for models", where=self.model)
+        times = read_times(self.model) if given else self._measured()
         if self.output is not None:
             write_times(self.output, times)
         names = tuple(POLICIES) if self.policy == "all" else (self.policy,)
@@ -131,7 +135,7 @@ class Simulate(Command):
         from csdfgen.cli.models import load_network
 
         refuse_graph(self.model, "; memories are of a model")
-        return load_network(self.model, Asked())
+        return load_network(self.model, self.loaded.read())
 
     def _service(self, network: Network, memory: int | None) -> Service:
         from csdfgen.serving.service import MOST_BATCH, plan

@@ -30,7 +30,7 @@ _SUFFIX = ".onnx"
 @dataclass(eq=False)
 class Repository:
     """Engines by name. sources: model by name, as typed; folder: all models in it, too. memory: bytes of all models, None for
-    any. given: arguments of `plan`; engine: of `Engine`.
+    any. given: arguments of `plan`; engine: of `Engine`; loading: of `load`.
     """
 
     sources: Mapping[str, str]
@@ -38,6 +38,7 @@ class Repository:
     memory: int | str | None = None
     given: Mapping[str, Any] = field(default_factory=dict)
     engine: Mapping[str, Any] = field(default_factory=dict)
+    loading: Mapping[str, Any] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict, init=False)
     _stamps: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
@@ -111,7 +112,8 @@ class Repository:
         for name, (source, _) in found.items():
             progress(name)
             with about(source):
-                networks[name] = load(source, weights=self.given.get("weights", DEFAULTS.weights))
+                weights = self.given.get("weights", DEFAULTS.weights)
+                networks[name] = load(source, weights=weights, **self.loading)
         made: dict[str, Service] = {}
         for name, network in networks.items():
             with about(found[name][0]):

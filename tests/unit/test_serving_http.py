@@ -33,7 +33,7 @@ from csdfgen.serving.http import Limits, Server
 from csdfgen.serving.kserve import inference_of
 from csdfgen.serving.repository import Repository, named
 from tests.command import ROOT, Call, refused
-from tests.models import onnxruntime_outputs
+from tests.models import model, onnxruntime_outputs
 from tests.small_models import residual_classifier, two_inputs
 
 IMAGES = np.random.default_rng(3).standard_normal((24, 3, 16, 12)).astype(np.float32)
@@ -474,6 +474,26 @@ def test_policies_are_compared_in_the_real_server(call: Call, folder: Path, tmp_
     assert len(table.read_text().splitlines()) == 4
     assert picture.read_text().count("latency, ms") == 3
     assert "above 0" in refused(call("bench-serve", "x.onnx", "--loads", "a"))
+
+
+def test_models_with_free_sizes_are_served_and_simulated(
+    call: Call, folder: Path, tmp_path: Path
+) -> None:
+    """Symptom: their refusal named --shape, which no command of serving had."""
+    path, times = tmp_path / "free.onnx", tmp_path / "times.json"
+    proto = model("free (float[N,1,H,4] x) => (float[N,1,H,4] y) { y = Sigmoid(x) }")
+    path.write_bytes(proto.SerializeToString())
+    shape = ("--shape", "x=1x1x6x4")
+    few = ("--requests", "4", "--json")
+    assert "--shape x=" in refused(call("simulate", str(path), *few))
+    assert call("simulate", str(path), *few, *shape, "-o", str(times)).code == 0
+    found = call(
+        "bench-serve", str(path), "--policies", "serial", "--loads", "0.02", *few, *shape
+    ).json
+    assert found["points"][0]["answered"] == 4
+    assert "is a table of times; --shape" in refused(call("simulate", str(times), *shape))
+    for models in ([str(path), str(folder / "small.onnx")], [str(tmp_path)]):
+        assert "--shape is of one model" in refused(call("serve", *models, *shape, "--port", "0"))
 
 
 def test_sighup_replaces_a_model_and_drops_no_request(tmp_path: Path) -> None:
