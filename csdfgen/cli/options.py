@@ -117,7 +117,7 @@ class Asked:
         ]
         found += [["--batch", str(self.batch)]] if self.batch is not None else []
         found += [
-            ["--shape", f"{name}={'x'.join(map(str, shape))}"]
+            ["--shape", f"{name}={'x'.join(map(str, shape))}".removeprefix("=")]
             for name, shape in self.shapes.items()
         ]
         return found + [["--fix", f"{name}={value}"] for name, value in self.fixed.items()]
@@ -250,8 +250,9 @@ class _Others:
         ..., "SIZE,SIZE...", MEMORIES,
     )  # fmt: skip
     shape: list[str] = declare(
-        "Size of an input, where free or to be overridden; repeatable.", ..., "NAME=1x3x224x224"
-    )
+        "Size of an input, where free or to be overridden; of the only one without its name; repeatable.",
+        ..., "NAME=1x3x224x224",
+    )  # fmt: skip
     fix: list[str] = declare(
         "Make an input a constant, such as a sample rate that an If compares: a number, or all of its numbers; "
         "repeatable.",
@@ -351,11 +352,11 @@ def _by_name(flag: str, texts: Sequence[str]) -> dict[str, Any]:
 
 def parse_shape(text: str) -> tuple[str, tuple[int, ...]]:
     """("x", (1, 3, 8, 8)) from "x=1x3x8x8"; a name may hold anything, the sizes stand after its
-    last "=". Raises InputError.
+    last "=". Without a name it is "", the only input. Raises InputError.
     """
     name, equals, sizes = text.rpartition("=")
     parts = sizes.lower().replace(",", "x").split("x")
-    if not name or not equals or not all(_is_size(part) for part in parts):
+    if bool(name) != bool(equals) or not all(_is_size(part) for part in parts):
         raise InputError(f"'{text}' is not NAME=SIZExSIZEx..., such as input=1x3x224x224")
     return name, tuple(int(part) for part in parts)
 

@@ -404,7 +404,8 @@ def _check_agreement(saved: SavedPlan, asked: Asked) -> None:
         same = wanted in (None, there) or (name == "rows" and str(parse_rows(wanted)) == there)
         if not same:
             raise refused(f"was made with --{name} {there}, not {wanted}; leave --{name} out")
-    shapes = {**saved.inputs, **asked.shapes}
+    alone = next(iter(saved.inputs)) if len(saved.inputs) == 1 else ""
+    shapes = {**saved.inputs, **{name or alone: shape for name, shape in asked.shapes.items()}}
     if shapes != saved.inputs or asked.batch not in (None, saved.batch):
         raise refused(
             "was made for other shapes; leave --shape and --batch out, or make a plan for them"

@@ -81,6 +81,8 @@ def load(
         if isinstance(source, onnx.ModelProto)
         else label(os.fspath(source), 1000)
     )
+    if isinstance(shapes, Mapping) and list(shapes) == [""]:  # as typed without a name
+        shapes = shapes[""]
     try:
         file = _read(source, shapes, batch)
         if OPTIONS["weights"].kind.read(weights, "weights") == "mapped":

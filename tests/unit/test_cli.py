@@ -438,7 +438,7 @@ def test_a_failed_check_names_the_layer(csdfgen: Any) -> None:
         ("run",),
         ("run", "net.onnx", "--rowz", "1"),
         ("run", "net.onnx", "--fuse", "most"),
-        ("run", "net.onnx", "--shape", "1x3x4"),
+        ("run", "net.onnx", "--shape", "=1x3x4"),
         ("run", "net.onnx", "--shape", "x=1xfoo"),
         ("run", "net.onnx", "--shape", "x=1x3", "--shape", "x=1x4"),
         ("run", "net.onnx", "--batch", "0"),
@@ -584,6 +584,14 @@ COMMANDS = (
 def test_help_shows_no_type_of_a_flag(csdfgen: Any, command: str) -> None:
     said = csdfgen(*command.split(), "--help").out
     assert "--help" in said and "<bool>" not in said and "BOOLEAN" not in said
+
+
+def test_the_shape_of_the_only_input_needs_no_name(csdfgen: Any) -> None:
+    shape = ("--shape", "2x3x16x12")
+    assert csdfgen("schedule", "free.onnx", "-o", "plan.json", *shape).code == 0
+    assert csdfgen("run", "free.onnx", "--plan", "plan.json", *shape, "--check").code == 0
+    assert "has 4 dimensions" in refused(csdfgen("free.onnx", "--shape", "3x16x12"))
+    assert "one shape for 2 inputs; give shapes by name" in refused(csdfgen("two.onnx", *shape))
 
 
 def test_help_breaks_lines_where_the_terminal_does(
