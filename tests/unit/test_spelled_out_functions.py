@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,8 @@ from csdfgen.rewriting.conditions import BrokenRewritingError, check_network
 from csdfgen.rewriting.functions import as_one_layer
 from csdfgen.rewriting.fuse import fuse
 from tests.builder import Graph, reference
+from tests.emitted import Program
+from tests.native_steps import compiler_missing
 from tests.unit.test_rewriting_conditions import network_of
 
 Function = Callable[[Graph, str, Callable[[float], str]], str]
@@ -281,6 +284,30 @@ def test_other_statistics_and_operands_stay(name: str) -> None:
     kinds = [layer.op_type for layer in network.layers]
     assert [kind for kind in kinds if kind.endswith("Normalization")] == normalizations
     assert len(kinds) > len(normalizations)
+
+
+# Emitted code -------------------------------------------------------------------------------------
+
+
+def test_emitted_code_computes_them(tmp_path: Path) -> None:
+    if compiler_missing():
+        pytest.skip(compiler_missing() or "")
+    g = Graph()
+    g.input("x", (1, 3, 12, 10))
+    y = g.conv("x", 3)
+    outputs = [
+        function(g, g.node("Add", "x", y), lambda value: g.constant(np.float32(value)))
+        for function, *_ in FUNCTIONS.values()
+    ]
+    outputs += [build(g) for build, _ in NORMALIZATIONS.values()]
+    model = g.model(*outputs)
+    plan = csdfgen.plan(csdfgen.load(model), backend="native")
+    applied = [*plan.network.layers, *(e for layer in plan.network.layers for e in layer.epilogue)]
+    assert {kind for _, kind, _ in FUNCTIONS.values()} <= {layer.op_type for layer in applied}
+    feeds = {"x": np.random.default_rng(0).normal(1, 2, (1, 3, 12, 10)).astype(np.float32)}
+    found = Program(plan, tmp_path / "c")(feeds)
+    for name, want in reference(model, feeds).items():
+        np.testing.assert_allclose(found[name], want, rtol=1e-5, atol=2e-6)
 
 
 # Conditions ---------------------------------------------------------------------------------------
