@@ -15,6 +15,7 @@ import runtime
 from csdfgen.model.network import Layer, Network
 from csdfgen.rewriting import fuse as rewriting
 from csdfgen.rewriting.attention import attend
+from csdfgen.rewriting.functions import as_one_layer
 from csdfgen.rewriting.fuse import fuse
 from tests.unit.test_attention import Nodes, sizes
 from tests.ways import ways
@@ -26,11 +27,11 @@ def normalized(g: Nodes, x: str) -> str:
     return g.one("LayerNormalization", x, g.values(WIDTH), g.values(WIDTH), axis=-1)
 
 
-def taken_apart(g: Nodes, x: str) -> str:
-    """The normalization as exporters write it for opsets before 17."""
+def taken_apart(g: Nodes, x: str, bounded: str) -> str:
+    """The normalization as exporters write it for opsets before 17, where the variance is bounded by Add."""
     d = g.one("Sub", x, g.one("ReduceMean", x, axes=[-1]))
     variance = g.one("ReduceMean", g.one("Mul", d, d), axes=[-1])
-    deviation = g.one("Sqrt", g.one("Add", variance, np.array(1e-5, np.float32)))
+    deviation = g.one("Sqrt", g.one(bounded, variance, np.array(1e-5, np.float32)))
     return g.one("Mul", g.one("Div", d, deviation), g.values(WIDTH))
 
 
@@ -86,7 +87,12 @@ def computed_mask_by_head(g: Nodes) -> str:
 
 
 def normalization_in_pieces(g: Nodes) -> str:
-    return g.one("Add", "x", together(g, taken_apart(g, "x")))
+    return g.one("Add", "x", together(g, taken_apart(g, "x", "Add")))
+
+
+def another_normalization(g: Nodes) -> str:
+    """Which no operator is."""
+    return g.one("Add", "x", together(g, taken_apart(g, "x", "Max")))
 
 
 def other_keys(g: Nodes) -> str:
@@ -103,8 +109,14 @@ def one_head(g: Nodes) -> str:
     return g.one("Add", "x", g.one("MatMul", g.one("Softmax", scores, axis=-1), v))
 
 
-IN_PARTS = (one_product, three_products, mask_by_head, without_normalization)
-QUERIES_APART = (computed_mask_by_head, normalization_in_pieces, other_keys, one_head)
+IN_PARTS = (
+    one_product,
+    three_products,
+    mask_by_head,
+    without_normalization,
+    normalization_in_pieces,
+)
+QUERIES_APART = (computed_mask_by_head, another_normalization, other_keys, one_head)
 Pattern = Callable[[Nodes], str]
 
 
@@ -134,7 +146,8 @@ def test_an_attention_of_two_heads_has_two_parts(pattern: Pattern) -> None:
     assert all(layer.output.shape == (1, TOKENS, WIDTH // 2) for layer in found)
     joins = [layer for layer in network.layers if layer.op_type == "Concat"]
     assert len(found) == 2 * len(joins) > 0
-    assert attend(csdfgen.load(model_of(pattern))).parameter_bytes == network.parameter_bytes
+    whole = attend(as_one_layer(csdfgen.load(model_of(pattern))))
+    assert whole.parameter_bytes == network.parameter_bytes
 
 
 @pytest.mark.parametrize("pattern", QUERIES_APART, ids=lambda p: p.__name__)
