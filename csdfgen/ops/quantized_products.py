@@ -55,7 +55,7 @@ from csdfgen.ops.linear import (
     product_layer,
 )
 
-__all__ = ["OPERATORS", "centred"]
+__all__ = ["OPERATORS", "centred", "zero_tensor"]
 
 
 def _bias(node: Node, position: int) -> np.ndarray | None:
@@ -146,7 +146,7 @@ def _build_conv_integer(node: Node) -> Layer:
     return with_attributes(layer, **forms)
 
 
-def _zero_tensor(layer: Layer) -> Tensor | None:
+def zero_tensor(layer: Layer) -> Tensor | None:
     """The zero point of the input, where it is computed at run time."""
     return layer.inputs[2] if len(layer.inputs) > 2 else None
 
@@ -161,7 +161,7 @@ def _terms(layer: Layer) -> tuple[np.ndarray, list[tuple[int, int]], np.ndarray]
     """Weights (outputs, terms), the range of what they meet, and what is added to each sum."""
     weights = centred(layer).reshape(layer.constants[1].shape[0], -1)
     low, high = limits(layer.attributes["x"].dtype)
-    if _zero_tensor(layer) is not None:
+    if zero_tensor(layer) is not None:
         return weights, [(low - high, high - low)], np.zeros(len(weights), np.int64)
     zero = zero_of(layer, "x")
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).astype(np.int64)
@@ -174,7 +174,7 @@ _DEEP = 256
 
 def _conv_kernel(layer: Layer) -> Emit:
     dtype, (terms, (read, *_), more) = _conv_type(layer), _terms(layer)
-    computed = _zero_tensor(layer)
+    computed = zero_tensor(layer)
     into = Rescaled.of(layer)
     # sums in the output itself, which become what they are to be when they are complete
     accumulates = CONV.mode(layer) is Mode.ACCUMULATE
@@ -229,7 +229,7 @@ def _less_the_zero_point(emit: Emit, dtype: str) -> Emit:
 
 def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     rows, weights, _ = CONV.input_rows(layer, out)
-    return rows, weights, None if _zero_tensor(layer) is None else Rows(0, 1)
+    return rows, weights, None if zero_tensor(layer) is None else Rows(0, 1)
 
 
 def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]) -> Operator:
@@ -241,8 +241,8 @@ def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]
         kernel=_conv_kernel,
         since=10,
         state=lambda layer: Format(_conv_type(layer)),
-        takes=lambda layer, position: Takes.SPREAD if _zero_tensor(layer) is None else Takes.EVEN,
-        joins=lambda layer, images: _zero_tensor(layer) is None and CONV.joins(layer, images),
+        takes=lambda layer, position: Takes.SPREAD if zero_tensor(layer) is None else Takes.EVEN,
+        joins=lambda layer, images: zero_tensor(layer) is None and CONV.joins(layer, images),
         constant_inputs=frozenset(constants),
     )
 
@@ -300,7 +300,7 @@ def _centred_ranges(layer: Layer) -> tuple[tuple[int, int], tuple[int, int]]:
     found = []
     for position, role in ((0, "x"), (1, "w")):
         low, high = limits(layer.attributes[role].dtype)
-        if position == 0 and _zero_tensor(layer) is not None:
+        if position == 0 and zero_tensor(layer) is not None:
             found.append((low - high, high - low))
         else:
             zeros = layer.attributes[role].zero_point
@@ -329,7 +329,7 @@ def _product_type(layer: Layer) -> str:
 def _product_kernel(layer: Layer) -> Emit:
     dtype = np.dtype(_product_type(layer))
     constants = {k: array.astype(dtype) for k, array in layer.constants.items() if k != 1}
-    zeros: dict[int, int | None] = {0: zero_of(layer, "x") if _zero_tensor(layer) is None else None}
+    zeros: dict[int, int | None] = {0: zero_of(layer, "x") if zero_tensor(layer) is None else None}
     if 1 in layer.constants:
         constants[1] = centred(layer).astype(dtype)
     else:

@@ -224,6 +224,7 @@ SAMPLES: list[Sample] = [
     Sample("MatMulInteger", (x((4, 7), "uint8", 0), x((7, 3), "uint8"), z(12, "uint8"), z(8, "uint8"))),
     Sample("MatMulInteger", (x((4, 7), "uint8", 0), ints((7, 3), "int8", 60), x((), "uint8"))),
     Sample("MatMulInteger", (x((2, 4, 7), "int8", 1), ints((7, 3), "int8"))),
+    Sample("MatMulInteger", (x((4, 7), "int8", 0), ints((7, 3), "int8"), x((), "int8"), z([3, -9, 100], "int8"))),
     # tensors and tensors
     two("QLinearAdd", I8, IMAGE, IMAGE),
     two("QLinearAdd", U8, IMAGE, IMAGE),

@@ -49,10 +49,11 @@ class Case:
     def model(
         self, node: onnx.NodeProto, x: tuple[str, tuple[int, ...]], y: tuple[str, tuple[int, ...]]
     ) -> onnx.ModelProto:
+        zero = [helper.make_tensor_value_info("zero", TYPES[x[0]], ())] * ("zero" in node.input)
         graph = helper.make_graph(
             [node],
             "layer",
-            [helper.make_tensor_value_info("x", TYPES[x[0]], x[1])],
+            [helper.make_tensor_value_info("x", TYPES[x[0]], x[1]), *zero],
             [helper.make_tensor_value_info("y", TYPES[y[0]], y[1])],
             self.weights,
         )
@@ -60,17 +61,18 @@ class Case:
         return helper.make_model(graph, opset_imports=imports, ir_version=9)
 
 
-def check(model: onnx.ModelProto, x: np.ndarray, *, native: bool = True) -> None:
+def check(model: onnx.ModelProto, x: np.ndarray, *, native: bool = True, **others: Any) -> None:
     """The same numbers by numpy and by native code, at one row, at two and whole. native: whether a kernel
-    of its own computes it.
+    of its own computes it. others: inputs beside x.
     """
     network = csdfgen.load(model)
     (layer,) = network.layers
     assert (family_of(layer, AS_ESTIMATED) is not None) == native
-    want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))({"x": x})["y"]
+    given = {"x": x, **others}
+    want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))(given)["y"]
     for rows in (1, 2, "whole"):
         plan = csdfgen.plan(network, rows=rows, backend="native")
-        np.testing.assert_array_equal(runtime.compile(plan)({"x": x})["y"], want, err_msg=str(rows))
+        np.testing.assert_array_equal(runtime.compile(plan)(given)["y"], want, err_msg=str(rows))
 
 
 CONVOLUTIONS = {
@@ -118,6 +120,11 @@ def test_convolutions(name: str, types: str) -> None:
         )
         shape = 1, outs, made, made
         check(case.model(summed, (of_x, x.shape), ("int32", shape)), x)
+        summed.input[2] = "zero"
+        for one in (np.iinfo(of_x).min, 7):
+            check(
+                case.model(summed, (of_x, x.shape), ("int32", shape)), x, zero=np.array(one, of_x)
+            )
         rescaled = helper.make_node(
             "QLinearConv",
             [
@@ -150,6 +157,9 @@ def test_products(sizes: tuple[int, int, int], types: str) -> None:
     summed = helper.make_node("MatMulInteger", ["x", weights, *zeros], ["y"])
     shape = rows, outputs
     check(case.model(summed, (of_x, x.shape), ("int32", shape)), x)
+    summed.input[2] = "zero"
+    for one in (np.iinfo(of_x).min, 7):
+        check(case.model(summed, (of_x, x.shape), ("int32", shape)), x, zero=np.array(one, of_x))
     operands = ["x", case.scale(0.02), zeros[0], weights, case.scale(0.01), zeros[1]]
     made = [case.scale(0.5), case.constant(np.array(3, of_x))]
     bias = case.constant(case.rng.integers(-9999, 9999, outputs).astype(np.int32))
@@ -165,6 +175,34 @@ def test_products(sizes: tuple[int, int, int], types: str) -> None:
         ),
     ):
         check(case.model(node, (of_x, x.shape), (dtype, shape)), x)
+
+
+@pytest.mark.parametrize("shape", [(6, 40), (1, 6, 40), (6, 1, 40)])
+def test_products_of_what_is_quantized_by_its_range(shape: tuple[int, ...]) -> None:
+    """As onnxruntime's quantize_dynamic writes them: bytes in one row, with a zero point that is computed."""
+    case = Case()
+    x = case.rng.normal(0.5, 1, shape).astype(np.float32)
+    weights = case.constant(case.bytes_of("int8", (40, 37)))
+    nodes = [
+        helper.make_node("DynamicQuantizeLinear", ["x"], ["q", "scale", "point"]),
+        helper.make_node("MatMulInteger", ["q", weights, "point"], ["y"]),
+    ]
+    made = (*shape[:-1], 37)
+    graph = helper.make_graph(
+        nodes,
+        "layers",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+        [helper.make_tensor_value_info("y", TensorProto.INT32, made)],
+        case.weights,
+    )
+    network = csdfgen.load(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    )
+    assert family_of(network.layers[-1], AS_ESTIMATED) is not None
+    want = runtime.compile(csdfgen.plan(network, rows="whole", backend="numpy"))({"x": x})["y"]
+    for rows in (1, 2, "whole"):
+        plan = csdfgen.plan(network, rows=rows, backend="native")
+        np.testing.assert_array_equal(runtime.compile(plan)({"x": x})["y"], want, err_msg=str(rows))
 
 
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])

@@ -134,7 +134,7 @@ DEVICE void store_sums(const buffers *b, GLOBAL const csdf_rescaling *into, int3
 {
     whole_lanes whole;
     lanes values;
-    if (into->kind == CSDF_INTEGERS) {
+    if (into->kind == CSDF_INTEGERS || into->kind == CSDF_CENTRED) {
         whole.v = sums;
         for (int32_t i = 0; i < LANES; i++)
             if (i < n)

@@ -49,7 +49,11 @@ BODY(conv_bytes_of, csdf_byte_conv_step)
     const int32_t panel = group * panels * CSDF_PANEL + channel;
     GLOBAL const int32_t *weights = IN_WEIGHTS(int32_t, layer->weights)
         + (int64_t)(group * panels + channel / CSDF_PANEL) * steps * CSDF_PANEL + channel % CSDF_PANEL;
-    const int32_t flip = (int32_t)(layer->flip * 0x01010101u), padding = (int32_t)((layer->padding & 255) * 0x01010101u);
+    const int32_t computed = layer->into.kind == CSDF_CENTRED;
+    const int32_t beside = computed
+        ? SIGNED(IN_MEMORY(const uint8_t, IN_TABLES(place, pieces[step->piece_count].rows)[0])[0], layer->flip)
+        : layer->padding;
+    const int32_t flip = (int32_t)(layer->flip * 0x01010101u), padding = (int32_t)((beside & 255) * 0x01010101u);
     const int32_t zeros = layer->zeros != 0;
     VI sums[PIXELS];
     int32_t row[PIXELS], column[PIXELS], whole[PIXELS];
@@ -100,7 +104,7 @@ BODY(conv_bytes_of, csdf_byte_conv_step)
                 else
 #endif
                     ADD_UP(first, end - low, inside[p] ? FOUR_BYTES(in[p] + c) ^ flip : padding,
-                        inside[p] ? SIGNED(in[p][c], layer->flip) : layer->padding)
+                        inside[p] ? SIGNED(in[p][c], layer->flip) : beside)
             }
         }
     }
@@ -110,6 +114,8 @@ BODY(conv_bytes_of, csdf_byte_conv_step)
             continue;
         if (zeros)
             sums[p] = sums[p] - LOAD_I(IN_WEIGHTS(int32_t, layer->zeros) + panel) * SPLAT_I(whole[p]);
+        if (computed)
+            sums[p] = sums[p] - LOAD_I(IN_WEIGHTS(int32_t, layer->into.shifts) + panel) * SPLAT_I(beside);
         GLOBAL uint8_t *made = IN_MEMORY(uint8_t, IN_TABLES(place, step->out.rows)[row[p]])
             + (int64_t)column[p] * step->out.stride + (group * outs + channel) * size;
         store_sums(b, &layer->into, panel, sums[p], made, some < LANES ? some : LANES);

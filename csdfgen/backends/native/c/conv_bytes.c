@@ -31,6 +31,7 @@ typedef struct group {
     int32_t dense; /* the taps of a kernel row may be one run of bytes */
     uint8_t flip;
     csdf_e padding;
+    int32_t zero; /* of inputs whose zero point is computed, signed */
     ptrdiff_t steps;
     csdf_e *room;
     int32_t size;  /* values that there is room for */
@@ -246,14 +247,24 @@ static int32_t block(int32_t left)
     return (left + blocks - 1) / blocks;
 }
 
+/* A zero point of inputs that is computed: what it adds to the sums is taken away. weights: the sums of the outputs'. */
+static void less_zero(int32_t zero, const int32_t *weights, int32_t pixels, int32_t *sums)
+{
+    for (int32_t k = 0; k < pixels; k++, sums += CSDF_PANEL)
+        for (int32_t o = 0; o < CSDF_PANEL; o++)
+            sums[o] -= zero * weights[o];
+}
+
 /* Sums of n outputs of pixels from `first` on go where the slab has them. panel: their first in all panels. */
 static void written(const group *g, ptrdiff_t panel, int32_t channel, int32_t n, int32_t first, int32_t pixels,
-    const int32_t *sums)
+    int32_t *sums)
 {
     const csdf_byte_target *out = &g->step->out;
     const csdf_rescaling *into = &g->step->layer->into;
     const ptrdiff_t shift = channel * csdf_bytes_of(into);
     int32_t row = first / out->columns, column = first % out->columns;
+    if (into->kind == CSDF_CENTRED)
+        less_zero(g->zero, into->shifts + panel, pixels, sums);
     for (int32_t some; pixels > 0; pixels -= some, column = 0, row++) {
         uint8_t *at = out->rows[row] + (ptrdiff_t)(out->column + column) * out->stride + shift;
         some = least(pixels, out->columns - column);
@@ -498,10 +509,11 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
     const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
     const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
     CSDF_LINES csdf_e room[ROOM];
-    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, steps, room, ROOM, 0};
+    const int32_t zero = layer->into.kind == CSDF_CENTRED ? (int8_t)(piece[step->piece_count].rows[0][0] ^ layer->flip) : layer->padding;
+    group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, zero, steps, room, ROOM, 0};
     g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
     g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);
-    g.padding = (csdf_e)(layer->padding + (CSDF_UNSIGNED ? 128 : 0));
+    g.padding = (csdf_e)(zero + (CSDF_UNSIGNED ? 128 : 0));
     if (step->workspace_bytes > sizeof room) {
         g.room = step->workspace;
         g.size = (int32_t)(step->workspace_bytes / sizeof(csdf_e));

@@ -402,10 +402,12 @@ typedef struct csdf_byte_target {
 
 /* What sums of products are stored as. CSDF_BYTES: a byte, round(sum * factor) + zero, rounded half to even and
  * clipped to [low, high]; CSDF_INTEGERS: the sum, int32; CSDF_VALUES: sum * factor, float; CSDF_SHIFTED: a byte,
- * (sum * multiplier + 2^(shift - 1)) / 2^shift + zero, in integers of 64 bits, rounded down, clipped likewise.
- * factors: one for each output, in panels like the bias; NULL for CSDF_INTEGERS and CSDF_SHIFTED.
- * shifts: for CSDF_SHIFTED the pairs of a multiplier and a shift (1 to 62) of each output, likewise; else NULL. */
-enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2, CSDF_SHIFTED = 3 };
+ * (sum * multiplier + 2^(shift - 1)) / 2^shift + zero, in integers of 64 bits, rounded down, clipped likewise;
+ * CSDF_CENTRED, of csdf_conv_bytes alone: the sum less the input's zero point times the sum of the output's weights, int32.
+ * factors: one for each output, in panels like the bias, for CSDF_BYTES and CSDF_VALUES; else NULL.
+ * shifts: for CSDF_SHIFTED the pairs of a multiplier and a shift (1 to 62) of each output, for CSDF_CENTRED the sum of its
+ *     weights less their zero points, likewise; else NULL. */
+enum { CSDF_BYTES = 0, CSDF_INTEGERS = 1, CSDF_VALUES = 2, CSDF_SHIFTED = 3, CSDF_CENTRED = 4 };
 
 typedef struct csdf_rescaling {
     int32_t kind;
@@ -415,7 +417,8 @@ typedef struct csdf_rescaling {
 } csdf_rescaling;
 
 /* A convolution of bytes. Sums are of signed bytes: 128 is subtracted from unsigned inputs.
- * flip: 128 if the input is unsigned, else 0. padding: the value of padding, signed: the zero point.
+ * flip: 128 if the input is unsigned, else 0. padding: the value of padding, signed: the zero point; not used where sums
+ *     become CSDF_CENTRED.
  * pace: weights of an output from one tap to the next: the input channels of a group, padded with zeros to a
  *     multiple of four where that is faster.
  * weights: csdf_conv_bytes, signed, [group][ceil(out / groups / 16)][four terms of a sum][16][4]; a sum has
@@ -439,7 +442,9 @@ typedef struct csdf_byte_layer {
 } csdf_byte_layer;
 
 /* A slab of a convolution of bytes: as csdf_conv_step. workspace: where values are gathered, aligned to 16; all terms
- * of a dozen sums, two bytes each, are best; with less, values are gathered in parts, on the stack. */
+ * of a dozen sums, two bytes each, are best; with less, values are gathered in parts, on the stack. Where sums become
+ * CSDF_CENTRED, one more piece follows the piece_count ones: its first byte is the zero point of the input, which padding
+ * reads as, too. */
 typedef struct csdf_byte_conv_step {
     const csdf_byte_layer *layer;
     const csdf_byte_source *pieces;

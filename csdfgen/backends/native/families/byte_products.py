@@ -29,7 +29,7 @@ from csdfgen.backends.native.families.common import (
     tables_read,
     windows_along,
 )
-from csdfgen.backends.native.families.product import every, rows_of_a_matrix
+from csdfgen.backends.native.families.product import every, is_whole_matrix, rows_of_a_matrix
 from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
 from csdfgen.backends.native.ways import Ways
 from csdfgen.model.network import Layer
@@ -37,13 +37,15 @@ from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.integers import Rescaled, factor_of, multipliers, zero_of
-from csdfgen.ops.quantized_products import centred
+from csdfgen.ops.quantized_products import centred, zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
 __all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution"]
 
-TO_BYTES, TO_INTEGERS, TO_VALUES, TO_SHIFTED = constants("BYTES", "INTEGERS", "VALUES", "SHIFTED")
+TO_BYTES, TO_INTEGERS, TO_VALUES, TO_SHIFTED, TO_CENTRED = constants(
+    "BYTES", "INTEGERS", "VALUES", "SHIFTED", "CENTRED"
+)
 ByteConvStep = structure("csdf_byte_conv_step").record
 ByteLayer = structure("csdf_byte_layer").record
 ByteTarget = structure("csdf_byte_target").record
@@ -79,12 +81,27 @@ class Operands:
     """Weights of a byte and what is added to sums of products with them.
 
     weights: (out, in / groups, h, w) int8. bias: (2, out) of inputs that are signed, and of such that
-    are 128 larger. zeros: (out,), times which the sum of the inputs is taken away; None where all are 0.
+    are 128 larger. zeros: (out,), times which the sum of the inputs is taken away; None where all are 0. sums: (out,), of
+    weights less their zero points, times which a computed zero point of the inputs is taken away; None where it is constant.
     """
 
     weights: np.ndarray
     bias: np.ndarray
     zeros: np.ndarray | None
+    sums: np.ndarray | None = None
+
+    @classmethod
+    def of_layer(cls, layer: Layer, weights: np.ndarray, bias: np.ndarray) -> Operands | None:
+        """As `of`, whatever the zero point of the input is, if it is computed."""
+        if zero_tensor(layer) is None:
+            moved = _MOVED if layer.attributes["x"].dtype == "uint8" else 0
+            return cls.of(weights, bias, zero_of(layer, "x") - moved)
+        # what is added to sums grows evenly with the zero point
+        least, found, most = (cls.of(weights, bias, zero) for zero in (-_MOVED, 0, _MOVED - 1))
+        if least is None or found is None or most is None:
+            return None
+        sums = weights.reshape(len(weights), -1).sum(1, dtype=np.int32)
+        return replace(found, sums=sums)
 
     @classmethod
     def of(cls, weights: np.ndarray, bias: np.ndarray, zero: int) -> Operands | None:
@@ -120,7 +137,7 @@ class Operands:
 class ByteConvolution(Family):
     """layout: of rows. part: that of a step. rows: the window down the rows of the layout. packed: as the
     kernel wants it. terms: of a sum. points: as the kernel of fewer products wants it, None where it cannot compute the layer.
-    pairs, fused: see `Ways`.
+    pairs, fused: see `Ways`. joins: not where each image has a zero point of its own, which is computed.
     """
 
     kernels = ("conv_bytes_of", "depthwise_bytes_of")
@@ -134,6 +151,7 @@ class ByteConvolution(Family):
     points: Callable[[], _Packed] | None
     pairs: bool = False
     fused: bool = False
+    joins: bool = True
 
     def takes(self, step: Step) -> bool:
         return self.layout.takes(step)
@@ -196,9 +214,14 @@ def _made(
     """The kernel on a step. width: columns of the map that is read. turns: of several images, see `csdf_conv_step`."""
     pad = step.workspace
     room = pad.size > 0 and kernel != DEPTHWISE
+    behind = []
+    if packed.layer.into.kind == TO_CENTRED:
+        zero = step.inputs[2]
+        assert zero is not None
+        behind.append(ByteSource(constants.rows(zero.pool, zero.rows), 1, 1))
     made = ByteConvStep(
         packed.placed(constants),
-        constants.table("csdf_byte_source", sources),
+        constants.table("csdf_byte_source", [*sources, *behind]),
         len(sources),
         width,
         target,
@@ -222,7 +245,7 @@ def _gathered(terms: int, limit: int | None) -> int:
 class _Packed:
     """A layer as a kernel wants it: its record without places, and its arrays; None for those that it does without.
 
-    factors: or pairs of a multiplier and a shift, as `layer.into` says.
+    factors: or pairs of a multiplier and a shift, or sums of weights, as `layer.into` says.
     """
 
     layer: Any
@@ -236,16 +259,21 @@ class _Packed:
         arrays = (self.weights, self.bias, self.zeros, self.factors)
         weights, bias, zeros, factors = (a if a is None else constants.weights(a) for a in arrays)
         into = self.layer.into._replace(
-            **{"shifts" if self.layer.into.kind == TO_SHIFTED else "factors": factors}
+            **{"factors" if self.layer.into.kind in (TO_BYTES, TO_VALUES) else "shifts": factors}
         )
         record = self.layer._replace(into=into, weights=weights, bias=bias, zeros=zeros)
         return constants.table("csdf_byte_layer", [record])
 
 
 def _rescaling(
-    layer: Layer, outputs: int, groups: int, alpha: float = 1.0
+    layer: Layer, operands: Operands, groups: int, alpha: float = 1.0
 ) -> tuple[Any, np.ndarray | None]:
-    """What becomes of the sums of a layer, and the factors of its outputs, or their multipliers and shifts."""
+    """What becomes of the sums of a layer, and the factors of its outputs, their multipliers and shifts, or the sums of
+    their weights.
+    """
+    outputs = len(operands.weights)
+    if operands.sums is not None:
+        return Rescaling(TO_CENTRED), packing.byte_panels(operands.sums, groups)
     if layer.output.dtype == "int32":
         return Rescaling(TO_INTEGERS), None
     factors = np.broadcast_to(factor_of(layer, alpha), outputs)
@@ -282,7 +310,7 @@ def _packed(
         weights = packing.byte_weights(operands.weights, groups)
     bias = packing.byte_panels(bias, panels)
     zeros = None if operands.zeros is None else packing.byte_panels(operands.zeros, panels)
-    into, factors = _rescaling(layer, outs, panels, alpha)
+    into, factors = _rescaling(layer, operands, panels, alpha)
     made = ByteLayer(
         ins * groups,
         outs,
@@ -307,16 +335,14 @@ def convolution(layer: Layer) -> Family | None:
     x = layer.inputs[0]
     if x is None or operator_of(layer).mode(layer) is not Mode.ROWS:
         return None
-    if x.row_axis != layer.input_axes[0] or any(t is not None for t in layer.inputs[1:]):
+    if x.row_axis != layer.input_axes[0] or layer.inputs[1:2] not in ((), (None,)):
         return None
     layout, part, rows = laid_out(layer)
     *_, across = windows_along(layer)
     weights = centred(layer)
     weights = weights.reshape(*weights.shape[:2], rows.kernel, across.kernel)
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
-    form = layer.attributes["x"]
-    zero = zero_of(layer, "x") - (_MOVED if form.dtype == "uint8" else 0)
-    operands = Operands.of(weights, bias, zero)
+    operands = Operands.of_layer(layer, weights, bias)
     if operands is None:
         return None
     groups = layer.attributes["group"]
@@ -337,6 +363,7 @@ def convolution(layer: Layer) -> Family | None:
         packed(kernel),
         weights[0].size,
         packed(FEWER) if square else None,
+        joins=operands.sums is None,
     )
 
 
@@ -352,13 +379,14 @@ def _fits_points(operands: Operands) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Product(Family):
-    """inputs: that are summed up for an output. packed: as the kernel wants it."""
+    """inputs: that are summed up for an output. packed: as the kernel wants it. joins: see `ByteConvolution`."""
 
     kernels = ("conv_bytes_of",)
 
     inputs: int
     outputs: int
     packed: Callable[[], _Packed]
+    joins: bool
 
     def takes(self, step: Step) -> bool:
         view, out = step.inputs[0], step.outputs[0]
@@ -374,8 +402,13 @@ class _Product(Family):
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
-        read = constants.rows(view.pool, every(view, self.inputs))
-        written = every(target, self.outputs)
+        table, written = every(view, self.inputs), every(target, self.outputs)
+        x, images, out = step.layer.inputs[0], step.phase.images, step.phase.out
+        if x is not None and x.row_axis != step.layer.output.row_axis:
+            # the step holds all rows of the matrix of every image
+            whole = len(table) // images
+            table = [at for k in range(images) for at in table[k * whole :][out.start : out.stop]]
+        read = constants.rows(view.pool, table)
         rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize
         into = ByteTarget(rows, apart, len(written), 0, 1, 0, self.outputs)
         source = ByteSource(read, self.inputs, self.inputs)
@@ -387,9 +420,11 @@ def product(layer: Layer) -> Family | None:
     given, x = layer.attributes, layer.inputs[0]
     if x is None or 1 not in layer.constants or layer.constants[1].ndim != 2:
         return None
-    if given.get("transA") or any(t is not None for t in layer.inputs[1:]):
+    if given.get("transA"):
         return None
-    if not rows_of_a_matrix(x, layer) or operator_of(layer).mode(layer) is Mode.ACCUMULATE:
+    if not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer)):
+        return None
+    if operator_of(layer).mode(layer) is Mode.ACCUMULATE:
         return None
     weights = centred(layer)
     weights = weights if given.get("transB") else weights.T
@@ -397,15 +432,14 @@ def product(layer: Layer) -> Family | None:
     bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
     if bias.size not in (1, outputs) or outputs != layer.output.shape[-1]:
         return None
-    zero = zero_of(layer, "x") - (_MOVED if given["x"].dtype == "uint8" else 0)
     shaped = weights.reshape(outputs, inputs, 1, 1)
-    operands = Operands.of(shaped, np.broadcast_to(bias, outputs), zero)
+    operands = Operands.of_layer(layer, shaped, np.broadcast_to(bias, outputs))
     if operands is None:
         return None
     alpha = float(given.get("alpha", 1.0))
     one = Window(1)
     packed = once(lambda: _packed(layer, CONV, operands, 1, one, one, alpha))
-    return _Product(inputs, outputs, packed)
+    return _Product(inputs, outputs, packed, operands.sums is None)
 
 
 BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {

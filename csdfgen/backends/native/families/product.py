@@ -31,7 +31,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["Product", "every", "product", "rows_of_a_matrix"]
+__all__ = ["Product", "every", "is_whole_matrix", "product", "rows_of_a_matrix"]
 
 GemmStep = structure("csdf_gemm_step").record
 
@@ -162,7 +162,7 @@ def product(layer: Layer) -> Family | None:
         or given.get("transA")
         or layer.constants[1].ndim != 2
         or any(t is not None for t in layer.inputs[1:])
-        or not (rows_of_a_matrix(x, layer) or _is_whole_matrix(x, layer))
+        or not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer))
         or (addend is not None and addend.size not in (1, layer.output.shape[-1]))
         or (addend is not None and addend.ndim > 1 and addend.shape[-1] != addend.size)
     ):
@@ -205,7 +205,7 @@ def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:
     )
 
 
-def _is_whole_matrix(x: Tensor, layer: Layer) -> bool:
+def is_whole_matrix(x: Tensor, layer: Layer) -> bool:
     """Whether the left operand is a matrix without a row axis, and the result has its rows."""
     shape, axis = layer.output.shape, layer.output.row_axis
     alone = len(x.shape) == len(shape) > 1 and prod(shape[:-2]) == 1
