@@ -237,6 +237,9 @@ def layer_of(layer: Convolution) -> tuple[Any, list[Any]]:
     if layer.kind == "depthwise":
         weights = packing.depthwise_weights(layer.weights)
         bias = packing.depthwise_bias(layer.bias, out)
+    elif layer.kind == "conv_dots":
+        weights = packing.dot_weights(layer.weights)
+        bias = packing.conv_bias(layer.bias, out)
     elif layer.kind == "winograd":
         weights = packing.winograd_weights(layer.weights, layer.tile)
         bias = packing.conv_bias(layer.bias, out)

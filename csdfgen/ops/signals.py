@@ -99,6 +99,8 @@ def _transformed(make: Composition, node: Node) -> Results:
 
 def _frames(make: Composition, node: Node) -> Results:
     x = require_tensor(node, 0)
+    if len(x.shape) == 2:  # real samples without an axis of parts, which torch exports
+        x = make.reshaped(x, (*x.shape, 1))
     parts = _parts(x)
     if len(x.shape) != 3:
         raise ModelError(f"signal of shape {list(x.shape)}; (images, samples, 1 or 2) is needed")

@@ -137,11 +137,6 @@ def _mel_matrix(node: Node) -> int:
     return bins * (length // 2 + 1)
 
 
-def _one_hot(node: Node) -> int:
-    indices, depth, _ = _operands(node)
-    return indices.size * int(depth.item())
-
-
 _ELEMENTWISE = """
     Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Ceil Clip Cos Cosh
     Div Equal Erf Exp Floor Greater GreaterOrEqual IsInf IsNaN Less LessOrEqual Log Max Mean Min Mod Mul
@@ -167,7 +162,6 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     "GatherND": (_gathered_nd, _MANY),
     "MelWeightMatrix": (_mel_matrix, _FEW),
     "NonZero": (_times_rank, _MANY),
-    "OneHot": (_one_hot, _MANY),
     "Range": (_counted, _MANY),
     "Shape": (_rank, _MANY),
     "Size": (lambda node: 1, _MANY),

@@ -73,6 +73,10 @@ def load(
     where torch or an example is missing.
     """
     known = isinstance(source, str | os.PathLike | onnx.ModelProto)
+    if example is not None and known:
+        raise InputError(
+            "an example is for a module of torch; give the shapes of a model's inputs by shapes="
+        )
     if example is not None or (not known and is_torch(source)):
         with about(type(source).__name__):
             source = of_module(source, example)

@@ -452,6 +452,7 @@ def _signals() -> list[Sample]:
         _sample("STFT", signal, step, None, length, opset=17, onesided=0),
         _sample("STFT", Arg((2, 40, 1), 1), step, Arg((16,)), opset=17),
         _sample("STFT", Arg((2, 30, 2), 1), step, None, np.array(9), opset=17, onesided=0),
+        _sample("STFT", Arg((2, 40), 1), step, hann, length, opset=17),
     ]
 
 

@@ -14,7 +14,7 @@ from onnx import helper
 
 import csdfgen
 import runtime
-from csdfgen.errors import ModelError, UnsupportedOperatorError, options_as_flags
+from csdfgen.errors import InputError, ModelError, UnsupportedOperatorError, options_as_flags
 from csdfgen.reading.loader import load
 from tests.models import model, onnxruntime_outputs
 from tests.simple_executor import execute
@@ -110,6 +110,11 @@ def test_all_inputs_with_free_sizes_are_named_at_once_with_the_options_that_fix_
         with options_as_flags():
             refused(proto, named, shapes=fixed)
     refused(proto, r"shapes=\{'x': \(1, 3, 224, 224\), 'z': '1xN'\}$")
+
+
+def test_a_file_takes_shapes_and_no_example() -> None:
+    with pytest.raises(InputError, match="by shapes="):
+        csdfgen.load("zoo:lenet5", (1, 1, 28, 28))
 
 
 def test_an_example_of_which_only_the_user_knows_all_sizes_is_text_in_python() -> None:

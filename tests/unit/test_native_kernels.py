@@ -165,6 +165,33 @@ def test_pixels_of_a_row_have_the_bits_of_pixels_anywhere(library: Library, seed
     np.testing.assert_allclose(*found, rtol=within, atol=within)
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_vectors_along_the_sums(library: Library, seed: int) -> None:
+    """Windows that padding cuts off, wider than the map too; more runs than a block takes; parts of rows and of channels."""
+    rng = np.random.default_rng(seed)
+    ins, outs = int(rng.integers(1, 40)), int(rng.integers(1, 10))
+    layer = Convolution(
+        numbers(rng, outs, ins, *sizes(rng, 1, 14 if seed % 3 else 5, 2)),
+        numbers(rng, outs) if seed % 4 else None,
+        strides=sizes(rng, 1, 4, 2),
+        dilations=sizes(rng, 1, 3, 2),
+        pads=sizes(rng, -1, 7, 4),
+        activation=ACTIVATIONS[seed % 4],
+        kind="conv_dots",
+    )
+    x = numbers(rng, *sizes(rng, 28, 50, 2), ins)
+    check(library, rng, layer, x, int(rng.integers(1, 5)))
+    whole, parts = (Map.empty(layer.out_shape(*x.shape[:2])) for _ in range(2))
+    run(library, layer, step_of(library, layer, [Map.of(x)], whole))
+    columns = sorted({0, whole.width, *sizes(rng, 0, whole.width, 2)})
+    for start, stop in pairwise(columns):
+        for channel, channels in ((0, outs // 2), (outs // 2, outs - outs // 2)):
+            part = start, stop - start, channel, channels
+            if channels:
+                run(library, layer, step_of(library, layer, [Map.of(x)], parts, None, None, part))
+    assert parts.intact and np.array_equal(parts.array, whole.array)
+
+
 @pytest.mark.parametrize("outs", [1, 2, 3, 5, 7, 9, 10, 15])
 def test_convolution_of_few_outputs(library: Library, outs: int) -> None:
     """Where pixels lie side by side blocks write into those that come next, but not behind a row."""

@@ -23,6 +23,7 @@ __all__ = [
     "depthwise_bias",
     "depthwise_byte_weights",
     "depthwise_weights",
+    "dot_weights",
     "gemm_weights",
     "pace_of",
     "winograd_byte_weights",
@@ -91,6 +92,12 @@ def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     return _aligned(
         words.reshape(groups, -1, PANEL, *words.shape[2:]).transpose(0, 1, 4, 5, 3, 2), "uint32"
     )
+
+
+@kept
+def dot_weights(weights: np.ndarray) -> np.ndarray:
+    """(out, in, h, w) as (out, h, w, in), for `csdf_conv_dots`."""
+    return _aligned(np.transpose(weights, (0, 2, 3, 1)))
 
 
 @kept

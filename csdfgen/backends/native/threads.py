@@ -496,6 +496,7 @@ def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
 _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "conv_of": _convolution,
     "conv_bf16_of": _convolution,
+    "conv_dots_of": _convolution,
     "depthwise_of": _convolution,
     "winograd_row_of": _in_points,
     "winograd_of": _in_points,

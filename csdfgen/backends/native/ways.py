@@ -4,6 +4,7 @@ has measured, else what its family estimates.
 A variant is a kernel and the size of its blocks, in a word:
 
     conv          sums of products; conv/640: with 640 weights of a filter at a time
+    dots          the same, of few output channels, in vectors along the sums
     rows          Winograd's form along the rows
     tiles2        the same in tiles of 2x4 pixels; tiles4: of 4x4
     rows/65536    in at most so many bytes of workspace, as `tiles2/...` and `tiles4/...`
@@ -24,6 +25,7 @@ from csdfgen.model.options import ways_of
 
 __all__ = [
     "CONV",
+    "DOTS",
     "ESTIMATED",
     "HALVES",
     "ROWS",
@@ -35,15 +37,21 @@ __all__ = [
     "Ways",
 ]
 
-CONV, ROWS, TILES = "conv", "winograd_row", "winograd"
+CONV, DOTS, ROWS, TILES = "conv", "conv_dots", "winograd_row", "winograd"
 """Kernels of variants."""
 
 HALVES = "conv_bf16"
 """That of sums of products of bfloat16."""
 
-_WORDS = {"conv": (CONV, 0), "rows": (ROWS, 0), "tiles2": (TILES, 2), "tiles4": (TILES, 4)}
+_WORDS = {
+    "conv": (CONV, 0),
+    "dots": (DOTS, 0),
+    "rows": (ROWS, 0),
+    "tiles2": (TILES, 2),
+    "tiles4": (TILES, 4),
+}
 _BLOCK = "(?:/([1-9][0-9]{0,8}))?"
-VARIANTS, SUMS = f"(conv|rows|tiles[24]){_BLOCK}", f"(conv){_BLOCK}"
+VARIANTS, SUMS = f"(conv|dots|rows|tiles[24]){_BLOCK}", f"(conv|dots){_BLOCK}"
 """Regular expressions of words for variants: of all, and of those that add up products."""
 
 
@@ -86,7 +94,7 @@ class Choice:
     def at(self, rows: int) -> Variant | None:
         """The variant for slabs of so many rows; None: as estimated."""
         place = bisect_right(self.heights, rows) - 1
-        if place < 0 or (self.exact and self.variants[place].kernel != CONV):
+        if place < 0 or (self.exact and self.variants[place].kernel not in (CONV, DOTS)):
             return None
         return self.variants[place]
 

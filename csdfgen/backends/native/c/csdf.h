@@ -121,7 +121,11 @@ typedef struct csdf_conv_step {
 /* Any convolution of two axes, groups included. */
 void csdf_conv(const csdf_conv_step *step);
 
-/* The same of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with widened
+/* Those of one group that have few output channels, up to the order in which products are added up.
+ * weights: [out][kernel_h][kernel_w][in]. */
+void csdf_conv_dots(const csdf_conv_step *step);
+
+/* The same as csdf_conv of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with widened
  * values, to the bit, before they are rounded. Where there are several pieces, all but the last have an even number of
  * channels, as has a group.
  * weights: [group][ceil(out / groups / 16)][kernel_h][kernel_w][ceil(in / groups / 2)][16] words of two, the first channel
@@ -594,6 +598,7 @@ void csdf_move(const void *step);
 
 void csdf_conv_of(const void *step);
 void csdf_conv_bf16_of(const void *step);
+void csdf_conv_dots_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);

@@ -57,6 +57,7 @@ CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return sum + x * w
 #define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return x < low ? low : x; }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return x > high ? high : x; }
+CSDF_INLINE float csdf_total(csdf_v x) { return x; }
 
 /* 2^k of k + 1.5 * 2^23, which has k in its lowest bits; |k| < 127. */
 CSDF_INLINE csdf_v csdf_power_of_two(csdf_v moved)
@@ -134,22 +135,30 @@ CSDF_INLINE csdf_v csdf_not_where(csdf_bits none, csdf_v x) { return (csdf_v)((c
 #define CSDF_FMA(sum, x, w) sum = csdf_fma(x, w, sum)
 #endif
 
-/* max and min hand on an x that is not a number. */
+/* max and min hand on an x that is not a number; the total is that of all lanes. */
 #if CSDF_LANES == 16
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm512_set1_ps(x); }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return _mm512_fmadd_ps(x, w, sum); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return _mm512_max_ps(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return _mm512_min_ps(high, x); }
+CSDF_INLINE float csdf_total(csdf_v x) { return _mm512_reduce_add_ps(x); }
 #elif CSDF_LANES == 8
 CSDF_INLINE csdf_v csdf_splat(float x) { return _mm256_set1_ps(x); }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return _mm256_fmadd_ps(x, w, sum); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return _mm256_max_ps(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return _mm256_min_ps(high, x); }
+CSDF_INLINE float csdf_total(csdf_v x)
+{
+    const __m128 four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps(x, 1));
+    const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+    return _mm_cvtss_f32(_mm_add_ss(two, _mm_movehdup_ps(two)));
+}
 #else
 CSDF_INLINE csdf_v csdf_splat(float x) { return vdupq_n_f32(x); }
 CSDF_INLINE csdf_v csdf_fma(csdf_v x, csdf_v w, csdf_v sum) { return vfmaq_f32(sum, x, w); }
 CSDF_INLINE csdf_v csdf_max(csdf_v low, csdf_v x) { return vmaxq_f32(low, x); }
 CSDF_INLINE csdf_v csdf_min(csdf_v high, csdf_v x) { return vminq_f32(high, x); }
+CSDF_INLINE float csdf_total(csdf_v x) { return vaddvq_f32(x); }
 #endif
 
 #endif

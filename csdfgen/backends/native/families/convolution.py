@@ -46,7 +46,17 @@ from csdfgen.backends.native.structures import (
     instruction,
     structure,
 )
-from csdfgen.backends.native.ways import CONV, ESTIMATED, HALVES, ROWS, TILES, Choice, Variant, Ways
+from csdfgen.backends.native.ways import (
+    CONV,
+    DOTS,
+    ESTIMATED,
+    HALVES,
+    ROWS,
+    TILES,
+    Choice,
+    Variant,
+    Ways,
+)
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
@@ -81,7 +91,13 @@ IMAGES = 4
 that come from memory. Four times 256 KiB still stay in a second-level cache.
 """
 
-DEPTHWISE, IN_HALVES = Way("depthwise"), Way(HALVES)
+DEPTHWISE, IN_HALVES, BY_DOTS = Way("depthwise"), Way(HALVES), Way(DOTS)
+
+FEW_OUTPUTS = PANEL // 2
+"""Output channels up to which vectors may lie along the sums."""
+
+TOTAL = 6
+"""Vectors of products that a sum takes as long as that adds up a vector and is written by itself."""
 
 NARROW = 8
 """Channels of a vector of an instruction set with narrow ones."""
@@ -171,6 +187,8 @@ class Filter:
         if wished is not None and wished.kernel == CONV:
             return Way(CONV, some=wished.block)
         outs, ins, high, wide = self.shape
+        if self.dots and (wished is None or wished.kernel == DOTS):
+            return BY_DOTS
         if exact or not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
@@ -188,6 +206,14 @@ class Filter:
             if 3 * found.workspace >= meant.workspace > 0:
                 return found
         return fastest(shape, wide, self.groups == 1, size, room)
+
+    @property
+    def dots(self) -> bool:
+        """Whether vectors along the sums are clearly fewer than those along output channels, of which there are few."""
+        outs, ins, high, wide = self.shape
+        runs, run = (high, wide * ins) if self.dilation[1] == 1 else (high * wide, ins)
+        few = self.groups == 1 and outs <= FEW_OUTPUTS
+        return few and 4 * outs * (runs * -(-run // PANEL) + TOTAL) < 3 * runs * run
 
     @property
     def transforms(self) -> bool:
@@ -208,7 +234,7 @@ class Filter:
         if self.depthwise:
             return ()
         _, ins, high, wide = self.shape
-        found = [Variant(CONV)]
+        found = [Variant(DOTS)] * self.dots + [Variant(CONV)]
         found += [Variant(CONV, block=some) for some in PASSES if some < high * wide * ins]
         kernels = [(ROWS, 0)] * self.transforms + [(TILES, 2), (TILES, 4)] * self.square
         for kernel, tile in kernels:
@@ -234,6 +260,7 @@ class Filter:
                 lambda w: packing.conv_weights_of_pairs(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
+            DOTS: (packing.dot_weights, packing.conv_bias(self.bias, outs)),
             ROWS: (
                 lambda w: packing.winograd_row_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
