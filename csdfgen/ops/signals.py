@@ -98,7 +98,7 @@ def _transformed(make: Composition, node: Node) -> Results:
 
 
 def _frames(make: Composition, node: Node) -> Results:
-    x = require_tensor(node, 0)
+    x: Operand = require_tensor(node, 0)
     if len(x.shape) == 2:  # real samples without an axis of parts, which torch exports
         x = make.reshaped(x, (*x.shape, 1))
     parts = _parts(x)
@@ -118,7 +118,7 @@ def _frames(make: Composition, node: Node) -> Results:
     if onesided and parts == 2:
         raise ModelError("onesided=1 is for the transform of real numbers")
     bins = length // 2 + 1 if onesided else length
-    matrix = _matrix(length, length, bins, parts, False, x.dtype)
+    matrix = _matrix(length, length, bins, parts, False, str(x.dtype))
     weights: Operand = matrix.reshape(length, parts, bins * 2).transpose(2, 1, 0)
     if isinstance(window, np.ndarray):
         weights = np.ascontiguousarray(weights * window).astype(x.dtype)
