@@ -22,7 +22,7 @@ from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import aligned
 from csdfgen.backends.native.strided import Loop, joined, translated
 from csdfgen.backends.native.structures import NONE
-from csdfgen.backends.native.ways import CONV, ROWS, TILES, Variant, Ways
+from csdfgen.backends.native.ways import CONV, DOTS, ROWS, TILES, Variant, Ways
 from csdfgen.backends.numpy.arrays import HostMemory
 from csdfgen.model.network import Layer
 from csdfgen.model.options import ways_text
@@ -240,6 +240,18 @@ def test_a_variant_holds_from_its_height_on() -> None:
     exact = Recorded(ways=Ways(exact=True, text=ways.text))
     run_scattered(layer, sample.feeds(), 4, Layout(), None, None, exact)
     assert exact.bound == {"conv_of"}
+
+
+def test_a_variant_that_a_layer_does_not_have_is_passed_over() -> None:
+    weights = np.ones((64, 64, 3, 3), np.float32)
+    sample = Sample("Conv", (Arg((1, 64, 16, 28), 2), weights), {"pads": [1, 1, 1, 1]})
+    layer = sample.layer()
+    found = []
+    for text in ("", ways_text({layer.name: {1: Variant(DOTS)}})):
+        native = Recorded(ways=Ways(text=text))
+        run_scattered(layer, sample.feeds(), 4, Layout(), None, None, native)
+        found.append(native.bound)
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("limit", [0, 5000, 30_000, 100_000, 10_000_000])

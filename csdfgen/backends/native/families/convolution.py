@@ -193,7 +193,7 @@ class Filter:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
         size = images, rows, columns
-        if wished is not None and (wished.kernel == ROWS or self.square):
+        if wished is not None and (wished.kernel == ROWS or (wished.tile and self.square)):
             most = wished.block or PREFERRED
             found, meant = (
                 by_rows(shape, wide, size, limit)[1]
