@@ -10,7 +10,6 @@
 
 enum { QUERIES = CSDF_QUERIES };
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
 static int32_t panels(int32_t size) { return (size + CSDF_PANEL - 1) / CSDF_PANEL; }
 
 /* The softmax of `size` scores in place; what is behind them becomes 0. Vectors reach behind the scores, up to a

@@ -6,8 +6,6 @@
 
 enum { DEPTH = 24, HIGH = 32, WIDE = 2 * CSDF_PANEL }; /* rows, and columns of a and b, that are packed at a time */
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 void csdf_contract(const csdf_contract_step *step)
 {
     float turned[HIGH * DEPTH], panels[WIDE * DEPTH];

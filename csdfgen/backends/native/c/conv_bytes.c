@@ -21,9 +21,6 @@ typedef void csdf_dots(const csdf_e *x, ptrdiff_t pitch, const int8_t *weights, 
 
 #include "dots.h"
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 /* A group of a step: its first input channel, and how many; terms of a sum, in steps of four. */
 typedef struct group {
     const csdf_byte_conv_step *step;
@@ -509,7 +506,8 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step)
     const ptrdiff_t steps = ((ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->pace + 3) / 4;
     const ptrdiff_t every = (ptrdiff_t)layer->groups * panels * CSDF_PANEL;
     CSDF_LINES csdf_e room[ROOM];
-    const int32_t zero = layer->into.kind == CSDF_CENTRED ? (int8_t)(piece[step->piece_count].rows[0][0] ^ layer->flip) : layer->padding;
+    const int32_t zero = layer->into.kind == CSDF_CENTRED ? (int8_t)(piece[step->piece_count].rows[0][0] ^ layer->flip)
+                                                          : layer->padding;
     group g = {step, 0, ins, 0, CSDF_FLIP(layer->flip), 0, zero, steps, room, ROOM, 0};
     g.dense = step->piece_count == 1 && layer->groups == 1 && piece->stride == ins && layer->pace == ins;
     g.dense = g.dense && (layer->dilation_w == 1 || layer->kernel_w == 1);

@@ -10,7 +10,7 @@
 enum {
     OUTS = 4,  /* output channels at a time, at most */
     RUNS = 64, /* of a window at a time */
-    SUMS = 24 + CSDF_LANES
+    SUMS = 24  /* of a kernel, at most */
 };
 
 /* count: floats. step: from a pixel's run to the next one's. */
@@ -41,7 +41,7 @@ CSDF_INLINE void add_run(csdf_v *sums, const csdf_dots_run *run, ptrdiff_t filte
 
 CSDF_INLINE void add_runs(const csdf_dots_run *runs, int32_t count, ptrdiff_t filter, float *sums, int pixels, int outs)
 {
-    csdf_v own[24];
+    csdf_v own[SUMS];
     UNROLLED for (int i = 0; i < pixels * outs; i++)
         own[i] = csdf_splat(0.0f);
     for (int32_t r = 0; r < count; r++)
@@ -50,11 +50,10 @@ CSDF_INLINE void add_runs(const csdf_dots_run *runs, int32_t count, ptrdiff_t fi
         sums[i] += csdf_total(own[i]);
 }
 
-#define KERNEL(pixels, outs)                                                                                               \
-    static void dots_##pixels##_##outs(                                                                                    \
-        const csdf_dots_run *runs, int32_t count, ptrdiff_t filter, float *sums)                           \
-    {                                                                                                                      \
-        add_runs(runs, count, filter, sums, pixels, outs);                                                           \
+#define KERNEL(pixels, outs)                                                                                    \
+    static void dots_##pixels##_##outs(const csdf_dots_run *runs, int32_t count, ptrdiff_t filter, float *sums) \
+    {                                                                                                           \
+        add_runs(runs, count, filter, sums, pixels, outs);                                                      \
     }
 
 /* Kernels of one pixel, of some, and of as many as have sums in registers. */
@@ -84,16 +83,15 @@ static const csdf_dots_shape shapes[OUTS] = {
 };
 #endif
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
-/* Some channels of a slab. whole: whether the taps of a row of the kernel are one run. bias: by pixel and channel. */
+/* Some channels of a slab. filter: see csdf_dots_kernel. whole: whether the taps of a row of the kernel are one run. bias: by
+ * pixel and channel. */
 typedef struct csdf_dots {
     const csdf_conv_step *step;
     const csdf_dots_shape *shape;
     const float *weights;
+    ptrdiff_t filter;
     int32_t channel, outs, whole;
-    float bias[SUMS];
+    float bias[SUMS + CSDF_LANES];
 } csdf_dots;
 
 /* Adds up what pixels of an output row from column x on see by taps [from, to) of each row of the kernel. */
@@ -101,7 +99,7 @@ static void block(const csdf_dots *own, csdf_dots_kernel *kernel, int32_t row, i
 {
     const csdf_conv_step *step = own->step;
     const csdf_layer *layer = step->layer;
-    const ptrdiff_t ins = layer->in_channels, filter = layer->kernel_h * layer->kernel_w * ins;
+    const ptrdiff_t ins = layer->in_channels;
     const int32_t first = csdf_first_row(row, layer->stride_h, step->each, step->apart);
     const int32_t taps = own->whole ? to - from : 1, in = x * layer->stride_w - layer->pad_left;
     csdf_dots_run runs[RUNS];
@@ -113,7 +111,7 @@ static void block(const csdf_dots *own, csdf_dots_kernel *kernel, int32_t row, i
             const float *const at = piece->rows ? piece->rows[first + y * layer->dilation_h] : NULL;
             for (int32_t tap = from; at && tap < to; tap += taps) {
                 if (count == RUNS) {
-                    kernel(runs, count, filter, sums);
+                    kernel(runs, count, own->filter, sums);
                     count = 0;
                 }
                 csdf_dots_run *run = runs + count++;
@@ -124,7 +122,7 @@ static void block(const csdf_dots *own, csdf_dots_kernel *kernel, int32_t row, i
             }
         }
     }
-    kernel(runs, count, filter, sums);
+    kernel(runs, count, own->filter, sums);
 }
 
 static void finish(const csdf_dots *own, int32_t row, int32_t x, int32_t pixels, float *sums)
@@ -153,7 +151,8 @@ static void channels(const csdf_dots *own)
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
     const int32_t stride = layer->stride_w, dilation = layer->dilation_w, wide = layer->kernel_w;
-    const int32_t right = step->width - 1 + layer->pad_left;        /* the last column, as seen from the first tap of column 0 */
+    /* the last column, as the first tap of column 0 sees it */
+    const int32_t right = step->width - 1 + layer->pad_left;
     const int32_t last = right < (wide - 1) * dilation ? 0 : (right - (wide - 1) * dilation) / stride + 1;
     for (int32_t row = 0; row < out->count; row++)
         for (int32_t x = out->column, end = x + out->columns, pixels; x < end; x += pixels) {
@@ -162,7 +161,7 @@ static void channels(const csdf_dots *own)
             const int32_t to = right < x * stride ? from : most(from, least(wide, (right - x * stride) / dilation + 1));
             const int32_t alike = in < 0 ? 1 : most(1, least(end, last) - x);
             const int32_t size = (alike >= own->shape->pixels[1]) + (alike >= own->shape->pixels[2]);
-            float sums[SUMS] = {0};
+            float sums[SUMS + CSDF_LANES] = {0};
             pixels = own->shape->pixels[size];
             if (from < to)
                 block(own, own->shape->kernels[size], row, x, from, to, sums);
@@ -174,16 +173,16 @@ void csdf_conv_dots(const csdf_conv_step *step)
 {
     const csdf_layer *layer = step->layer;
     const csdf_target *out = &step->out;
-    const ptrdiff_t filter = (ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->in_channels;
     csdf_dots own;
     own.step = step;
+    own.filter = (ptrdiff_t)layer->kernel_h * layer->kernel_w * layer->in_channels;
     own.whole = layer->dilation_w == 1 && step->piece_count == 1 && step->pieces->stride == layer->in_channels;
     for (int32_t done = 0, groups = (out->channels + OUTS - 1) / OUTS; groups; done += own.outs, groups--) {
         own.outs = (out->channels - done + groups - 1) / groups;
         own.channel = out->channel + done;
         own.shape = shapes + own.outs - 1;
-        own.weights = layer->weights + own.channel * filter;
-        for (int32_t i = 0; i < SUMS; i++)
+        own.weights = layer->weights + own.channel * own.filter;
+        for (int32_t i = 0; i < SUMS + CSDF_LANES; i++)
             own.bias[i] = layer->bias[own.channel + i % own.outs];
         channels(&own);
     }

@@ -46,9 +46,6 @@ typedef struct csdf_pixels_shape {
 #include "lines_1.h"
 #endif
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 /* The first shape that has no vector too many for so many channels; the last one has a single vector. */
 static const csdf_pixels_shape *shape_for(int32_t channels)
 {

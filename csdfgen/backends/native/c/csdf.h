@@ -125,8 +125,8 @@ void csdf_conv(const csdf_conv_step *step);
  * weights: [out][kernel_h][kernel_w][in]. */
 void csdf_conv_dots(const csdf_conv_step *step);
 
-/* The same as csdf_conv of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with widened
- * values, to the bit, before they are rounded. Where there are several pieces, all but the last have an even number of
+/* As csdf_conv, of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with
+ * widened values, to the bit, before they are rounded. Where there are several pieces, all but the last have an even number of
  * channels, as has a group.
  * weights: [group][ceil(out / groups / 16)][kernel_h][kernel_w][ceil(in / groups / 2)][16] words of two, the first channel
  *     in the upper half; behind an odd number of channels comes -0. */

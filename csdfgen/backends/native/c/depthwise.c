@@ -48,9 +48,6 @@ typedef struct csdf_strip_shape {
 
 #include "strips.h"
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 static void compute(const csdf_strip *s, csdf_strip_kernel *const (*kernels)[2], int32_t channels)
 {
     const int32_t whole = channels / CSDF_LANES * CSDF_LANES;

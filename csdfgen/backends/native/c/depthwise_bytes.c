@@ -15,9 +15,6 @@ enum {
     TWICE = PAIRS / 2
 };
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 /* Channels [0, n) from `channel` of the layer on, which are those from `source` of a piece; at most sixteen. */
 typedef struct part {
     const csdf_byte_conv_step *step;

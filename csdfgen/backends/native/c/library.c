@@ -8,8 +8,8 @@ const char *csdf_instructions(void) { return CSDF_ISA; }
 
 int32_t csdf_pairs_suit(void) { return CSDF_PAIRS_SUIT; }
 
-/* Weights of a layer from which its sums are faster on slabs and weights of bfloat16 than on widened ones; -1: never. With AVX-512
- * it is where they leave a second-level cache as floats (measured). */
+/* Weights of a layer from which its sums are faster on slabs and weights of bfloat16 than on widened ones; -1: never. With
+ * AVX-512 it is where they leave a second-level cache as floats (measured). */
 int32_t csdf_halves_suit(void) { return CSDF_BF16_SUITS ? 0 : CSDF_LANES == 16 ? 1 << 18 : -1; }
 
 #ifdef __clang__

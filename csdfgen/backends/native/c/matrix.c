@@ -14,8 +14,6 @@ enum {
     ROOM = DEPTH * WIDE
 };
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 void csdf_pack_panels(const float *from, ptrdiff_t down, ptrdiff_t across, int32_t depth, int32_t columns,
     float *packed)
 {

@@ -7,8 +7,6 @@
 
 enum { TABLE = 32, WIDE = 2 * CSDF_PANEL, DEPTH = 40 }; /* rows of a table; columns and rows of b that are packed */
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Rows of a product from row `first` of `at`, `count` of them: sources of a, where sums go. */
 typedef struct some_rows {
     const float *const *a;

@@ -7,8 +7,6 @@
 
 enum { TAPS = 64 }; /* of a table */
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Pixels to be folded into `out`, which has what came before unless it begins. In the last fold the
  * result is divided by the number of values and activated; `by` is NULL in all others.
  */
@@ -33,7 +31,7 @@ CSDF_INLINE csdf_v ended(const taps *t, csdf_v x)
         bad |= csdf_unordered(seen); \
     }
 
-static void most(const taps *t)
+static void greatest(const taps *t)
 {
     const csdf_v low = csdf_splat(-3.402823466e38f);
     ptrdiff_t c = 0;
@@ -94,7 +92,7 @@ static void fold(taps *t, int32_t average)
     if (average)
         sum(t);
     else
-        most(t);
+        greatest(t);
     t->count = 0;
     t->begins = 0;
 }

@@ -6,8 +6,6 @@
 
 enum { CHANNELS = 64 }; /* at a time */
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* The greatest of n bytes each: those that are there, and those that are seen. All are flipped to unsigned ones. */
 CSDF_INLINE void greater(uint8_t *most, const uint8_t *at, int32_t n, uint8_t flip)
 {

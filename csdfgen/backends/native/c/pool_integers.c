@@ -1,8 +1,6 @@
 /* Averages of bytes by integers alone: csdf_average_integers, csdf_sum_integers. */
 #include "bytes.h"
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Up to so many channels of an output pixel. */
 static void average(const csdf_byte_average_step *step, int32_t row, int32_t x, int32_t channel, int32_t n)
 {

@@ -163,6 +163,9 @@ CSDF_INLINE float csdf_total(csdf_v x) { return vaddvq_f32(x); }
 
 #endif
 
+CSDF_INLINE int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
+CSDF_INLINE int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
+
 /* Four by four floats with rows and columns exchanged: `apart` floats from one row to the next that is read, `pace`
  * from one to the next that is written. */
 #if CSDF_LANES > 1 && defined(__x86_64__)

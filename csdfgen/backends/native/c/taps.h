@@ -24,9 +24,6 @@ typedef struct slice {
     int32_t offset[PIECES], counts[PIECES];
 } slice;
 
-CSDF_INLINE int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-CSDF_INLINE int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 /* The pieces that hold channels [first, first + count) of the input, of which at most so many that
  * the pass has `limit` of them; runs of padding are no longer than the zeros are. */
 CSDF_INLINE void cut(const csdf_conv_step *step, int32_t first, int32_t count, int32_t limit, slice *cut)

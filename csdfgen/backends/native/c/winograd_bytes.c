@@ -26,8 +26,6 @@ typedef void csdf_pairs(const int16_t *x, ptrdiff_t pitch, const int16_t *weight
 
 #include "pairs.h"
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Tiles of a slab. across, image: of a row of them, and of an image; each: output rows of an image; pace: values of a
  * point. */
 typedef struct shape {

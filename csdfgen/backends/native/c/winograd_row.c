@@ -32,9 +32,6 @@ typedef struct shape {
     float *inputs, *products;
 } shape;
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-static int32_t most(int32_t a, int32_t b) { return a > b ? a : b; }
-
 static int32_t padded(int32_t channels)
 {
     return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;

@@ -29,7 +29,12 @@ from csdfgen.backends.native.families.common import (
     tables_read,
     windows_along,
 )
-from csdfgen.backends.native.families.product import every, is_whole_matrix, rows_of_a_matrix
+from csdfgen.backends.native.families.product import (
+    every,
+    is_whole_matrix,
+    matrix_rows,
+    rows_of_a_matrix,
+)
 from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
 from csdfgen.backends.native.ways import Ways
 from csdfgen.model.network import Layer
@@ -402,13 +407,8 @@ class _Product(Family):
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         view, target = step.inputs[0], step.outputs[0]
         assert view is not None
-        table, written = every(view, self.inputs), every(target, self.outputs)
-        x, images, out = step.layer.inputs[0], step.phase.images, step.phase.out
-        if x is not None and x.row_axis != step.layer.output.row_axis:
-            # the step holds all rows of the matrix of every image
-            whole = len(table) // images
-            table = [at for k in range(images) for at in table[k * whole :][out.start : out.stop]]
-        read = constants.rows(view.pool, table)
+        read = constants.rows(view.pool, matrix_rows(step, self.inputs))
+        written = every(target, self.outputs)
         rows, apart = constants.rows(target.pool, written), self.outputs * target.format.itemsize
         into = ByteTarget(rows, apart, len(written), 0, 1, 0, self.outputs)
         source = ByteSource(read, self.inputs, self.inputs)

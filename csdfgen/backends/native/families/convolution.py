@@ -4,10 +4,10 @@ A transposed convolution is as many plain ones as its strides have residues: the
 are a stride apart, and read with some of the taps. Neighbouring outputs of a row, one of each residue, may
 be channels of one pixel: few channels then fill more of a vector.
 
-Four kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_winograd_row` and
-`csdf_winograd` where they are estimated to be faster in the workspace that the step has; else
-`csdf_conv`. The estimates are those of `families.winograd`. Sums along the rows differ from plain ones by about
-4e-6 of the largest value, those of tiles by 1e-5.
+Five kernels compute the same: `csdf_depthwise` where every channel is a group; `csdf_conv_dots` for few output
+channels with long sums; `csdf_winograd_row` and `csdf_winograd` where they are estimated to be faster in the
+workspace that the step has; else `csdf_conv`. The estimates are those of `families.winograd`. Sums along the rows
+differ from plain ones by about 4e-6 of the largest value, those of tiles by 1e-5.
 """
 
 from __future__ import annotations
@@ -186,9 +186,9 @@ class Filter:
             return DEPTHWISE
         if wished is not None and wished.kernel == CONV:
             return Way(CONV, some=wished.block)
-        outs, ins, high, wide = self.shape
         if self.dots and (wished is None or wished.kernel == DOTS):
             return BY_DOTS
+        outs, ins, high, wide = self.shape
         if exact or not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]

@@ -31,7 +31,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["Product", "every", "is_whole_matrix", "product", "rows_of_a_matrix"]
+__all__ = ["Product", "every", "is_whole_matrix", "matrix_rows", "product", "rows_of_a_matrix"]
 
 GemmStep = structure("csdf_gemm_step").record
 
@@ -96,17 +96,8 @@ class Product(Family):
             table = [at for row in range(parts) for at in there[row::parts]]
             first, size = held.start * elements, elements
         else:
-            table = every(view, self.inputs)
+            table = matrix_rows(step, self.inputs)
             first, parts, size = 0, 1, self.inputs
-            x = step.layer.inputs[0]
-            if x is not None and x.row_axis != step.layer.output.row_axis:
-                # the step holds all rows of the matrix of every image
-                whole, out = len(table) // phase.images, phase.out
-                table = [
-                    at
-                    for k in range(phase.images)
-                    for at in table[k * whole :][out.start : out.stop]
-                ]
         written = every(target, self.outputs)
         if self.reads_pairs and self.pairs is not None:
             # a row of the matrix is a pixel
@@ -141,6 +132,18 @@ class Product(Family):
             constants.rows(target.pool, written),
         )
         return [instruction(kernel, made)]
+
+
+def matrix_rows(step: Step, size: int) -> list[int]:
+    """Offsets of the rows, of so many elements, of the left operand that a step multiplies."""
+    x, view, images, out = step.layer.inputs[0], step.inputs[0], step.phase.images, step.phase.out
+    assert x is not None and view is not None
+    table = every(view, size)
+    if x.row_axis == step.layer.output.row_axis:
+        return table
+    # the step holds all rows of the matrix of every image
+    whole = len(table) // images
+    return [at for k in range(images) for at in table[k * whole :][out.start : out.stop]]
 
 
 def every(view: View, size: int) -> list[int]:

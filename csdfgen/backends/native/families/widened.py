@@ -103,8 +103,9 @@ class Widened(Family):
                 return family.lower(same, constants)
             parts = self._parts(step, room)
             # one that takes more than its values has Winograd's form, which is faster still
-            only_sums = all(part._needed(one, room) == part._inner(one)[1] for part, one in parts)
-            if 0 < self.suits <= family.weights and only_sums:
+            if 0 < self.suits <= family.weights and all(
+                part._needed(one, room) == part._inner(one)[1] for part, one in parts
+            ):
                 return family.lower(same, constants)
         return [made for part, one in parts for made in part._lowered(one, constants)]
 
