@@ -51,7 +51,7 @@ _WORDS = {
     "tiles4": (TILES, 4),
 }
 _BLOCK = "(?:/([1-9][0-9]{0,8}))?"
-VARIANTS, SUMS = f"(conv|dots|rows|tiles[24]){_BLOCK}", f"(conv|dots){_BLOCK}"
+VARIANTS, SUMS = f"(conv|dots|rows|tiles[24]){_BLOCK}", f"(conv){_BLOCK}"
 """Regular expressions of words for variants: of all, and of those that add up products."""
 
 
@@ -94,7 +94,7 @@ class Choice:
     def at(self, rows: int) -> Variant | None:
         """The variant for slabs of so many rows; None: as estimated."""
         place = bisect_right(self.heights, rows) - 1
-        if place < 0 or (self.exact and self.variants[place].kernel not in (CONV, DOTS)):
+        if place < 0 or (self.exact and self.variants[place].kernel != CONV):
             return None
         return self.variants[place]
 

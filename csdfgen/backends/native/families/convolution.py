@@ -180,16 +180,18 @@ class Filter:
     ) -> Way:
         """How so many rows and columns of the output, of each of so many images, are computed in `room`
         bytes of workspace: as wished where that is possible, else the way that is estimated to be the
-        fastest. exact: by sums of products.
+        fastest. exact: by sums of products, each added to the one before.
         """
         if self.depthwise:
             return DEPTHWISE
         if wished is not None and wished.kernel == CONV:
             return Way(CONV, some=wished.block)
+        if exact:
+            return PLAIN
         if self.dots and (wished is None or wished.kernel == DOTS):
             return BY_DOTS
         outs, ins, high, wide = self.shape
-        if exact or not self.transforms:
+        if not self.transforms:
             return PLAIN
         shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
         size = images, rows, columns
@@ -295,7 +297,7 @@ class Convolution(Family):
     together: the parts of a step whose output pixels follow each other in memory, if these are others.
     """
 
-    kernels = ("conv_of", "depthwise_of")  # and those of Winograd, unless it is exact
+    kernels = ("conv_of", "depthwise_of")  # and others, unless it is exact
 
     filters: tuple[Filter, ...]
     layout: Layout
