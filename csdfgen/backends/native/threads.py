@@ -15,6 +15,11 @@ from typing import Any
 
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
+from csdfgen.backends.native.families.byte_multiplication import (
+    TO_BYTES,
+    TO_SHIFTED,
+    packed_bytes,
+)
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import (
     POINTS,
@@ -402,6 +407,36 @@ def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> l
     return found
 
 
+def _multiplied_bytes(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
+    """Panels of columns, with their share of the workspace."""
+    (layer,), panels = constants.rows_of(step.layer), -(-step.columns // PANEL)
+    parts = min(threads, panels, step.groups * step.count * step.depth * step.columns // _WORTH)
+    size = 1 if layer.into.kind in (TO_BYTES, TO_SHIFTED) else _FLOAT
+    of_panel, apart = packed_bytes(step.depth, PANEL), step.out_step != 1
+    rest = step.workspace_bytes - panels * of_panel
+    room = rest // max(1, parts) // _ALIGNMENT * _ALIGNMENT
+    widest = -(-panels // max(1, parts)) * PANEL
+    line = (step.a_step != 1) * step.depth + apart * widest * size
+    rows = min(step.rows, room // line) if line else step.rows
+    if parts < 2 or rows < 1:
+        return []
+    found = []
+    for number, (start, stop) in enumerate(_ranges(panels, parts)):
+        first, last = start * PANEL, min(step.columns, stop * PANEL)
+        by = first if step.by_columns else first * step.b_step
+        found.append(
+            step._replace(
+                columns=last - first,
+                rows=rows,
+                b=_behind(step.b, by) if step.by_columns else _shifted(step.b, by, constants),
+                out=_shifted(step.out, first * step.out_step * size, constants),
+                workspace=_behind(step.workspace, start * of_panel + number * room),
+                workspace_bytes=(stop - start) * of_panel + room,
+            )
+        )
+    return found
+
+
 def _contracted(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     """Matrices, or rows of the only one."""
     alone = step.groups == 1
@@ -519,6 +554,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "softmax_of": _lines,
     "standardize_of": _standardized,
     "multiply_of": _multiplied,
+    "multiply_bytes_of": _multiplied_bytes,
     "contract_of": _contracted,
     "attention_of": _attended,
 }

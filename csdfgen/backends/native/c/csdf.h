@@ -469,6 +469,27 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step);
  * 2x2 pixels; 16 KiB of stack are used where it has less. At most 512 input channels, or nothing is computed. */
 void csdf_byte_winograd(const csdf_byte_conv_step *step);
 
+/* Products of matrices of bytes that are both computed: as csdf_multiply, steps in bytes, of the output in its elements.
+ * apart: addresses in `b` from a group to the next. flip, zero: of b, 128 if it is unsigned, and its zero point, signed.
+ * layer: of one pixel from `depth` to `columns` channels, all with one factor; its flip and padding are those of a. Weights, bias and zeros,
+ *     which are NULL, are made of b for each group.
+ * workspace: aligned to 64: for each of the columns, a multiple of 16, depth bytes, a multiple of four, and 12 more; for each of
+ *     `rows` depth bytes where a_step is not 1, and its columns where out_step is not 1; then that of csdf_conv_bytes. */
+typedef struct csdf_byte_multiply_step {
+    int32_t groups, count, depth, columns, apart;
+    int32_t a_step, b_step, out_step;
+    int32_t by_columns, rows;
+    int32_t flip, zero;
+    const csdf_byte_layer *layer;
+    const uint8_t *const *a;
+    const uint8_t *const *b;
+    uint8_t *const *out;
+    void *workspace;
+    size_t workspace_bytes;
+} csdf_byte_multiply_step;
+
+void csdf_multiply_bytes(const csdf_byte_multiply_step *step);
+
 /* One input channel and one output channel per group. */
 void csdf_depthwise_bytes(const csdf_byte_conv_step *step);
 
@@ -610,6 +631,7 @@ void csdf_gemm_f16_of(const void *step);
 void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);
+void csdf_multiply_bytes_of(const void *step);
 void csdf_normalize_of(const void *step);
 void csdf_softmax_of(const void *step);
 void csdf_standardize_of(const void *step);

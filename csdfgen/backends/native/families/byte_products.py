@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native import packing
+from csdfgen.backends.native.families.byte_multiplication import byte_multiplication
 from csdfgen.backends.native.families.common import (
     Family,
     Layout,
@@ -442,11 +443,15 @@ def product(layer: Layer) -> Family | None:
     return _Product(inputs, outputs, packed, operands.sums is None)
 
 
+def _product_of(layer: Layer) -> Family | None:
+    return product(layer) or byte_multiplication(layer)
+
+
 BYTE_PRODUCTS: dict[str, Callable[[Layer], Family | None]] = {
     "QLinearConv": convolution,
     "ConvInteger": convolution,
     "QGemm": product,
-    "QLinearMatMul": product,
-    "MatMulInteger": product,
+    "QLinearMatMul": _product_of,
+    "MatMulInteger": _product_of,
 }
 """Operator -> what makes a family of a layer."""

@@ -1,5 +1,5 @@
-"""Which products of two activations have a kernel that reads rows and columns wherever they are? Those of float32 whose
-left operand has what is summed up, and whose product has its columns, within a row.
+"""Which products of two activations have a kernel that reads rows and columns wherever they are? Those of float32 and of bytes
+whose left operand has what is summed up, and whose product has its columns, within a row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from csdfgen.ops.reducing import slab_dims
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["multiplication"]
+__all__ = ["Matrix", "Multiplication", "at_a_time", "is_turned", "multiplication"]
 
 MultiplyStep = structure("csdf_multiply_step").record
 ROWS = constant("CSDF_ROWS")
@@ -27,7 +27,7 @@ _AT_A_TIME = (ROWS, ROWS // 2, ROWS // 4, 1)
 """Rows that are processed at a time, the fastest first."""
 
 
-class _Matrix(NamedTuple):
+class Matrix(NamedTuple):
     """An operand or the product, whose rows and columns are the last axes but one and the last, or `turned`. axis, held:
     along which it is read, and which rows along it.
     """
@@ -47,7 +47,9 @@ class _Matrix(NamedTuple):
         axis = len(self.tensor.shape) - (1 if column != self.turned else 2)
         if self.tensor.shape[axis] == 1:
             return 1
-        return self.view.strides[slab_dims(self.tensor, (axis,))[0] - 1] // FLOAT
+        return (
+            self.view.strides[slab_dims(self.tensor, (axis,))[0] - 1] // self.view.format.itemsize
+        )
 
     def places(self) -> np.ndarray:
         """Offsets of the elements that the step reads or writes: shape (..., rows, columns)."""
@@ -58,7 +60,7 @@ class _Matrix(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class _Multiplication(Family):
+class Multiplication(Family):
     """turned: whether rows of the kernel's matrices are columns of the layer's, whose operands change places then."""
 
     kernels = ("multiply_of",)
@@ -71,7 +73,7 @@ class _Multiplication(Family):
         views = [view for view in (*step.inputs, *step.outputs) if view is not None]
         return not step.states and not any(view.pieces for view in views)
 
-    def _matrices(self, step: Step) -> list[_Matrix]:
+    def matrices(self, step: Step) -> list[Matrix]:
         """Left and right operand of the kernel, and the product."""
         given = zip(
             (*self.layer.inputs, self.layer.output),
@@ -81,7 +83,7 @@ class _Multiplication(Family):
             strict=True,
         )
         a, b, out = (
-            _Matrix(tensor, view, axis, held, self.turned)
+            Matrix(tensor, view, axis, held, self.turned)
             for tensor, view, axis, held in given
             if tensor is not None and view is not None and held is not None
         )
@@ -89,48 +91,64 @@ class _Multiplication(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         size = self._bytes(step)
-        return size * next((n for n in _AT_A_TIME if limit is None or n * size <= limit), 1)
+        return size * at_a_time(size, limit)
 
     def least(self, step: Step) -> int:
         return self.workspace(step, 0)
 
     def _bytes(self, step: Step) -> int:
         """What a row that is processed takes (csdf_multiply_step says why)."""
-        a, _, out = self._matrices(step)
+        a, _, out = self.matrices(step)
         found = a.size(True) if a.step(True) != 1 else 0
         if out.step(True) != 1:
             found += -(-out.size(True) // (2 * PANEL)) * 2 * PANEL
         return FLOAT * found
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
-        matrices = a, b, out = self._matrices(step)
-        places = [one.places() for one in matrices]
-        batch = places[2].shape[:-2]
-        of_a, of_b, of_out = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in places)
-        by_columns, size = _by_columns(b), self._bytes(step)
+        groups, count, by_columns, tables = self.tables(step, constants)
+        a, b, out = self.matrices(step)
         made = MultiplyStep(
-            prod(batch),
-            of_out.shape[-2],
+            groups,
+            count,
             a.size(True),
             out.size(True),
             a.step(True),
             b.step(not by_columns),
             out.step(True),
             int(by_columns),
-            next((n for n in _AT_A_TIME if n * size <= step.workspace.size), 1),
-            _table(constants, a, of_a[..., 0]),
-            _table(constants, b, of_b[..., 0, :] if by_columns else of_b[..., 0]),
-            _table(constants, out, of_out[..., 0]),
+            at_a_time(self._bytes(step), step.workspace.size),
+            *tables,
             Ref(step.workspace.pool, step.workspace.offset),
         )
         return [instruction("multiply_of", made)]
 
+    def tables(self, step: Step, constants: Constants) -> tuple[int, int, bool, tuple[Ref, ...]]:
+        """Pairs of matrices, rows of each product, whether the right operands' columns are listed, and the tables of the
+        operands and the product.
+        """
+        matrices = a, b, out = self.matrices(step)
+        places = [one.places() for one in matrices]
+        batch = places[2].shape[:-2]
+        of_a, of_b, of_out = (np.broadcast_to(x, (*batch, *x.shape[-2:])) for x in places)
+        by_columns = _by_columns(b)
+        tables = (
+            _table(constants, a, of_a[..., 0]),
+            _table(constants, b, of_b[..., 0, :] if by_columns else of_b[..., 0]),
+            _table(constants, out, of_out[..., 0]),
+        )
+        return prod(batch), of_out.shape[-2], by_columns, tables
 
-def _table(constants: Constants, of: _Matrix, places: np.ndarray) -> Ref:
+
+def at_a_time(size: int, limit: int | None) -> int:
+    """Rows that are processed at a time, where each takes so many bytes of workspace."""
+    return next((n for n in _AT_A_TIME if limit is None or n * size <= limit), 1)
+
+
+def _table(constants: Constants, of: Matrix, places: np.ndarray) -> Ref:
     return constants.rows(of.view.pool, places.reshape(-1).tolist())
 
 
-def _by_columns(b: _Matrix) -> bool:
+def _by_columns(b: Matrix) -> bool:
     """Whether the kernel is handed the columns of its right operand: where these are rows of the tensor, or have their
     elements side by side and rows have not.
     """
@@ -140,14 +158,20 @@ def _by_columns(b: _Matrix) -> bool:
     return b.step(True) != 1 and b.step(False) == 1
 
 
-def multiplication(layer: Layer) -> Family | None:
-    """MatMul of two activations."""
+def is_turned(layer: Layer) -> bool | None:
+    """Whether the rows of the product are columns to a kernel; None where there is none for either way."""
     tensors = [t for t in layer.inputs if t is not None]
-    if layer.op_type != "MatMul" or len(tensors) != 2 or min(len(t.shape) for t in tensors) < 2:
+    if len(tensors) != 2 or min(len(t.shape) for t in tensors) < 2:
         return None
     a, b, out = (
         None if t.row_axis is None else t.row_axis - len(t.shape) for t in (*tensors, layer.output)
     )
     if a != -1 and out != -1:
-        return _Multiplication(layer, turned=False)
-    return _Multiplication(layer, turned=True) if b != -2 and out != -2 else None
+        return False
+    return True if b != -2 and out != -2 else None
+
+
+def multiplication(layer: Layer) -> Family | None:
+    """MatMul of two activations."""
+    turned = is_turned(layer) if layer.op_type == "MatMul" else None
+    return None if turned is None else Multiplication(layer, turned)
