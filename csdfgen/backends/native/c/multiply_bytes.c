@@ -122,7 +122,7 @@ static void meet(const csdf_byte_multiply_step *step, csdf_byte_conv_step *conv,
             if (size == 1)
                 out[i][c * apart] = made[i * line + c];
             else
-                memcpy(out[i] + c * apart, made + i * line + c * sizeof(int32_t), sizeof(int32_t));
+                memcpy(out[i] + c * apart, made + i * line + (ptrdiff_t)c * size, sizeof(int32_t));
 }
 
 void csdf_multiply_bytes(const csdf_byte_multiply_step *step)
