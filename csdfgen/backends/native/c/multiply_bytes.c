@@ -7,8 +7,6 @@
 
 enum { TABLE = 32 }; /* rows of a table */
 
-static int32_t least(int32_t a, int32_t b) { return a < b ? a : b; }
-
 /* Sixteen columns of b from `c` on, `n` of which exist: [depth / 4][16][4], zeros behind the last; and the sums of these. */
 static void pack_columns(const csdf_byte_multiply_step *step, const uint8_t *const *b, int32_t n, int8_t *to, int32_t *sums)
 {
