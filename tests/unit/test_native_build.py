@@ -82,13 +82,13 @@ FILES = sorted({path.name for path in SOURCES.iterdir()} | generate.GENERATED.ke
 
 
 def test_six_files_know_instruction_sets() -> None:
-    """What simd.h, simd_bytes.h, simd_pairs.h and simd_bf16.h are for: nothing else speaks of vectors of some machine; strided.h
-    of how it converts a single float16, and processor.c of what it knows.
+    """What simd.h, simd_bytes.h, simd_pairs.h and simd_halves.h are for: nothing else speaks of vectors of some machine;
+    strided.h of how it converts a single float16, and processor.c of what it knows.
     """
     for name in FILES:
         text = generate.text_of(name)
         words = ("immintrin", "arm_neon", "_mm", "__AVX", "__ARM", "vector_size", "__asm__")
-        vectors = ("simd.h", "simd_bytes.h", "simd_pairs.h", "simd_bf16.h")
+        vectors = ("simd.h", "simd_bytes.h", "simd_pairs.h", "simd_halves.h")
         known = name in (*vectors, "strided.h", "processor.c")
         assert known or not [w for w in words if w in text], name
 

@@ -1,11 +1,12 @@
-"""Convolutions by products of pairs of bfloat16: the bits of float32's kernels on widened slabs, whatever the layer, its slabs,
-its threads and the processor.
+"""Convolutions by products of pairs of bfloat16 or float16: the bits of float32's kernels on widened slabs,
+whatever the layer, its slabs, its threads and the processor.
 """
 
 from __future__ import annotations
 
 import platform
-from collections.abc import Iterator, Sequence
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,21 +35,34 @@ from tests.unit.test_bfloat16 import graph_of
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 
-PAIRS = "conv_bf16_of"
+PAIRS = {"bfloat16": "conv_bf16_of", "float16": "conv_f16_of"}
+"""Type -> its kernel."""
+
+FORMS = pytest.mark.parametrize("form", PAIRS)
 
 
 def kernels_of(machine: str, halves: bool) -> NativeKernels:
     """Those that multiply pairs, whether that suits the processor or not, and those that widen; no sums of other products."""
     if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")
-    return NativeKernels(load(MACHINES[machine]), ways=Ways(exact=True, halves=halves - 1))
+    return NativeKernels(
+        load(MACHINES[machine]), ways=Ways(True, bfloat16=halves - 1, float16=halves - 1)
+    )
 
 
-def random(rng: np.random.Generator, *shape: int) -> np.ndarray:
-    return rng.standard_normal(shape).astype("bfloat16")
+def random(form: str, rng: np.random.Generator, *shape: int) -> np.ndarray:
+    return rng.standard_normal(shape).astype(form)
 
 
-def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
+def graph(
+    form: str, nodes: Sequence[onnx.NodeProto], x: np.ndarray, given: Mapping[str, np.ndarray]
+) -> onnx.ModelProto:
+    """From x to y."""
+    of = getattr(TensorProto, form.upper())
+    return graph_of(nodes, x.shape, of, of, given)
+
+
+def random_layer(seed: int, form: str) -> tuple[onnx.ModelProto, np.ndarray]:
     """A Conv, or a ConvTranspose, with what follows it in the slab, and its input; some values are infinite."""
     rng = np.random.default_rng(seed)
     kind = "ConvTranspose" if seed % 5 == 4 else "Conv"
@@ -61,32 +75,34 @@ def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
     pads = [int(n) for n in rng.integers(0, 2, 4)]
     if kind == "ConvTranspose":
         taps, dilations = [max(n, s) for n, s in zip(taps, strides, strict=True)], [1, 1]
-        w = random(rng, ins * groups, outs, *taps)
+        w = random(form, rng, ins * groups, outs, *taps)
     else:
-        w = random(rng, outs * groups, ins, *taps)
-    x = random(rng, 1, ins * groups, *(int(n) for n in rng.integers(8, 18, 2)))
+        w = random(form, rng, outs * groups, ins, *taps)
+    x = random(form, rng, 1, ins * groups, *(int(n) for n in rng.integers(8, 18, 2)))
     x[0, 0, 3, 3] = np.inf
-    given = {"w": (w.astype(np.float32) / 8).astype("bfloat16"), "b": random(rng, outs * groups)}
+    given = {"w": (w.astype(np.float32) / 8).astype(form), "b": random(form, rng, outs * groups)}
     node = helper.make_node(
         kind, ["x", "w", "b"], ["c"],
         kernel_shape=taps, strides=strides, dilations=dilations, pads=pads, group=groups,
     )  # fmt: skip
     relu = helper.make_node("Relu", ["c"], ["y"])
-    return graph_of([node, relu], x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+    return graph(form, [node, relu], x, given), x
 
 
 def kernels_in(plan: Plan, kernels: NativeKernels) -> set[str]:
     return {one.kernel for one in lower(plan, kernels).instructions}
 
 
-def check(network: Network, x: np.ndarray, machine: str, heights: Sequence[object]) -> None:
+def check(
+    form: str, network: Network, x: np.ndarray, machine: str, heights: Sequence[object]
+) -> None:
     """The same bits by both ways, at these heights, with one thread and two."""
     found = []
     for halves in (False, True):
         kernels = kernels_of(machine, halves)
         for rows in heights:
             plan = csdfgen.plan(network, rows=rows, backend="native")
-            assert (PAIRS in kernels_in(plan, kernels)) is halves
+            assert (PAIRS[form] in kernels_in(plan, kernels)) is halves
             for threads in (1, 2):
                 y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
                 found.append(y.view(np.uint16).copy())
@@ -95,28 +111,32 @@ def check(network: Network, x: np.ndarray, machine: str, heights: Sequence[objec
         np.testing.assert_array_equal(other, found[0])
 
 
+@FORMS
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(
     "seeds", [range(10), pytest.param(range(10, 60), marks=pytest.mark.networks)]
 )
-def test_random_layers(seeds: range, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_random_layers(
+    seeds: range, machine: str, form: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
     for seed in seeds:
-        model, x = random_layer(seed)
-        check(csdfgen.load(model), x, machine, (1, 3, "whole"))
+        model, x = random_layer(seed, form)
+        check(form, csdfgen.load(model), x, machine, (1, 3, "whole"))
 
 
+@FORMS
 @pytest.mark.parametrize("machine", MACHINES)
-def test_several_images_in_a_step(machine: str) -> None:
+def test_several_images_in_a_step(machine: str, form: str) -> None:
     """They are taken one by one."""
-    model, x = random_layer(5)
+    model, x = random_layer(5, form)
     del model.graph.node[1]  # the Relu
     model.graph.node[0].output[0] = "y"
     network = csdfgen.load(model, batch=3)
     (layer,) = network.layers
     together = planned_together(network, 2, {layer.name: 3}, 3, backend="native")
     kernels = kernels_of(machine, True)
-    assert PAIRS in kernels_in(together, kernels)
+    assert PAIRS[form] in kernels_in(together, kernels)
     images = [np.roll(x, k, -1) for k in range(3)]
     found = Executable(together, kernels=kernels)({"x": np.concatenate(images)})["y"]
     plan = csdfgen.plan(csdfgen.load(model), backend="native")
@@ -125,81 +145,91 @@ def test_several_images_in_a_step(machine: str) -> None:
     np.testing.assert_array_equal(found.view(np.uint16), want.view(np.uint16))
 
 
-def joined(sizes: tuple[int, int]) -> tuple[onnx.ModelProto, np.ndarray]:
+def joined(sizes: tuple[int, int], form: str) -> tuple[onnx.ModelProto, np.ndarray]:
     """A Conv of what a Concat joins, which lies apart."""
     rng = np.random.default_rng(1)
-    given = {f"w{k}": random(rng, size, 16, 1, 1) for k, size in enumerate(sizes)}
-    given["w"] = random(rng, 20, sum(sizes), 3, 3)
+    given = {f"w{k}": random(form, rng, size, 16, 1, 1) for k, size in enumerate(sizes)}
+    given["w"] = random(form, rng, 20, sum(sizes), 3, 3)
     nodes = [helper.make_node("Conv", ["x", f"w{k}"], [f"p{k}"]) for k in range(2)]
     nodes.append(helper.make_node("Concat", ["p0", "p1"], ["joined"], axis=1))
     nodes.append(helper.make_node("Conv", ["joined", "w"], ["y"], pads=[1, 0, 1, 2]))
-    x = random(rng, 1, 16, 9, 11)
-    return graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+    x = random(form, rng, 1, 16, 9, 11)
+    return graph(form, nodes, x, given), x
 
 
+@FORMS
 @pytest.mark.parametrize("sizes", [(18, 7), (17, 8), (600, 30)])
 @pytest.mark.parametrize("machine", MACHINES)
-def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int]) -> None:
+def test_channels_of_two_tensors(machine: str, sizes: tuple[int, int], form: str) -> None:
     """No pair has channels of both: behind an odd number of them, slabs are widened."""
-    model, x = joined(sizes)
-    check(csdfgen.load(model), x, machine, (1, 3, "whole"))
+    model, x = joined(sizes, form)
+    check(form, csdfgen.load(model), x, machine, (1, 3, "whole"))
 
 
-def test_planes_and_few_channels(monkeypatch: pytest.MonkeyPatch) -> None:
+@FORMS
+def test_planes_and_few_channels(form: str) -> None:
     """Planes are pieces; a depthwise layer, and one of few channels, are widened."""
     rng = np.random.default_rng(2)
-    weights = {"w": random(rng, 9, 20, 3, 3, 2)}
+    weights = {"w": random(form, rng, 9, 20, 3, 3, 2)}
     for kind in ("direct", "odd", "few"):
         if kind == "odd":
             weights["w"] = weights["w"][:, :19]
         if kind == "few":
             weights["w"] = weights["w"][:, :7, :1, 1:2]
-        x = random(rng, 1, weights["w"].shape[1], 6, 7, 8)
+        x = random(form, rng, 1, weights["w"].shape[1], 6, 7, 8)
         node = helper.make_node("Conv", ["x", "w"], ["y"])
-        model = graph_of([node], x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, weights)
+        model = graph(form, [node], x, weights)
         network = csdfgen.load(model)
         found = []
         for halves in (False, True):
             kernels = kernels_of("host", halves)
             for rows in (1, "whole"):
                 plan = csdfgen.plan(network, rows=rows, backend="native")
-                assert (PAIRS in kernels_in(plan, kernels)) is (halves and kind == "direct")
+                assert (PAIRS[form] in kernels_in(plan, kernels)) is (halves and kind == "direct")
                 found.append(Executable(plan, kernels=kernels)({"x": x})["y"].view(np.uint16))
         for other in found[1:]:
             np.testing.assert_array_equal(other, found[0])
 
 
+SUITS = "bf16_suits", "f16_suits"
+
+
 @pytest.fixture
 def suited(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if this processor multiplied bfloat16, so that plans have no room to widen."""
-    monkeypatch.setattr(load(), "halves_suit", 0)
+    """As if this processor multiplied pairs, so that plans have no room to widen."""
+    for name in SUITS:
+        monkeypatch.setattr(load(), name, 0)
     registry._made.cache_clear()
     yield
     registry._made.cache_clear()
 
 
-def small() -> tuple[onnx.ModelProto, np.ndarray]:
-    """Layers in a row, one of an odd number of channels."""
+def small(form: str) -> tuple[onnx.ModelProto, np.ndarray]:
+    """Layers in a row, one of an odd number of channels; the first rows are small numbers."""
     rng = np.random.default_rng(4)
-    given = {"a": random(rng, 33, 16, 3, 3), "b": random(rng, 24, 33, 2, 3), "c": random(rng, 40, 24, 1, 1)}  # fmt: skip
-    given = {name: (w.astype(np.float32) / 12).astype("bfloat16") for name, w in given.items()}
+    shapes = {"a": (33, 16, 3, 3), "b": (24, 33, 2, 3), "c": (40, 24, 1, 1)}
+    given = {name: random(form, rng, *shape) for name, shape in shapes.items()}
+    given = {name: (w.astype(np.float32) / 12).astype(form) for name, w in given.items()}
     nodes = [
         helper.make_node("Conv", ["x", "a"], ["p"], pads=[1, 1, 1, 1]),
         helper.make_node("Relu", ["p"], ["q"]),
         helper.make_node("Conv", ["q", "b"], ["r"], strides=[2, 1], dilations=[1, 2]),
         helper.make_node("Conv", ["r", "c"], ["y"]),
     ]
-    x = random(rng, 1, 16, 15, 14)
-    return graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given), x
+    x = random(form, rng, 1, 16, 15, 14)
+    x[:, :, :5] *= np.array(2**-17, form)  # subnormal numbers of float16
+    return graph(form, nodes, x, given), x
 
 
+@FORMS
 @pytest.mark.usefixtures("suited")
-def test_plans_have_no_room_to_widen_and_run_everywhere() -> None:
-    model, x = small()
+def test_plans_have_no_room_to_widen_and_run_everywhere(form: str) -> None:
+    model, x = small(form)
     network = csdfgen.load(model)
     plan = csdfgen.plan(network, rows=3, backend="native")
     got = runtime.compile(plan)({"x": x})["y"].view(np.uint16).copy()
-    load().halves_suit = -1
+    for name in SUITS:
+        setattr(load(), name, -1)
     registry._made.cache_clear()
     wide = csdfgen.plan(network, rows=3, backend="native", exact=True)
     assert plan.figures["arena"] < wide.figures["arena"]
@@ -209,30 +239,41 @@ def test_plans_have_no_room_to_widen_and_run_everywhere() -> None:
 
 @pytest.mark.parametrize(
     ("shape", "wanted"),
-    [((40, 63, 1, 1), {"conv_of"}), ((40, 64, 1, 1), {PAIRS}), ((40, 64, 3, 3), {PAIRS, "winograd_of"})],
-)  # fmt: skip
-def test_many_weights_are_read_in_two_bytes(shape: tuple[int, ...], wanted: set[str]) -> None:
+    [
+        ((40, 63, 1, 1), {"conv_of"}),
+        ((40, 64, 1, 1), {"pairs"}),
+        ((40, 64, 3, 3), {"pairs", "winograd_of"}),
+    ],
+)
+@FORMS
+def test_many_weights_are_read_in_two_bytes(
+    form: str, shape: tuple[int, ...], wanted: set[str]
+) -> None:
     """By steps that add up products, although there is room to widen; code for other processors widens there."""
     rng = np.random.default_rng(6)
     node = helper.make_node("Conv", ["x", "w"], ["y"])
-    of, size = TensorProto.BFLOAT16, (1, shape[1], 40, 40)
-    network = csdfgen.load(graph_of([node], size, of, of, {"w": random(rng, *shape)}))
-    kernels = NativeKernels(load(), ways=Ways(halves=40 * 64))
+    x = random(form, rng, 1, shape[1], 40, 40)
+    network = csdfgen.load(graph(form, [node], x, {"w": random(form, rng, *shape)}))
+    kernels = NativeKernels(load(), ways=Ways(bfloat16=40 * 64, float16=40 * 64))
     plan = csdfgen.plan(network, rows=4, backend="native")
-    of_sums = {"conv_of", "winograd_of", PAIRS}
-    assert kernels_in(plan, kernels) & of_sums == wanted
-    assert PAIRS not in kernels_in(plan, kernels.anywhere())
+    names = {"conv_of": "conv_of", "winograd_of": "winograd_of", PAIRS[form]: "pairs"}
+    assert {names[one] for one in kernels_in(plan, kernels) & names.keys()} == wanted
+    assert PAIRS[form] not in kernels_in(plan, kernels.anywhere())
 
 
 @pytest.mark.usefixtures("suited")
 @pytest.mark.parametrize(
-    "machine",
-    ["-march=armv8.6-a", pytest.param("-march=armv8-a", marks=pytest.mark.networks)],
+    ("form", "machine"),
+    [
+        ("bfloat16", "-march=armv8.6-a"),
+        ("float16", "-march=armv8.2-a+fp16fml"),
+        *(pytest.param(form, "-march=armv8-a", marks=pytest.mark.networks) for form in PAIRS),
+    ],
 )
-def test_arm(machine: str, tmp_path: Path) -> None:
-    """BFMLALT and BFMLALB, and a processor without them, have the bits of this one."""
+def test_arm(form: str, machine: str, tmp_path: Path) -> None:
+    """BFMLALT and BFMLALB, FMLAL and FMLAL2, and a processor without them, have the bits of this one."""
     absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
-    model, x = small()
+    model, x = small(form)
     plan = csdfgen.plan(csdfgen.load(model), rows=3, backend="native")
     want = runtime.compile(plan)({"x": x})["y"].view(np.uint16)
     start = ["qemu-aarch64", "-cpu", "max"]
@@ -258,35 +299,78 @@ def test_processors_that_multiply_pairs(machine: str, tmp_path: Path) -> None:
     assert text.count("vdpbf16ps") > 1000 and "vfmadd" not in text
 
 
+@pytest.mark.parametrize(
+    ("form", "machine", "products", "widening"),
+    [
+        ("bf16", "armv8.6-a", ("bfmlalt", "bfmlalb"), "shl"),
+        ("f16", "armv8.2-a+fp16fml", ("fmlal", "fmlal2"), "fcvtl"),
+    ],
+)
+def test_arm_processors_that_multiply_pairs(
+    form: str, machine: str, products: Sequence[str], widening: str, tmp_path: Path
+) -> None:
+    """As many products are in the code as blocks have, nothing is widened, and the largest block stores no sum."""
+    absent("aarch64-linux-gnu-gcc")
+    write(tmp_path)
+    flags = [
+        "-O2",
+        "-w",
+        f"-march={machine}",
+        f"-I{tmp_path}",
+        "-S",
+        "-o",
+        str(tmp_path / "made.s"),
+    ]
+    source = SOURCES / f"conv_{form}.c"
+    command = ["aarch64-linux-gnu-gcc", *STANDARD, *flags, str(source)]
+    subprocess.run(command, check=True, timeout=300)
+    text = (tmp_path / "made.s").read_text()
+    words = [line.split()[0] for line in text.splitlines() if line.startswith("\t")]
+    assert widening not in words
+    for product in products:
+        assert words.count(product) > 1000
+    largest = text[text.index("\nrun_4x6:") : text.index(".size\trun_4x6")].splitlines()
+    first = next(k for k, line in enumerate(largest) if line.startswith(f"\t{products[0]}"))
+    last = max(k for k, line in enumerate(largest) if line.startswith(f"\t{products[1]}"))
+    loops = [line for line in largest[first:last] if line.startswith("\tst") and "q" in line]
+    assert not loops
+
+
 def test_weights_of_pairs() -> None:
-    """The first channel of a pair is the upper half; -0 fills up."""
-    weights = random(np.random.default_rng(0), 34, 5, 2, 3)
+    """The first channel of a pair is the upper half; -0 fills up. Of float16 there are four of each."""
+    weights = random("bfloat16", np.random.default_rng(0), 34, 5, 2, 3)
     packed = conv_weights_of_pairs(weights, 2)
     assert packed.shape == (2, 2, 2, 3, 3, 16)
     bits = weights.view(np.uint16)
     assert packed[1, 0, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
     assert packed[0, 1, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
+    fours = conv_weights_of_pairs(weights.astype(np.float16), 2)
+    assert fours.shape == (2, 2, 2, 3, 3, 4, 2, 4)
+    bits = weights.astype(np.float16).view(np.uint16)
+    assert [*fours[1, 0, 1, 2, 1, 1, :, 2]] == [*bits[17 + 6, 2:4, 1, 2]]
+    assert [*fours[0, 1, 0, 1, 2, 0, :, 0]] == [bits[16, 4, 0, 1], 0x8000]
 
 
+@FORMS
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize("kind", ["MatMul", "Gemm", "one row"])
-def test_matrices(kind: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_matrices(kind: str, machine: str, form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row of a matrix is a pixel; of a single one, weights are widened in registers as before."""
     monkeypatch.setattr("csdfgen.backends.native.threads._WORTH", 1000)
     rng = np.random.default_rng(5)
     rows = 1 if kind == "one row" else 29
-    given = {"w": random(rng, 77, 100) if kind != "Gemm" else random(rng, 100, 77)}
+    given = {"w": random(form, rng, 77, 100) if kind != "Gemm" else random(form, rng, 100, 77)}
     nodes = [helper.make_node("MatMul", ["x", "w"], ["p"])]
     if kind == "Gemm":
-        given["b"] = random(rng, 100)
+        given["b"] = random(form, rng, 100)
         nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["p"], transB=1)]
     elif kind == "MatMul":
-        given["a"] = random(rng, 100)
+        given["a"] = random(form, rng, 100)
         nodes += [helper.make_node("Add", ["p", "a"], ["q"])]
     nodes.append(helper.make_node("Relu", ["q" if kind == "MatMul" else "p"], ["y"]))
     # images come one by one, so that a Gemm of several is one of single rows
-    x = random(rng, rows, 77) if kind == "Gemm" else random(rng, 1, rows, 77)
-    model = graph_of(nodes, x.shape, TensorProto.BFLOAT16, TensorProto.BFLOAT16, given)
+    x = random(form, rng, rows, 77) if kind == "Gemm" else random(form, rng, 1, rows, 77)
+    model = graph(form, nodes, x, given)
     network = csdfgen.load(model)
     found = []
     for halves in (False, True):
@@ -294,7 +378,7 @@ def test_matrices(kind: str, machine: str, monkeypatch: pytest.MonkeyPatch) -> N
         for height in (1, 5, "whole"):
             plan = csdfgen.plan(network, rows=height, backend="native")
             pairs = halves and kind == "MatMul" and height != 1
-            assert (PAIRS in kernels_in(plan, kernels)) is pairs
+            assert (PAIRS[form] in kernels_in(plan, kernels)) is pairs
             for threads in (1, 2):
                 y = Executable(plan, kernels=kernels, threads=threads)({"x": x})["y"]
                 found.append(y.view(np.uint16).copy())

@@ -72,9 +72,9 @@ class NativeKernels:
 
     def anywhere(self) -> NativeKernels:
         """The same for any processor: without what was chosen for this one."""
-        if not self._ways.pairs and self._ways.halves < 0:
+        ways = replace(self._ways, pairs=False, bfloat16=-1, float16=-1)
+        if ways == self._ways:
             return self
-        ways = replace(self._ways, pairs=False, halves=-1)
         return NativeKernels(self._library, fallback=self._fallback, ways=ways, team=self._team)
 
     @property
@@ -187,7 +187,8 @@ class NativeKernels:
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where no library can be built, InputError for ways that are none."""
     library = load()
-    chosen = Ways(exact, ways, library.pairs_suit, halves=library.halves_suit)
+    bfloat16, float16 = library.bf16_suits, library.f16_suits
+    chosen = Ways(exact, ways, library.pairs_suit, bfloat16=bfloat16, float16=float16)
     return NativeKernels(library, fallback=fallback, ways=chosen)
 
 

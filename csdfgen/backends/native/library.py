@@ -38,7 +38,8 @@ class Library:
             sizes = [size_of(k) for k, _ in enumerate(structures())]
             version = self.function("version", c_int32)()
             self.pairs_suit = bool(self.function("pairs_suit", c_int32)())
-            self.halves_suit: int = self.function("halves_suit", c_int32)()
+            self.bf16_suits: int = self.function("bf16_suits", c_int32)()
+            self.f16_suits: int = self.function("f16_suits", c_int32)()
             words = [
                 (self.function(name, c_char_p)() or b"").decode()
                 for name in ("instructions", "compiler", "lacking")

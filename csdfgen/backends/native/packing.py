@@ -32,6 +32,10 @@ __all__ = [
 ]
 
 
+FOUR = 4
+"""Products of bytes that are added up at a time; outputs whose products of float16 are."""
+
+
 def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
@@ -80,15 +84,21 @@ def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
 
 @kept
 def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
-    """(out, in, h, w) bfloat16 as (groups, panels, h, w, pairs of in, 16), for `csdf_conv_bf16`. uint32: the first of a pair
-    is the upper half; -0 is behind an odd number, which changes no sum, whatever its sign.
+    """(out, in, h, w) for `csdf_conv_bf16` or `csdf_conv_f16`; -0 is behind an odd number of channels, which changes no sum,
+    whatever its sign.
+
+    bfloat16: (groups, panels, h, w, pairs of in, 16) uint32, the first of a pair is the upper half. float16: (groups, panels, h,
+    w, pairs of in, fours of out, 2, 4) uint16.
     """
     out, ins, high, wide = weights.shape
     each, pairs = out // groups, -(-ins // 2)
-    bits = np.zeros((groups, each + -each % PANEL, 2 * pairs, high, wide), np.uint32)
+    bits = np.zeros((groups, each + -each % PANEL, 2 * pairs, high, wide), np.uint16)
     bits[:, :, ins:] = 0x8000
     bits[:, :each, :ins] = weights.view(np.uint16).reshape(groups, each, ins, high, wide)
-    words = bits[:, :, ::2] << 16 | bits[:, :, 1::2]
+    if weights.dtype == np.float16:
+        fours = bits.reshape(groups, -1, PANEL // FOUR, FOUR, pairs, 2, high, wide)
+        return _aligned(fours.transpose(0, 1, 6, 7, 4, 2, 5, 3), "uint16")
+    words = bits[:, :, ::2].astype(np.uint32) << 16 | bits[:, :, 1::2]
     return _aligned(
         words.reshape(groups, -1, PANEL, *words.shape[2:]).transpose(0, 1, 4, 5, 3, 2), "uint32"
     )
@@ -129,9 +139,6 @@ def gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
 
 
 # Weights of a byte -------------------------------------------------------------------------------
-
-FOUR = 4
-"""Products that are added up at a time."""
 
 _DENSE = 256
 """Terms of a sum up to which channels of a tap are not filled up to whole fours."""

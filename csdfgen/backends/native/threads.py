@@ -170,7 +170,7 @@ def _convolution(kernel: str, step: Any, threads: int, constants: Constants) -> 
     alone = kernel.startswith("depthwise")
     work *= _DEPTHWISE if alone else 1
     parts = min(threads, work // _WORTH)
-    bytes_each = 1 if kernel.endswith("bytes_of") else 2 if kernel.endswith("bf16_of") else _FLOAT
+    bytes_each = 1 if kernel.endswith("bytes_of") else 2 if kernel.endswith("f16_of") else _FLOAT
     weights = bytes_each * taps * layer.out_channels
     size = PANEL if alone or layer.groups == 1 else layer.out_channels // layer.groups
     blocks = layer.out_channels // size
@@ -532,6 +532,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "conv_of": _convolution,
     "conv_bf16_of": _convolution,
     "conv_dots_of": _convolution,
+    "conv_f16_of": _convolution,
     "depthwise_of": _convolution,
     "winograd_row_of": _in_points,
     "winograd_of": _in_points,

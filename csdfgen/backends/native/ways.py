@@ -40,8 +40,8 @@ __all__ = [
 CONV, DOTS, ROWS, TILES = "conv", "conv_dots", "winograd_row", "winograd"
 """Kernels of variants."""
 
-HALVES = "conv_bf16"
-"""That of sums of products of bfloat16."""
+HALVES = {"bf16": "conv_bf16", "f16": "conv_f16"}
+"""Those of sums of products of two bytes, by the kernels' name of the type."""
 
 _WORDS = {
     "conv": (CONV, 0),
@@ -107,16 +107,17 @@ ESTIMATED = Choice()
 class Ways:
     """How the layers of a network are computed. exact: by sums of products alone. text: variants by
     layer and height, see `PlanOptions.ways`. pairs: whether convolutions of bytes may be by fewer products of 16 bits;
-    fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace. halves:
-    weights from which a layer in bfloat16 is computed without slabs that are widened, although there is room for these; 0 where
-    plans have no such room, because the processor multiplies bfloat16; -1: where there is no room alone.
+    fused: values are taken to points in registers, for every sixteen outputs again, instead of in workspace.
+    bfloat16, float16: weights from which a layer in it is computed without slabs that are widened, although there is room for
+    these; 0 where plans have no such room, because the processor multiplies it; -1: where there is no room alone.
     """
 
     exact: bool = False
     text: str = ""
     pairs: bool = False
     fused: bool = False
-    halves: int = -1
+    bfloat16: int = -1
+    float16: int = -1
 
     def of(self, layer: str) -> Choice:
         """How a layer is computed. Raises InputError for a text that says nothing sound."""

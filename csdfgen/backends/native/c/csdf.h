@@ -132,6 +132,9 @@ void csdf_conv_dots(const csdf_conv_step *step);
  *     in the upper half; behind an odd number of channels comes -0. */
 void csdf_conv_bf16(const csdf_conv_step *step);
 
+/* The same of float16. weights: [...][ceil(in / groups / 2)][4][2][4] elements: four outputs' of one channel, then of the next. */
+void csdf_conv_f16(const csdf_conv_step *step);
+
 /* One input channel per group, and any equal number of output channels per group. */
 void csdf_depthwise(const csdf_conv_step *step);
 
@@ -620,6 +623,7 @@ void csdf_move(const void *step);
 void csdf_conv_of(const void *step);
 void csdf_conv_bf16_of(const void *step);
 void csdf_conv_dots_of(const void *step);
+void csdf_conv_f16_of(const void *step);
 void csdf_depthwise_of(const void *step);
 void csdf_winograd_of(const void *step);
 void csdf_winograd_row_of(const void *step);

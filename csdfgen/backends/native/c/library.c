@@ -1,16 +1,18 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
 #include "team.h"
-#include "simd_bf16.h"
+#include "simd_halves.h"
 #include "simd_pairs.h"
 
 const char *csdf_instructions(void) { return CSDF_ISA; }
 
 int32_t csdf_pairs_suit(void) { return CSDF_PAIRS_SUIT; }
 
-/* Weights of a layer from which its sums are faster on slabs and weights of bfloat16 than on widened ones; -1: never. With
- * AVX-512 it is where they leave a second-level cache as floats (measured). */
-int32_t csdf_halves_suit(void) { return CSDF_BF16_SUITS ? 0 : CSDF_LANES == 16 ? 1 << 18 : -1; }
+/* Weights of a layer from which its sums are faster on slabs and weights of bfloat16, or of float16, than on widened ones; -1:
+ * never. With AVX-512 it is where they leave a second-level cache as floats (measured). */
+int32_t csdf_bf16_suits(void) { return CSDF_BF16_SUITS ? 0 : CSDF_LANES == 16 ? 1 << 18 : -1; }
+
+int32_t csdf_f16_suits(void) { return CSDF_F16_SUITS ? 0 : -1; }
 
 #ifdef __clang__
 const char *csdf_compiler(void) { return __VERSION__; }

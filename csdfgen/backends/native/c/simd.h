@@ -291,7 +291,8 @@ CSDF_INLINE void csdf_store_f16(csdf_f16 *at, csdf_v x)
 #endif
 
 /* Subnormal numbers take a hundred times as long as others on many processors, and saturated activations are full of
- * them: while a program runs they count as 0, where the processor can. csdf_flushing gives the mode before. */
+ * them: while a program runs they count as 0, where the processor can. Those of float16 are numbers, as they are when they
+ * are widened. csdf_flushing gives the mode before. */
 #if defined(__GNUC__) && defined(__SSE__)
 #include <immintrin.h>
 typedef unsigned int csdf_float_mode;
@@ -309,7 +310,7 @@ CSDF_INLINE csdf_float_mode csdf_flushing(void)
 {
     csdf_float_mode before;
     __asm__ volatile("mrs %0, fpcr" : "=r"(before));
-    csdf_set_mode(before | 1u << 24);
+    csdf_set_mode((before | 1u << 24) & ~((uint64_t)1 << 19)); /* FZ, not FZ16 */
     return before;
 }
 #else

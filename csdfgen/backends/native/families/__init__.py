@@ -44,6 +44,9 @@ __all__ = ["KERNELS", "Family", "family_of", "variants_of"]
 
 AS_ESTIMATED = Ways()
 
+TWO_BYTES = (BFLOAT16,) * 3, (FLOAT16,) * 3
+"""What a layer of one type of two bytes reads, twice, and writes."""
+
 
 def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     """The family that a layer is of, if there is one. ways: how convolutions are computed; all ways of
@@ -151,7 +154,7 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
             followed = made.applied if layer.stored is None else 0
             ends = made.read(0), made.read(1), made.written(0)
             direct: Convolution | Product | None = None
-            if isinstance(family, Convolution | Product) and ends == (BFLOAT16,) * 3:
+            if isinstance(family, Convolution | Product) and ends in TWO_BYTES:
                 direct = family.in_halves()
             return Widened(family, twin, made, followed, direct)
     return None

@@ -44,6 +44,7 @@ from csdfgen.backends.native.structures import (
     Activation,
     Source,
     instruction,
+    short_name,
     structure,
 )
 from csdfgen.backends.native.ways import (
@@ -91,7 +92,9 @@ IMAGES = 4
 that come from memory. Four times 256 KiB still stay in a second-level cache.
 """
 
-DEPTHWISE, IN_HALVES, BY_DOTS = Way("depthwise"), Way(HALVES), Way(DOTS)
+DEPTHWISE, BY_DOTS = Way("depthwise"), Way(DOTS)
+
+IN_HALVES = {name: Way(kernel) for name, kernel in HALVES.items()}
 
 FEW_OUTPUTS = PANEL // 2
 """Output channels up to which vectors may lie along the sums."""
@@ -258,9 +261,12 @@ class Filter:
                 lambda w: packing.conv_weights(w, self.groups),
                 packing.conv_bias(self.bias, outs, self.groups),
             ),
-            HALVES: (
-                lambda w: packing.conv_weights_of_pairs(w, self.groups),
-                packing.conv_bias(self.bias, outs, self.groups),
+            **dict.fromkeys(
+                HALVES.values(),
+                (
+                    lambda w: packing.conv_weights_of_pairs(w, self.groups),
+                    packing.conv_bias(self.bias, outs, self.groups),
+                ),
             ),
             DOTS: (packing.dot_weights, packing.conv_bias(self.bias, outs)),
             ROWS: (
@@ -293,7 +299,8 @@ class Filter:
 @dataclass(frozen=True, eq=False)
 class Convolution(Family):
     """filters: of the layer, most often one. layout: of its rows. packed: by number and kernel. parts:
-    those of a step. choice: how they are computed. halves: whether what is read and written is bfloat16, as the weights are.
+    those of a step. choice: how they are computed. halves: the kernels' name of a type of two bytes that is
+    read and written, as the weights are; "" for none.
     together: the parts of a step whose output pixels follow each other in memory, if these are others.
     """
 
@@ -304,7 +311,7 @@ class Convolution(Family):
     packed: Callable[[int, Way], Packed]
     parts: Callable[[Rows], list[Part]]
     choice: Choice = ESTIMATED
-    halves: bool = False
+    halves: str = ""
     together: Callable[[Rows], list[Part]] | None = None
 
     @property
@@ -313,9 +320,9 @@ class Convolution(Family):
         return sum(own.weights.size for own in self.filters)
 
     def in_halves(self) -> Convolution | None:
-        """The same on bfloat16; None where there are too few channels for products of pairs."""
+        """The same on the type of its weights, of two bytes; None where there are too few channels for products of pairs."""
         few = any(own.depthwise or own.shape[1] < LEAST_INPUTS for own in self.filters)
-        return None if few else replace(self, halves=True)
+        return None if few else replace(self, halves=short_name(self.filters[0].weights.dtype))
 
     def computed(self, ways: Ways, layer: str) -> Convolution:
         """The same, computed so. layer: its name."""
@@ -342,7 +349,7 @@ class Convolution(Family):
 
     def _way(self, part: Part, step: Step, room: int) -> Way:
         if self.halves:
-            return IN_HALVES
+            return IN_HALVES[self.halves]
         wished = self.choice.at(len(step.phase.out)) if self.choice.variants else None
         own, images = self.filters[part.number], step.phase.images
         return own.way(part.rows, part.columns, room, self.choice.exact, wished, images)

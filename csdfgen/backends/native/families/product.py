@@ -42,8 +42,8 @@ class Product(Family):
 
     inputs: that are summed up for an output. packed: weights and bias. halves: the kernels' name of a type of two bytes in
     which the weights are stored, and those packed in it, which are widened in registers where a step has one row. pairs: the
-    layer as the kernel of products of pairs wants it, where that may compute it; reads_pairs: whether what is read and written is
-    bfloat16, too, so that it does.
+    layer as the kernel of products of pairs wants it, where that may compute it; reads_pairs: whether what is read and
+    written has that type, too, so that it does.
     """
 
     inputs: int
@@ -59,7 +59,7 @@ class Product(Family):
         return self.inputs * self.outputs
 
     def in_halves(self) -> Product | None:
-        """The same on bfloat16; None where weights are no pairs of it."""
+        """The same on the type of its weights; None where these are no pairs of one."""
         return None if self.pairs is None else replace(self, reads_pairs=True)
 
     @property
@@ -99,7 +99,7 @@ class Product(Family):
             table = matrix_rows(step, self.inputs)
             first, parts, size = 0, 1, self.inputs
         written = every(target, self.outputs)
-        if self.reads_pairs and self.pairs is not None:
+        if self.reads_pairs and self.pairs is not None and self.halves is not None:
             # a row of the matrix is a pixel
             source = Source(constants.rows(view.pool, table), self.inputs, self.inputs)
             into = constants.rows(target.pool, written)
@@ -107,7 +107,7 @@ class Product(Family):
                 self.pairs().placed(constants), constants.table("csdf_source", [source]), 1, 1,
                 Target(into, self.outputs, len(written), 0, 1, 0, self.outputs), None, None, 0, 0, 0, 0, 0,
             )  # fmt: skip
-            return [instruction(f"{HALVES}_of", conv)]
+            return [instruction(f"{HALVES[self.halves[0]]}_of", conv)]
         kernel, packed = "gemm_of", self.packed
         if self.halves is not None and len(written) == 1:  # all of its time is reading weights
             kernel, packed = f"gemm_{self.halves[0]}_of", self.halves[1]
@@ -179,7 +179,7 @@ def _of(layer: Layer, inputs: int, outputs: int, alpha: float, beta: float) -> P
     dtype, halves, pairs = layer.constants[1].dtype, None, None
     if dtype.itemsize == 2 and alpha == 1:
         halves = short_name(dtype), _packed_once(layer, alpha, beta, halves=True)
-        if halves[0] == "bf16" and not layer.attributes.get("flattened"):
+        if halves[0] in HALVES and not layer.attributes.get("flattened"):
             pairs = once(lambda: _in_pairs(layer, inputs, outputs, beta))
     return Product(inputs, outputs, _packed_once(layer, alpha, beta), halves, pairs)
 
@@ -193,7 +193,7 @@ def _in_pairs(layer: Layer, inputs: int, outputs: int, beta: float) -> Packed:
         _bias(layer, outputs, beta),
         1, (1, 1), (1, 1), 0, activated(after),
     )  # fmt: skip
-    return own.pack(IN_HALVES)
+    return own.pack(IN_HALVES[short_name(weights.dtype)])
 
 
 def rows_of_a_matrix(x: Tensor, layer: Layer) -> bool:

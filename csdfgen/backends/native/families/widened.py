@@ -20,7 +20,7 @@ from csdfgen.backends.native.strided import joined, translated
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import matched
 from csdfgen.backends.numpy.parts import halves
-from csdfgen.model.formats import FLOAT32, Format, Stored
+from csdfgen.model.formats import FLOAT16, FLOAT32, Format, Stored
 from csdfgen.model.network import Layer
 from csdfgen.ops.base import PREFERRED, aligned_size
 from csdfgen.ops.stored import narrowing, widening
@@ -43,8 +43,8 @@ FEW = 4
 class Widened(Family):
     """A layer whose twin on values is of a family. twin: the layer as the family knows it. stored: what it reads and writes.
     followed: layers of the epilogue that are applied before that is written, of a layer that does not know of its twin.
-    direct: the twin's family on what is stored, which widens nothing in memory. suits: see `Ways.halves`; it computes all steps
-    that have no room for values.
+    direct: the twin's family on what is stored, which widens nothing in memory. suits: see `Ways.bfloat16`; it computes all
+    steps that have no room for values.
     """
 
     family: Family
@@ -68,7 +68,8 @@ class Widened(Family):
         inner = self.family
         if isinstance(inner, Convolution):
             inner = inner.computed(ways, layer)
-        return replace(self, family=inner, suits=ways.halves)
+        suits = ways.float16 if self.stored.read(0) == FLOAT16 else ways.bfloat16
+        return replace(self, family=inner, suits=suits)
 
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""

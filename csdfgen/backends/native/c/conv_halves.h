@@ -1,0 +1,146 @@
+/* Direct convolution of elements of two bytes by products of pairs: no copies, and nothing is widened in memory.
+ *
+ * As csdf_conv, but that sums of some output channels of a few pixels are kept on the stack until they are rounded.
+ */
+#ifndef CSDF_CONV_HALVES_H
+#define CSDF_CONV_HALVES_H
+
+#include "simd_halves.h"
+#include "taps.h"
+
+#define INPUT csdf_half_input
+#define WEIGHTS csdf_half_weights
+#define SPREAD(part, at, alone) csdf_half_spread(part, at, alone)
+#if defined(CSDF_OF_F16) && CSDF_LANES == 1
+/* w is that of the first of four outputs: those of a channel are side by side */
+#define LOAD(part, at) csdf_half_load(part, (const csdf_half *)(const void *)(at) - ((at) - w) % 4)
+#else
+#define LOAD(part, at) csdf_half_load(part, at)
+#endif
+#define ADD(sum, x, w) CSDF_HALF_ADD(sum, x, w)
+#define PARTS(DO, k, alone) CSDF_HALF_PARTS(DO, k, alone)
+#define STEPS(count) ((count) / 2)
+#define LEFT(count) ((count) % 2)
+#if CSDF_HALVES_SUIT
+#define CSDF_TURN 4
+#define TURN(DO) DO(0) DO(1) DO(2) DO(3)
+#else
+#define CSDF_TURN 2
+#define TURN(DO) DO(0) DO(1)
+#endif
+
+#include "passes.h"
+
+enum {
+    PIXELS = 24,                                              /* whose sums there are at a time, */
+    OUTS = 4 * CSDF_LANES < CSDF_PANEL ? CSDF_PANEL : 4 * CSDF_LANES /* and their channels */
+};
+
+/* Sums of `count` channels, rounded; there is a whole vector of the last ones. */
+CSDF_INLINE void rounded(const float *sums, int32_t count, csdf_half *to)
+{
+    csdf_half some[CSDF_LANES];
+    int32_t c = 0;
+    for (; c + CSDF_LANES <= count; c += CSDF_LANES)
+        csdf_store_half(to + c, csdf_load(sums + c));
+    if (c < count) {
+        csdf_store_half(some, csdf_load(sums + c));
+        memcpy(to + c, some, (size_t)(count - c) * sizeof *some);
+    }
+}
+
+/* Where pixels [first, first + count) of the slab are written. */
+static void aim(const csdf_target *t, int32_t first, int32_t count, csdf_half **out)
+{
+    int32_t row = first / t->columns, column = first % t->columns;
+    for (int32_t k = 0; k < count; row++, column = 0) {
+        csdf_half *at = (csdf_half *)(void *)t->rows[row] + (ptrdiff_t)(t->column + column) * t->stride;
+        for (const int32_t end = least(count, k + t->columns - column); k < end; at += t->stride)
+            out[k++] = at;
+    }
+}
+
+/* Some pixels of a slab. limits: of channels, taps and pieces of a pass. */
+static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, int32_t count, int32_t channels,
+    int32_t taps, int32_t pieces)
+{
+    const csdf_layer *layer = step->layer;
+    const int32_t ins = layer->in_channels / layer->groups, pairs = (ins + 1) / 2;
+    const int32_t outs = layer->out_channels / layer->groups;
+    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL;
+    const int32_t wide = layer->kernel_w, window = layer->kernel_h * wide;
+    const ptrdiff_t panel = (ptrdiff_t)window * pairs * CSDF_PANEL;
+    const int32_t end = step->out.channel + step->out.channels;
+    const int32_t row = first / step->out.columns, column = first % step->out.columns;
+    const float *table[POINTERS];
+    float sums[PIXELS * OUTS], *to[PIXELS];
+    csdf_half *out[PIXELS];
+    slice own;
+    csdf_pass pass;
+
+    aim(&step->out, first, count, out);
+    for (int32_t k = 0; k < count; k++)
+        to[k] = sums + k * OUTS;
+    pass.table = table;
+    pass.pixels = count;
+    pass.counts = own.counts;
+    pass.panel = panel;
+    pass.out = to;
+    pass.channel = 0;
+    for (int32_t group = 0; group < layer->groups; group++) {
+        const int32_t stop = least(end, (group + 1) * outs);
+        int32_t known = 0; /* whether the table is that of all taps and channels of this group */
+        for (int32_t low = most(step->out.channel, group * outs); low < stop; low += pass.channels) {
+            const ptrdiff_t at = ((ptrdiff_t)group * panels) * CSDF_PANEL + (low - group * outs);
+            const float *weights = layer->weights + at / CSDF_PANEL * panel;
+            pass.channels = least(OUTS, stop - low);
+            pass.spare = OUTS - pass.channels;
+            for (int32_t done = reach.low; done < reach.high; done += own.count) {
+                if (!known)
+                    cut(step, group * ins + done, least(channels, reach.high - done), pieces, &own);
+                pass.pieces = own.pieces;
+                pass.skip = (ptrdiff_t)(pairs - (own.count + 1) / 2) * CSDF_PANEL;
+                for (int32_t tap = 0; tap < window; tap += pass.taps) {
+                    const int32_t begins = done == reach.low && !tap;
+                    const int32_t ends = done + own.count >= reach.high && tap + taps >= window;
+                    const float **entry = table;
+                    pass.taps = least(taps, window - tap);
+                    for (int32_t t = tap; !known && t < tap + pass.taps; t++)
+                        for (int32_t i = 0; i < own.pieces; i++, entry += count)
+                            point(step, own.piece[i], own.offset[i], t / wide, t % wide, row, column, count,
+                                sizeof(csdf_half), entry);
+                    known = begins && ends;
+                    pass.weights = weights + ((ptrdiff_t)tap * pairs + done / 2) * CSDF_PANEL;
+                    pass.bias = begins ? layer->bias + at : NULL;
+                    pass.init = begins ? NULL : (const float *const *)to;
+                    pass.activation = layer->activation;
+                    if (!ends)
+                        pass.activation.kind = CSDF_NONE;
+                    csdf_all_blocks(&pass);
+                }
+            }
+            for (int32_t k = 0; k < count; k++)
+                rounded(to[k], pass.channels, out[k] + low);
+        }
+    }
+}
+
+/* reach: csdf_reach_of the step. */
+static void conv_halves(const csdf_conv_step *step, csdf_reach reach)
+{
+    const csdf_layer *layer = step->layer;
+    const int32_t all = step->out.columns * step->out.count;
+    const int32_t ins = layer->in_channels / layer->groups, window = layer->kernel_h * layer->kernel_w;
+    /* those of csdf_conv, so that sums are the same */
+    const int32_t taps = equal(window, least(SEGMENTS, most(1, CSDF_PASS_STEPS / ins)));
+    const int32_t channels = (equal(ins, CSDF_PASS_STEPS) + 3) / 4 * 4;
+    const int32_t pieces = least(step->piece_count, least(PIECES, most(1, SEGMENTS / taps)));
+    const int32_t room_for = least(PIXELS, POINTERS / (taps * pieces)), rounds = (all + room_for - 1) / room_for;
+    for (int32_t k = 0, first = 0; k < rounds; k++) {
+        const int32_t some = (all - first) / (rounds - k);
+        pixels(step, reach, first, some, channels, taps, pieces);
+        first += some;
+    }
+}
+
+#endif
