@@ -125,7 +125,7 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
     }
 }
 
-/* reach: csdf_reach_of the step. */
+/* reach: csdf_reach_of the step, which a kernel's own file calls: emission follows no calls in headers. */
 static void conv_halves(const csdf_conv_step *step, csdf_reach reach)
 {
     const csdf_layer *layer = step->layer;
