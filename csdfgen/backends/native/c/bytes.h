@@ -36,6 +36,22 @@ CSDF_INLINE uint8_t csdf_shifted(int32_t sum, const int32_t *by, int32_t zero, i
     return (uint8_t)(zero + (int32_t)(value < least ? least : value > most ? most : value));
 }
 
+/* Blocks of nearly equal size: of `each`, or of one more, the first `more` of them. Two divisions for all blocks: one for
+ * each block would take as long as the products of a few pixels. */
+typedef struct csdf_even {
+    int32_t each, more;
+} csdf_even;
+
+/* Blocks of at most `most`; count: at least one. */
+CSDF_INLINE csdf_even csdf_evenly(int32_t count, int32_t most)
+{
+    const int32_t blocks = (count + most - 1) / most;
+    const csdf_even even = {count / blocks, count % blocks};
+    return even;
+}
+
+CSDF_INLINE int32_t csdf_next(csdf_even *even) { return even->each + (even->more-- > 0); }
+
 /* Channels whose sums are formed at a time. */
 enum { CSDF_SUMMED = 64 };
 

@@ -437,9 +437,9 @@ static void all_panels(const group *g, const outputs *o, csdf_wide *b, int32_t f
         b->factors = b->sums ? NULL : into->factors + o->panel + low;
         b->outs = least(n, panels * CSDF_PANEL);
         b->shift = o->channel + low;
+        csdf_even even = csdf_evenly(count, wide[panels - 1].pixels);
         for (int32_t k = 0, pixels; k < count; k += pixels) {
-            const int32_t most = wide[panels - 1].pixels, blocks = (count - k + most - 1) / most;
-            pixels = (count - k + blocks - 1) / blocks;
+            pixels = csdf_next(&even);
             wide[panels - 1].blocks[pixels - 1](b, at + k, out + k);
             for (int32_t v = 0; v < panels && b->sums; v++)
                 written(g, o->panel + low + v * CSDF_PANEL, o->channel + low + v * CSDF_PANEL,
@@ -485,8 +485,7 @@ static int widely(const group *g, const outputs *o, int32_t all)
         b.apart = count;
         places(g, first, count, none, is_in_place ? at : NULL, out);
         if (!is_in_place) {
-            gather(&with, &p, first, count, gathered);
-            fill(g, &p, count, gathered);
+            gather(&with, &p, first, count, gathered); /* what is between meets weights of zero */
             for (int32_t k = 0; k < count; k++)
                 at[k] = gathered + k * p.pitch;
         }

@@ -45,18 +45,19 @@ static void written(const part *p, int32_t row, int32_t x, int32_t pixels, const
 
 enum { CHANNELS = 64, WIDE_COLUMNS = 50, WIDE_TAPS = 30 };
 
-/* Weights in fours of a column, [column][four][panel][16][4]; what they meet, [column][four][panel][16][4] too; sums that
- * start at `bias`. panels: four, channels 4 * p + 16 * q + (0 ... 3) in panel p; or one of sixteen channels. */
+/* Weights in fours of a column, [column][four][panel][16][4], and the same a line late, for the row below; what they meet,
+ * [column][four][panel][16][4] too; sums that start at `bias`. panels: four, channels 4 * p + 16 * q + (0 ... 3) in
+ * panel p; two, as csdf_wide_half_columns has them; or one of sixteen channels. */
 typedef struct deep {
     csdf_wide into;
-    int8_t weights[WIDE_TAPS * 4 * CHANNELS];
+    int8_t weights[2][WIDE_TAPS * 4 * CHANNELS];
     uint8_t values[WIDE_COLUMNS * 4 * CHANNELS];
     int32_t bias[CHANNELS];
     float factors[CHANNELS];
 } deep;
 
-/* Columns [first, first + count) of lines [top, top + 4) of a row, `apart` bytes from one to the next. */
-CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int32_t count, int32_t panels, uint8_t *to,
+/* Columns [first, first + count) of lines [top, top + 4) of the `high` that a row sees, `apart` bytes from one to the next. */
+CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t high, int32_t first, int32_t count, int32_t panels, uint8_t *to,
     ptrdiff_t apart)
 {
     const csdf_byte_layer *layer = p->step->layer;
@@ -69,7 +70,7 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
     memset(padding, layer->padding ^ layer->flip, sizeof padding);
     UNROLLED
     for (int32_t k = 0; k < 4; k++) {
-        const uint8_t *line = top + k < layer->kernel_h ? line_of(p, row, top + k) : NULL;
+        const uint8_t *line = top + k < high ? line_of(p, row, top + k) : NULL;
         stride[k] = line ? p->piece->stride : 0;
         at[k] = line ? line + (first + from) * stride[k] : padding;
     }
@@ -80,6 +81,8 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
         }
         if (panels == 4)
             csdf_wide_columns(to, at, mask, flip);
+        else if (panels == 2)
+            csdf_wide_half_columns(to, at, mask, flip);
         else
             csdf_wide_column(to, at, mask, flip);
         UNROLLED
@@ -89,10 +92,9 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
 }
 
 #define DEEP(panels, pixels) \
-    static void deep_##panels##x##pixels(const deep *d, const uint8_t *x, ptrdiff_t step, ptrdiff_t tap, int32_t wide, \
+    static void deep_##panels##x##pixels(const deep *d, const int8_t *w, const uint8_t *x, ptrdiff_t step, ptrdiff_t tap, int32_t wide, \
         int32_t fours, uint8_t *out, ptrdiff_t apart) \
     { \
-        const int8_t *w = d->weights; \
         csdf_sum sums[pixels][panels]; \
         UNROLLED \
         for (int i = 0; i < pixels; i++) \
@@ -113,6 +115,8 @@ CSDF_INLINE void lay(const part *p, int32_t row, int32_t top, int32_t first, int
                 csdf_wide_keep(d->into.sums + 16 * i, sums[i][0]); \
             else if (panels == 1) \
                 csdf_wide_bytes(&d->into, out, 1, sums[i][0], sums[i][0], sums[i][0], sums[i][0]); \
+            else if (panels == 2) \
+                csdf_wide_half_bytes(&d->into, out, sums[i][0], sums[i][panels - 1]); \
             else \
                 csdf_wide_store(out, csdf_wide_mixed(&d->into, 4, sums[i][0], sums[i][panels / 4], \
                     sums[i][panels / 2], sums[i][panels - 1]), d->into.outs); \
@@ -122,6 +126,12 @@ DEEP(4, 1)
 DEEP(4, 2)
 DEEP(4, 3)
 DEEP(4, 4)
+DEEP(2, 1)
+DEEP(2, 2)
+DEEP(2, 3)
+DEEP(2, 4)
+DEEP(2, 5)
+DEEP(2, 6)
 DEEP(1, 1)
 DEEP(1, 2)
 DEEP(1, 3)
@@ -131,14 +141,14 @@ DEEP(1, 6)
 DEEP(1, 7)
 DEEP(1, 8)
 
-/* Weights, bias and factors of the channels of a part. */
-static void placed(const part *p, int32_t panels, deep *d)
+/* Weights, bias and factors of the channels of a part. twice: late weights too. */
+static void placed(const part *p, int32_t panels, int32_t twice, deep *d)
 {
     const csdf_byte_layer *layer = p->step->layer;
     const int32_t pairs = (layer->kernel_h + 1) / 2;
     const int32_t *bias = layer->bias + p->all + p->channel;
     const float *factors = layer->into.factors;
-    int8_t *to = d->weights;
+    int8_t *to = d->weights[0];
     csdf_wide_into(&d->into, &layer->into);
     d->into.factors = d->factors;
     d->into.outs = p->n;
@@ -148,7 +158,8 @@ static void placed(const part *p, int32_t panels, deep *d)
     memset(d->bias, 0, sizeof d->bias);
     memset(d->factors, 0, sizeof d->factors);
     for (int32_t c = 0; c < p->n; c += 4) {
-        const int32_t at = panels == 4 ? c % 16 / 4 * 16 + c / 16 * 4 : c;
+        const int32_t two = c % 16 / 8 * 16 + c % 8 / 4 * 8 + c / 16 * 4;
+        const int32_t at = panels == 4 ? c % 16 / 4 * 16 + c / 16 * 4 : panels == 2 ? two : c;
         const size_t some = (size_t)least(4, p->n - c);
         memcpy(d->bias + at, bias + c, some * sizeof *bias);
         if (factors)
@@ -158,6 +169,8 @@ static void placed(const part *p, int32_t panels, deep *d)
         for (int32_t y = 0; y < pairs; y += 2, to += 64 * panels) {
             const int8_t *at = layer->weights + ((k * pairs + y) * p->all + p->channel) * 2;
             csdf_wide_taps(to, at, y + 1 < pairs ? at + 2 * p->all : NULL, p->n, panels);
+            if (twice)
+                csdf_wide_late(to + sizeof d->weights[0], to, y ? to - 64 * panels : NULL, panels);
         }
 }
 
@@ -168,39 +181,49 @@ static int fits(const csdf_byte_layer *layer)
     return extent * fours <= WIDE_COLUMNS && layer->kernel_w * fours <= WIDE_TAPS;
 }
 
-/* All pixels of a part of up to 64 channels, or of sixteen. */
+/* All pixels of a part of up to 64 channels, of 32, or of sixteen. */
 CSDF_INLINE void slab_of(const part *p, int32_t panels)
 {
-    typedef void strip(const deep *, const uint8_t *, ptrdiff_t, ptrdiff_t, int32_t, int32_t, uint8_t *, ptrdiff_t);
+    typedef void strip(const deep *, const int8_t *, const uint8_t *, ptrdiff_t, ptrdiff_t, int32_t, int32_t, uint8_t *, ptrdiff_t);
     static strip *const four[] = {deep_4x1, deep_4x2, deep_4x3, deep_4x4};
+    static strip *const two[] = {deep_2x1, deep_2x2, deep_2x3, deep_2x4, deep_2x5, deep_2x6};
     static strip *const one[] = {deep_1x1, deep_1x2, deep_1x3, deep_1x4, deep_1x5, deep_1x6, deep_1x7, deep_1x8};
-    strip *const *strips = panels == 4 ? four : one;
+    strip *const *strips = panels == 4 ? four : panels == 2 ? two : one;
     const csdf_byte_layer *layer = p->step->layer;
     const csdf_byte_target *out = &p->step->out;
     const int32_t wide = layer->kernel_w, fours = (layer->kernel_h + 3) / 4, end = out->column + out->columns;
-    const int32_t extent = (wide - 1) * layer->dilation_w + 1, strip_pixels = panels == 4 ? 4 : 8;
+    const int32_t extent = (wide - 1) * layer->dilation_w + 1, strip_pixels = panels == 4 ? 4 : panels == 2 ? 6 : 8;
     const int32_t some = (WIDE_COLUMNS / fours - extent) / layer->stride_w + 1;
     const ptrdiff_t apart = (ptrdiff_t)fours * panels * 64, step = layer->stride_w * apart;
+    /* two rows see the same fours where a line is left, one of them with weights that are a line late */
+    const int32_t twice = layer->stride_h * layer->dilation_h == 1 && layer->kernel_h < 4 * fours && out->count > 1;
+    const int32_t each = p->step->each ? p->step->each : out->count;
     int32_t sums[8 * 16];
     deep d;
-    placed(p, panels, &d);
+    placed(p, panels, twice, &d);
     if (layer->into.kind != CSDF_BYTES)
         d.into.sums = sums;
-    for (int32_t row = 0; row < out->count; row++)
+    for (int32_t row = 0, rows; row < out->count; row += rows) {
+        rows = twice && row % each + 1 < least(each, out->count - row / each * each) ? 2 : 1;
         for (int32_t x = out->column, count; x < end; x += count) {
             const int32_t first = x * layer->stride_w - layer->pad_left;
-            uint8_t *to = out->rows[row] + (ptrdiff_t)x * out->stride + p->channel;
             count = least(some, end - x);
             for (int32_t y = 0; y < fours; y++)
-                lay(p, row, 4 * y, first, (count - 1) * layer->stride_w + extent, panels, d.values + y * panels * 64, apart);
-            for (int32_t k = 0, pixels; k < count; k += pixels, to += pixels * out->stride) {
-                const int32_t left = count - k, parts = (left + strip_pixels - 1) / strip_pixels;
-                pixels = (left + parts - 1) / parts;
-                strips[pixels - 1](&d, d.values + k * step, step, layer->dilation_w * apart, wide, fours, to, out->stride);
-                if (d.into.sums)
-                    written(p, row, x + k, pixels, sums);
+                lay(p, row, 4 * y, layer->kernel_h + rows - 1, first, (count - 1) * layer->stride_w + extent, panels,
+                    d.values + y * panels * 64, apart);
+            for (int32_t r = 0; r < rows; r++) {
+                uint8_t *to = out->rows[row + r] + (ptrdiff_t)x * out->stride + p->channel;
+                csdf_even even = csdf_evenly(count, strip_pixels);
+                for (int32_t k = 0, pixels; k < count; k += pixels, to += pixels * out->stride) {
+                    pixels = csdf_next(&even);
+                    strips[pixels - 1](&d, d.weights[r], d.values + k * step, step, layer->dilation_w * apart, wide, fours,
+                        to, out->stride);
+                    if (d.into.sums)
+                        written(p, row + r, x + k, pixels, sums);
+                }
             }
         }
+    }
 }
 
 #endif
@@ -334,10 +357,9 @@ static void along(const part *p, const int16_t *values, const int16_t *weights, 
     const ptrdiff_t apart = pairs * 32;
     int32_t sums[SUMS * 16];
     for (int32_t done = 0, some; done < count; done += some) {
-        some = least(SUMS, count - done);
+        csdf_even even = csdf_evenly(some = least(SUMS, count - done), STRIP);
         for (int32_t k = 0, pixels; k < some; k += pixels) {
-            const int32_t left = some - k, parts = (left + STRIP - 1) / STRIP;
-            pixels = (left + parts - 1) / parts;
+            pixels = csdf_next(&even);
             strips[pixels - 1](values + (done + k) * layer->stride_w * apart, layer->stride_w * apart,
                 layer->dilation_w * apart, weights, layer->kernel_w, pairs, layer->bias + p->channel, sums + 16 * k);
         }
@@ -403,13 +425,16 @@ void csdf_depthwise_bytes(const csdf_byte_conv_step *step)
 #ifdef CSDF_WIDE
         const int32_t each = fits(step->layer) ? CHANNELS : 16;
         for (int32_t c = from, n; c < to; c += n) {
-            const int32_t panels = each == CHANNELS && to - c > 32 && step->layer->into.kind == CSDF_BYTES ? 4 : 1;
-            n = least(to - c, panels == 4 ? CHANNELS : 16);
+            const int32_t several = each == CHANNELS && step->layer->into.kind == CSDF_BYTES && to - c > 16;
+            const int32_t panels = !several ? 1 : to - c > 32 ? 4 : 2;
+            n = least(to - c, 16 * panels);
             const part p = {step, piece, c - start, c, n, (step->layer->out_channels + 15) / 16 * 16};
             if (each != CHANNELS)
                 slab(&p);
             else if (panels == 4)
                 slab_of(&p, 4);
+            else if (panels == 2)
+                slab_of(&p, 2);
             else
                 slab_of(&p, 1);
         }

@@ -145,6 +145,13 @@ CSDF_INLINE void csdf_wide_bytes(const csdf_wide *b, uint8_t *out, int panels, c
     csdf_wide_store(out + b->shift, bytes, b->outs);
 }
 
+/* Those of two panels as csdf_wide_half_columns has them. */
+CSDF_INLINE void csdf_wide_half_bytes(const csdf_wide *b, uint8_t *out, csdf_sum p, csdf_sum q)
+{
+    const __m512i order = _mm512_setr_epi32(0, 8, 1, 9, 4, 12, 5, 13, 0, 0, 0, 0, 0, 0, 0, 0);
+    csdf_wide_store(out, _mm512_permutexvar_epi32(order, csdf_wide_mixed(b, 2, p, q, q, q)), b->outs);
+}
+
 /* Sums of a panel. */
 CSDF_INLINE csdf_sum csdf_wide_sums(const int32_t *at) { return _mm512_loadu_si512(at); }
 CSDF_INLINE void csdf_wide_keep(int32_t *at, csdf_sum sums) { _mm512_storeu_si512(at, sums); }
@@ -177,6 +184,21 @@ CSDF_INLINE void csdf_wide_columns(uint8_t *to, const uint8_t *const at[4], uint
     }
 }
 
+/* The same of 32 channels, in two panels: of sixteen channels the first eight in one, the others in the other. */
+CSDF_INLINE void csdf_wide_half_columns(uint8_t *to, const uint8_t *const at[4], uint64_t mask, uint8_t flip)
+{
+    const __mmask32 m = (__mmask32)mask;
+    const __m256i a = _mm256_maskz_loadu_epi8(m, at[0]), b = _mm256_maskz_loadu_epi8(m, at[1]);
+    const __m256i c = _mm256_maskz_loadu_epi8(m, at[2]), d = _mm256_maskz_loadu_epi8(m, at[3]);
+    const __m256i ab[2] = {_mm256_unpacklo_epi8(a, b), _mm256_unpackhi_epi8(a, b)};
+    const __m256i cd[2] = {_mm256_unpacklo_epi8(c, d), _mm256_unpackhi_epi8(c, d)};
+    const __m256i bits = _mm256_set1_epi8((char)flip);
+    for (int k = 0; k < 2; k++) {
+        _mm256_storeu_si256((void *)(to + 64 * k), _mm256_xor_si256(_mm256_unpacklo_epi16(ab[k], cd[k]), bits));
+        _mm256_storeu_si256((void *)(to + 64 * k + 32), _mm256_xor_si256(_mm256_unpackhi_epi16(ab[k], cd[k]), bits));
+    }
+}
+
 /* The weights of such columns, from pairs of n channels and the pairs below them, if there are any. */
 CSDF_INLINE void csdf_wide_taps(int8_t *to, const int8_t *at, const int8_t *below, int32_t n, int panels)
 {
@@ -193,9 +215,22 @@ CSDF_INLINE void csdf_wide_taps(int8_t *to, const int8_t *at, const int8_t *belo
         _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(second, fourth, 0x88));
         _mm512_storeu_si512(to + 128, _mm512_shuffle_i64x2(first, third, 0xdd));
         _mm512_storeu_si512(to + 192, _mm512_shuffle_i64x2(second, fourth, 0xdd));
+    } else if (panels == 2) {
+        _mm512_storeu_si512(to, _mm512_shuffle_i64x2(first, second, 0x88));
+        _mm512_storeu_si512(to + 64, _mm512_shuffle_i64x2(first, second, 0xdd));
     } else {
         /* lanes 0 and 1 of both in turn */
         _mm512_storeu_si512(to, _mm512_permutex2var_epi64(first, _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11), second));
+    }
+}
+
+/* Weights as of such columns that begin a line later. above: those of the four lines before, if there are any. */
+CSDF_INLINE void csdf_wide_late(int8_t *to, const int8_t *from, const int8_t *above, int panels)
+{
+    for (int i = 0; i < 64 * panels; i += 64) {
+        const __m512i late = _mm512_slli_epi32(_mm512_loadu_si512(from + i), 8);
+        const __m512i more = above ? _mm512_srli_epi32(_mm512_loadu_si512(above + i), 24) : _mm512_setzero_si512();
+        _mm512_storeu_si512(to + i, _mm512_or_si512(late, more));
     }
 }
 
