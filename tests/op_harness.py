@@ -143,7 +143,7 @@ class Sample:
         names = [f"i{k}" if i is not None else "" for k, i in enumerate(self.inputs)]
         while names and not names[-1]:
             names.pop()
-        code = helper.np_dtype_to_tensor_dtype
+        code, domain = helper.np_dtype_to_tensor_dtype, self.operator.domain
         graph = helper.make_graph(
             [
                 helper.make_node(
@@ -171,7 +171,7 @@ class Sample:
             graph,
             opset_imports=[
                 helper.make_opsetid("", self.opset),
-                *([helper.make_opsetid(self.operator.domain, 1)] if self.operator.domain else []),
+                *([helper.make_opsetid(domain, self.operator.since)] if domain else []),
             ],
             ir_version=10 if self.opset > 20 else 8,
         )

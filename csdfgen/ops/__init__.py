@@ -37,6 +37,7 @@ from csdfgen.ops import (
     scan,
     selection,
     signals,
+    tables,
 )
 from csdfgen.ops.base import Operator
 from csdfgen.ops.stored import on_integers
@@ -73,6 +74,7 @@ _FAMILIES = (
     rearranged,
     signals,
     dynamic,
+    tables,
     scan,
 )
 

@@ -32,6 +32,7 @@ __all__ = [
     "MICROSOFT",
     "PREFERRED",
     "REQUIRED",
+    "TABLES",
     "Alias",
     "AliasKind",
     "Call",
@@ -72,6 +73,9 @@ Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
+
+TABLES = "ai.onnx.ml"
+"""ONNX's domain for tables of features: trees, linear models."""
 
 REQUIRED: Any = object()
 """Marks an attribute without a default."""
@@ -311,9 +315,9 @@ def one_by_one(layer: Layer, images: int) -> bool:
 _CONTRIBUTED = "https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md"
 
 
-def onnx_page(op_type: str) -> str:
+def onnx_page(op_type: str, domain: str = "") -> str:
     """The page of an operator in the ONNX documentation."""
-    return f"https://onnx.ai/onnx/operators/onnx__{op_type}.html"
+    return f"https://onnx.ai/onnx/operators/onnx_{domain.replace('.', '')}_{op_type}.html"
 
 
 def output_format(layer: Layer) -> Format:
@@ -391,7 +395,9 @@ class Operator:
     def url(self) -> str:
         """The operator's page in the documentation of its domain."""
         name = self.op_type.removeprefix(f"{self.domain}.")
-        return f"{_CONTRIBUTED}#{self.domain}.{name}" if self.domain else onnx_page(name)
+        if self.domain == MICROSOFT:
+            return f"{_CONTRIBUTED}#{self.domain}.{name}"
+        return onnx_page(name, self.domain)
 
     def layers(self, node: Node) -> tuple[Layer, ...]:
         """The layers that a node becomes. Raises ModelError."""

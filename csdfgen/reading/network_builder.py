@@ -19,7 +19,7 @@ from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, o
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import MICROSOFT, ComputedOperandError, require_constant
+from csdfgen.ops.base import MICROSOFT, TABLES, ComputedOperandError, require_constant
 from csdfgen.ops.stored import quantized, values_of
 from csdfgen.reading.batching import for_each, lifted
 from csdfgen.reading.bfloat16 import in_float32, rounded_at_the_ends, several
@@ -180,7 +180,7 @@ def _signature(operation: Operation) -> Signature | None:
     if operation.domain == MICROSOFT:
         return microsoft_signature(operation.op_type)
     if operation.domain:
-        return None
+        return signature(operation.op_type, operation.opset, operation.domain)
     found = signature(operation.op_type, operation.opset)
     return found or microsoft_signature(
         operation.op_type
@@ -803,6 +803,8 @@ def unsupported_error(found: Mapping[str, Sequence[str]]) -> UnsupportedOperator
         advice.append(
             "loops whose turns depend on data are not supported; export the model with fixed sizes and loops unrolled"
         )
+    if f"{TABLES}::ZipMap" in found:
+        advice.append("convert with options={'zipmap': False}, so that scores stay a tensor")
     if any(not _is_quantized(op) and op not in _CONTROL_FLOW for op in found):
         advice.append("export the model without them; 'csdfgen operators' lists those that are")
     return UnsupportedOperatorError(

@@ -86,10 +86,10 @@ class Signature:
 
 
 @lru_cache(maxsize=1024)
-def signature(op_type: str, opset: int) -> Signature | None:
-    """What ONNX says about an operator of its own domain; None if that opset has no such operator."""
+def signature(op_type: str, opset: int, domain: str = "") -> Signature | None:
+    """What ONNX says about an operator of one of its domains; None if that opset has no such operator."""
     try:
-        schema = onnx.defs.get_schema(op_type, opset, "")
+        schema = onnx.defs.get_schema(op_type, opset, domain)
     except onnx.defs.SchemaError:
         return None
     constraints = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import onnx
 
 from tests.op_harness import Arg, Sample
 
@@ -580,6 +581,57 @@ def _dynamic() -> list[Sample]:
     ]
 
 
+def _tables() -> list[Sample]:
+    x = Arg((3, 4), 0)
+    nodes = {
+        "nodes_falsenodeids": [2, 0, 0],
+        "nodes_featureids": [1, 0, 0],
+        "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"],
+        "nodes_nodeids": [0, 1, 2],
+        "nodes_treeids": [0, 0, 0],
+        "nodes_truenodeids": [1, 0, 0],
+        "nodes_values": [0.25, 0.0, 0.0],
+    }
+    targets = {"ids": [0, 1], "nodeids": [1, 2], "treeids": [0, 0], "weights": [0.5, -1.5]}
+    ensemble = {
+        "leaf_targetids": [0, 1],
+        "leaf_weights": onnx.numpy_helper.from_array(numbers(2)),
+        "n_targets": 2,
+        "nodes_falseleafs": [1],
+        "nodes_falsenodeids": [1],
+        "nodes_featureids": [2],
+        "nodes_modes": onnx.numpy_helper.from_array(np.array([1], np.uint8)),
+        "nodes_splits": onnx.numpy_helper.from_array(numbers(1)),
+        "nodes_trueleafs": [1],
+        "nodes_truenodeids": [0],
+        "tree_roots": [0],
+    }
+    weights = numbers(8).tolist()
+    own = {f"target_{k}": v for k, v in targets.items()}
+    two = {f"class_{k}": [0, 0] if k == "ids" else v for k, v in targets.items()}
+    labels = {"classlabels_int64s": [3, 5]}
+    return [
+        _sample("TreeEnsemble", x, **ensemble),
+        _sample("TreeEnsembleRegressor", x, n_targets=2, **nodes, **own),
+        _sample("TreeEnsembleClassifier", x, outputs=2, **nodes, **two, **labels),
+        _sample("LinearRegressor", x, coefficients=weights, targets=2),
+        _sample(
+            "LinearClassifier",
+            x,
+            outputs=2,
+            coefficients=weights,
+            intercepts=[0.5, 0.25],
+            classlabels_ints=[3, 5],
+        ),
+        _sample("Scaler", x, offset=weights[:4], scale=weights[4:]),
+        _sample("Normalizer", x, norm="L2"),
+        _sample("Imputer", x, imputed_value_floats=[1.0], replaced_value_float=0.0),
+        _sample("Binarizer", x, threshold=0.5),
+        _sample("ArrayFeatureExtractor", x, np.array([2, 0])),
+        _sample("FeatureVectorizer", x, x, inputdimensions=[4, 4]),
+    ]
+
+
 WITHOUT_A_REFERENCE = frozenset(
     {"BiasAdd", "BiasSplitGelu", "GroupNorm", "Scan", "SkipGroupNorm", "com.microsoft.SwiGLU"}
 )
@@ -587,6 +639,7 @@ WITHOUT_A_REFERENCE = frozenset(
 
 SAMPLES: list[Sample] = [
     *_dynamic(),
+    *_tables(),
     *_signals(),
     *_rearranged(),
     *_computed_weights(),
