@@ -29,7 +29,7 @@ from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
-__all__ = ["Loop", "joined", "translated"]
+__all__ = ["Loop", "joined", "loops_of", "translated"]
 
 RANK = constant("CSDF_RANK")
 Strided = structure("csdf_strided").record
@@ -81,6 +81,12 @@ def translated(call: Call, constants: Constants) -> list[Loop]:
         where = None if places is None else constants.array(places)
         found.append(Loop(one.kernel, one.dims, a, b, c, out, count, where, *steps))
     return found
+
+
+def loops_of(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
+    """Prepared calls as loops, as few as can be. Raises PlanError for one that has none."""
+    loops = joined([loop for call in calls for loop in translated(call, constants)], constants)
+    return [loop.lower(constants) for loop in loops]
 
 
 class _Draft(NamedTuple):

@@ -28,6 +28,7 @@ from csdfgen.backends.native.families.maps import MAPS
 from csdfgen.backends.native.families.multiplication import multiplication
 from csdfgen.backends.native.families.normalization import normalization, standardization
 from csdfgen.backends.native.families.pools import POOLS
+from csdfgen.backends.native.families.presented import Presented, as_rows
 from csdfgen.backends.native.families.product import Product, product
 from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.softmax import softmax
@@ -53,7 +54,10 @@ def family_of(layer: Layer, ways: Ways = AS_ESTIMATED) -> Family | None:
     a layer share its packed weights.
     """
     family = _made(layer)
-    if not isinstance(family, (Convolution, ByteConvolution, Widened)) or ways == AS_ESTIMATED:
+    if (
+        not isinstance(family, (Convolution, ByteConvolution, Widened, Presented))
+        or ways == AS_ESTIMATED
+    ):
         return family
     known = _chosen(layer)
     if ways not in known:
@@ -84,7 +88,14 @@ def _made(layer: Layer) -> Family | None:
     found = None if make is None else make(layer)
     if found is None and floats and layer.op_type in NORMALIZATIONS:
         return standardization(layer)
-    return found
+    return found or _by_other_rows(layer)
+
+
+def _by_other_rows(layer: Layer) -> Family | None:
+    """The family of a layer that reads rows along another axis than its input is stored by."""
+    twin = as_rows(layer) if operator_of(layer).mode(layer) is Mode.ROWS else None
+    family = None if twin is None else _made(twin)
+    return None if twin is None or family is None else Presented(family, twin)
 
 
 def _widened(layer: Layer) -> Family | None:

@@ -55,6 +55,7 @@ __all__ = [
     "Table",
     "activated",
     "activation",
+    "dense_strides",
     "followed",
     "is_dense",
     "is_map",
@@ -219,11 +220,16 @@ def lines(plane: int, view: View, first: int, count: int, step: int = 1) -> list
 
 def is_dense(view: View) -> bool:
     """Whether the elements of a row lie one after the other."""
-    steps = (view.format.itemsize * prod(view.shape[axis + 1 :]) for axis in range(len(view.shape)))
+    steps = dense_strides(view.shape, view.format.itemsize)
     return all(
         size == 1 or own == step
         for size, own, step in zip(view.shape, view.strides, steps, strict=True)
     )
+
+
+def dense_strides(shape: Sequence[int], size: int = FLOAT) -> tuple[int, ...]:
+    """Bytes from one index to the next along each axis of such a row. size: bytes of an element."""
+    return tuple(size * prod(shape[axis + 1 :]) for axis in range(len(shape)))
 
 
 def offsets(view: View) -> np.ndarray:

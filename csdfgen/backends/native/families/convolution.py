@@ -37,6 +37,7 @@ from csdfgen.backends.native.families.common import (
     sizes_of,
     windows_along,
 )
+from csdfgen.backends.native.families.runs import Sliding, Windows, in_runs
 from csdfgen.backends.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
 from csdfgen.backends.native.structures import (
     NONE,
@@ -99,6 +100,12 @@ IN_HALVES = {name: Way(kernel) for name, kernel in HALVES.items()}
 FEW_OUTPUTS = PANEL // 2
 """Output channels up to which vectors may lie along the sums."""
 
+FEW_INPUTS = 2 * PANEL
+"""Input channels up to which taps are joined: more are worth a pointer of their own."""
+
+LINE, LINES = 768, 16
+"""Floats, and rows, of windows that the kernel of few channels computes (c/conv_lines.c)."""
+
 TOTAL = 6
 """Vectors of products that a sum takes as long as that adds up a vector and is written by itself."""
 
@@ -124,6 +131,20 @@ class Packed:
     def no_bias(self) -> np.ndarray:
         """Zeros in its place."""
         return packing.aligned(np.zeros_like(self.bias))
+
+    def with_windows(self, by: Sliding) -> Packed:
+        """The same weights, in windows of that form."""
+        layer = self.layer._replace(
+            in_channels=by.ins,
+            kernel_h=by.high,
+            kernel_w=by.wide,
+            stride_h=by.stride[0],
+            stride_w=by.stride[1],
+            dilation_h=by.dilation[0],
+            dilation_w=by.dilation[1],
+            pad_left=by.left,
+        )
+        return replace(self, layer=layer)
 
     def placed(self, constants: Constants) -> Ref:
         """The place of its record."""
@@ -155,6 +176,12 @@ class Filter:
         """Output channels, input channels of a group, height, width."""
         outs, ins, *planes, high, wide = self.weights.shape
         return outs, ins * prod(planes), high, wide
+
+    @property
+    def sliding(self) -> Sliding:
+        """Its windows."""
+        _, ins, high, wide = self.shape
+        return Sliding(ins * self.groups, high, wide, self.stride, self.dilation, self.left)
 
     @property
     def taps(self) -> np.ndarray:
@@ -215,9 +242,25 @@ class Filter:
     @property
     def dots(self) -> bool:
         """Whether vectors along the sums are clearly fewer than those along output channels, of which there are few."""
-        outs, ins, high, wide = self.shape
+        _, ins, high, wide = self.shape
         runs, run = (high, wide * ins) if self.dilation[1] == 1 else (high * wide, ins)
-        few = self.groups == 1 and outs <= FEW_OUTPUTS
+        return self.few_for(runs, run)
+
+    def has_runs(self, width: int) -> bool:
+        """Whether taps of its windows are joined, in rows of so many columns: those of a signal, and those of a row that
+        is too long for the kernel of few channels.
+        """
+        _, ins, high, wide = self.shape
+        if self.groups > 1 or ins > FEW_INPUTS:
+            return False
+        if width == 1:
+            return high > 1 == wide == self.dilation[0]
+        room = LINE // high if high <= LINES else 0
+        return wide > 1 == self.dilation[1] and room < ins * (wide + 3 * self.stride[1])
+
+    def few_for(self, runs: int, run: int) -> bool:
+        """Whether output channels are so few for windows of so many runs of so many products."""
+        outs, few = self.shape[0], self.groups == 1 and self.shape[0] <= FEW_OUTPUTS
         return few and 4 * outs * (runs * -(-run // PANEL) + TOTAL) < 3 * runs * run
 
     @property
@@ -404,42 +447,60 @@ class Convolution(Family):
             way = self._way(part, step, pad.size)
             reach = (part.rows - 1) * own.stride[0] + (own.shape[2] - 1) * own.dilation[0] + 1
             tables = read(part, reach)
-            sources = [
-                Source(
-                    None if table is None else constants.rows(piece.pool, table),
-                    pixel(piece),
-                    piece.shape[-1],
-                )
-                for table, piece in tables
-            ]
             skipped = target.format.itemsize * part.first[1] * apart
             mine = [
                 at + skipped
                 for first in range(0, images * each, each)
                 for at in self.layout.written(part, written[first : first + each], target)
             ]
-            out = constants.rows(target.pool, mine)
-            packed = self.packed(part.number, way)
-            if sums:
-                packed = _in_turn(packed, phase)
-            before = Source(out, apart, own.shape[0])
-            pad_at = Ref(pad.pool, pad.offset) if way.workspace else None
-            made = ConvStep(
-                packed.placed(constants),
-                constants.table("csdf_source", sources),
-                len(sources),
+            whole = Windows(
+                own.sliding,
+                tuple((table, pixel(piece), piece.shape[-1]) for table, piece in tables),
                 self.layout.width,
-                Target(out, apart * part.stride[1], len(mine), 0, part.columns, 0, own.shape[0]),
-                constants.table("csdf_source", [before]) if sums and not phase.first else None,
-                pad_at,
-                pad.size if way.workspace else 0,
-                way.tile,
-                way.some,
-                part.rows if images > 1 else 0,
-                reach if images > 1 else 0,
+                mine,
+                part.columns,
+                apart * part.stride[1],
             )
-            found.append(instruction(f"{way.kernel}_of", made))
+            joins = way.kernel == CONV and not sums and own.has_runs(self.layout.width)
+            for one in in_runs(whole, images) if joins else (whole,):
+                if one.sliding.ins > own.sliding.ins and self._suits_dots(own, one.sliding):
+                    way = BY_DOTS
+                packed = self.packed(part.number, way).with_windows(one.sliding)
+                if sums:
+                    packed = _in_turn(packed, phase)
+                sources = [
+                    Source(
+                        None if rows is None else constants.rows(piece.pool, rows), pixels, channels
+                    )
+                    for (_, piece), (rows, pixels, channels) in zip(
+                        tables, one.sources, strict=True
+                    )
+                ]
+                out = constants.rows(target.pool, one.written)
+                before = Source(out, apart, own.shape[0])
+                pad_at = Ref(pad.pool, pad.offset) if way.workspace else None
+                made = ConvStep(
+                    packed.placed(constants),
+                    constants.table("csdf_source", sources),
+                    len(sources),
+                    one.width,
+                    Target(out, one.pace, len(one.written), 0, one.columns, 0, own.shape[0]),
+                    constants.table("csdf_source", [before]) if sums and not phase.first else None,
+                    pad_at,
+                    pad.size if way.workspace else 0,
+                    way.tile,
+                    way.some,
+                    part.rows if images > 1 else 0,
+                    reach if images > 1 else 0,
+                )
+                found.append(instruction(f"{way.kernel}_of", made))
         return found
+
+    def _suits_dots(self, own: Filter, sliding: Sliding) -> bool:
+        """Whether sums of windows that are runs are computed in vectors along them."""
+        return not (self.choice.exact or self.choice.variants) and own.few_for(
+            sliding.high, sliding.ins
+        )
 
 
 def _in_turn(whole: Packed, phase: Phase) -> Packed:

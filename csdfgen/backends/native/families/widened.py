@@ -6,17 +6,16 @@ Conversions are strided loops. A step that would take more workspace than it may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import prod
 
 import numpy as np
 
-from csdfgen.backends.native.families.common import FLOAT, Family
+from csdfgen.backends.native.families.common import FLOAT, Family, dense_strides
 from csdfgen.backends.native.families.convolution import Convolution
 from csdfgen.backends.native.families.product import Product
-from csdfgen.backends.native.strided import joined, translated
+from csdfgen.backends.native.strided import loops_of
 from csdfgen.backends.native.ways import Ways
 from csdfgen.backends.numpy.arrays import matched
 from csdfgen.backends.numpy.parts import halves
@@ -129,9 +128,9 @@ class Widened(Family):
                 pairs = matched(array, view, memory)
                 after += [(np.copyto, (rows, made, "unsafe")) for made, rows in pairs]
         return [
-            *_loops(before, constants),
+            *loops_of(before, constants),
             *self.family.lower(inner, constants),
-            *_loops(after, constants),
+            *loops_of(after, constants),
         ]
 
     def _parts(self, step: Step, room: int) -> list[tuple[Widened, Step]]:
@@ -193,7 +192,7 @@ class Widened(Family):
             nonlocal taken
             if view is None or form is None:
                 return view
-            first, steps = aligned_size(taken), _dense(view.shape)
+            first, steps = aligned_size(taken), dense_strides(view.shape)
             size = FLOAT * prod(view.shape)
             taken = first + view.count * size
             rows = tuple(pad.offset + first + size * k for k in range(view.count))
@@ -230,16 +229,7 @@ def _columns(view: View, start: int, stop: int) -> View:
     return replace(view, rows=rows, shape=(stop - start, *view.shape[1:]))
 
 
-def _dense(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(FLOAT * prod(shape[axis + 1 :]) for axis in range(len(shape)))
-
-
 def _array(view: View, memory: Memory) -> np.ndarray:
     """Values that lie one after the other."""
     offset = view.rows[0] if view.rows else 0
     return np.ndarray((view.count, *view.shape), np.float32, memory[view.pool], offset)
-
-
-def _loops(calls: Sequence[Call], constants: Constants) -> list[Instruction]:
-    loops = joined([loop for call in calls for loop in translated(call, constants)], constants)
-    return [loop.lower(constants) for loop in loops]

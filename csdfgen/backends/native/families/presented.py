@@ -1,0 +1,150 @@
+"""How is a layer computed that reads rows along another axis than its input is stored by? Where its rows are evenly spaced
+there with their channels side by side, they are read in place; else what a step reads is copied into the workspace.
+
+A signal that was cut from another tensor has no rows, a map that comes out of a matrix product has its channels in front: their
+convolutions and pools have kernels of rows all the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from csdfgen.backends.native.families.common import Family, dense_strides
+from csdfgen.backends.native.families.convolution import Convolution
+from csdfgen.backends.native.strided import loops_of
+from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.numpy.arrays import array_of
+from csdfgen.backends.numpy.backend import NUMPY
+from csdfgen.backends.numpy.parts import halves, is_array
+from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.rows import Rows
+from csdfgen.ops.base import PREFERRED, aligned_size, presented
+from csdfgen.program.instructions import Constants, Instruction
+from csdfgen.program.steps import Call, Scratchpad, Step, View
+
+__all__ = ["Presented", "as_rows"]
+
+NEAR = 1 << 16
+"""Bytes that are copied at a time, unless a single row of the output reads more."""
+
+
+def as_rows(layer: Layer) -> Layer | None:
+    """The layer as if its only input were stored by the rows that it reads; None if it is, or if it reads no rows."""
+    x, *others = layer.inputs
+    if x is None or not layer.input_axes or any(t is not None for t in others):
+        return None
+    axis = layer.input_axes[0]
+    if axis is None or axis == x.row_axis:
+        return None
+    return replace(layer, inputs=(replace(x, row_axis=axis), *others))
+
+
+@dataclass(frozen=True, eq=False)
+class Presented(Family):
+    """A layer whose twin on stored rows is of a family."""
+
+    family: Family
+    twin: Layer
+    joins = False
+
+    @property
+    def kernels(self) -> tuple[str, ...]:  # type: ignore[override]
+        """Those of the twin."""
+        return self.family.kernels
+
+    def follows(self, layer: Layer) -> int:
+        return self.family.follows(layer)
+
+    def computed(self, ways: Ways, layer: str) -> Presented:
+        """The same, its twin computed so, see `Convolution.computed`."""
+        inner = self.family
+        return (
+            replace(self, family=inner.computed(ways, layer))
+            if isinstance(inner, Convolution)
+            else self
+        )
+
+    def takes(self, step: Step) -> bool:
+        view = step.inputs[0]
+        return view is not None and is_array(view) and self.family.takes(self._inner(step)[0])
+
+    def workspace(self, step: Step, limit: int | None) -> int:
+        own = self._own(step, PREFERRED if limit is None else limit)
+        # one that has no room for the rows of a window is computed as numpy does it
+        return own if limit is None or own <= limit else min(own, NUMPY.workspace(step, {}, limit))
+
+    def least(self, step: Step) -> int:
+        return self._own(step, 0)
+
+    def _own(self, step: Step, room: int) -> int:
+        return max(self._needed(part, room) for part in self._parts(step, room))
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        return [
+            made
+            for part in self._parts(step, step.workspace.size)
+            for made in self._lowered(part, constants)
+        ]
+
+    def _lowered(self, step: Step, constants: Constants) -> list[Instruction]:
+        inner, copied = self._inner(step)
+        before: list[Call] = []
+        if copied:
+            stored, rows, values = step.inputs[0], step.phase.ins[0], inner.inputs[0]
+            assert stored is not None and rows is not None and values is not None
+            array = presented(array_of(stored, constants.memory), step.layer, 0, rows)
+            before = [(np.copyto, (array_of(values, constants.memory), array))]
+        return [*loops_of(before, constants), *self.family.lower(inner, constants)]
+
+    def _parts(self, step: Step, room: int) -> list[Step]:
+        """The step in as few parts as do with the room, and whose copies stay in a near cache until the kernel reads them."""
+        if self._inner(step)[1] <= NEAR and self._needed(step, room) <= room:
+            return [step]
+        return [part for half in halves(step) for part in self._parts(half, room)] or [step]
+
+    def _needed(self, step: Step, room: int) -> int:
+        """Bytes of the copy, and of the kernel behind it, which is to do with what is left of the room."""
+        inner, copied = self._inner(step)
+        own = self.family.workspace(inner, max(0, room - aligned_size(copied)))
+        return aligned_size(copied) + own if own else copied
+
+    def _inner(self, step: Step) -> tuple[Step, int]:
+        """The step on stored rows, and the bytes of the workspace that these take."""
+        stored, rows, pad, x = (
+            step.inputs[0],
+            step.phase.ins[0],
+            step.workspace,
+            self.twin.inputs[0],
+        )
+        assert stored is not None and rows is not None and x is not None
+
+        def on(view: View, taken: int) -> Step:
+            behind = aligned_size(taken)
+            left = Scratchpad(pad.pool, pad.offset + behind, max(0, pad.size - behind))
+            inputs = (view, *step.inputs[1:])
+            return replace(step, layer=self.twin, inputs=inputs, workspace=left)
+
+        in_place = on(_rows_of(stored, step.layer, x, rows), 0)
+        if self.family.takes(in_place):
+            return in_place, 0
+        size, steps = x.row_bytes, dense_strides(x.row_shape, x.itemsize)
+        places = tuple(pad.offset + size * k for k in range(len(rows)))
+        copied = View(pad.pool, places, x.row_shape, steps, stored.format)
+        return on(copied, size * len(rows)), size * len(rows)
+
+
+def _rows_of(stored: View, layer: Layer, x: Tensor, rows: Rows) -> View:
+    """Rows along the axis of another form of a layer's input, where they are stored evenly spaced."""
+    given = layer.inputs[0]
+    assert given is not None
+    apart = stored.rows[1] - stored.rows[0] if stored.count > 1 else 0
+    # a tensor without a row axis is one row with all axes
+    steps = stored.strides if given.row_axis is None else (apart, *stored.strides)
+    by_axis = dict(zip(given.order, steps, strict=True))
+    along, *others = x.order
+    places = tuple(stored.rows[0] + by_axis[along] * k for k in range(rows.start, rows.stop))
+    return View(
+        stored.pool, places, x.row_shape, tuple(by_axis[axis] for axis in others), stored.format
+    )
