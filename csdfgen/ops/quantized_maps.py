@@ -64,7 +64,9 @@ __all__ = [
     "function_of_two",
     "function_table",
     "looked_up_bytes",
+    "powers_of",
     "translated",
+    "whole_of",
 ]
 
 
@@ -344,11 +346,23 @@ def _apart(layer: Layer) -> bool:
     return rows_apart(layer.output, layer.attributes["axes"])
 
 
-def _powers(scale: float, terms: int) -> np.ndarray:
-    """exp of every difference from the largest, -255 to 0, times what keeps the sum within float32."""
+def powers_of(layer: Layer) -> np.ndarray:
+    """exp of every difference from the largest, -255 to 0, times what keeps the sum within float32: shape (256,). That is 2^-64
+    of onnxruntime's, so that no product with `whole_of` is infinite: no bit of a share is another.
+    """
+    scale, terms = float(scale_of(layer, "x")), _terms(layer)
     most = float(np.float32(np.finfo(np.float32).max) / np.float32(terms))
     room = max(0.0, log(most) - 5) / scale
-    return np.exp((np.arange(256) - 255 + room) * scale).astype(np.float32)
+    return (np.exp((np.arange(256) - 255 + room) * scale) * 2.0**-64).astype(np.float32)
+
+
+def whole_of(layer: Layer) -> np.float32:
+    """What a share of 1 is in integers of the output, without their zero point."""
+    return np.float32(floor(np.float32(1) / scale_of(layer, "y")))
+
+
+def _terms(layer: Layer) -> int:
+    return prod(layer.output.shape[axis] for axis in layer.attributes["axes"])
 
 
 _PART = 128
@@ -366,15 +380,18 @@ class _Shares:
 
     def calls(self, powers: np.ndarray, total: np.ndarray, index: np.ndarray) -> list[Call]:
         """Calls that leave the integers in `index`; the powers are lost."""
+        low, high = np.float32(self.low - self.zero), np.float32(self.high - self.zero)
         calls: list[Call] = [
-            (np.multiply, (powers, self.whole, powers)),
+            (
+                np.multiply,
+                (powers, self.whole, powers),
+            ),
             (np.divide, (powers, total, powers)),
             (np.rint, (powers, powers)),
+            (np.ndarray.clip, (powers, low, high, powers)),
             (np.copyto, (index, powers, "unsafe")),
         ]
-        if self.zero:
-            calls.append((np.add, (index, np.intp(self.zero), index)))
-        return [*calls, (np.ndarray.clip, (index, np.intp(self.low), np.intp(self.high), index))]
+        return [*calls, (np.add, (index, np.intp(self.zero), index))] if self.zero else calls
 
 
 def _line(x: np.ndarray) -> tuple[int | slice, ...] | None:
@@ -387,10 +404,8 @@ def _line(x: np.ndarray) -> tuple[int | slice, ...] | None:
 
 def _softmax_kernel(layer: Layer) -> Emit:
     tensor, axes = layer.output, layer.attributes["axes"]
-    terms = prod(tensor.shape[axis] for axis in axes)
-    table = _powers(float(scale_of(layer, "x")), terms)
-    whole = np.float32(floor(np.float32(1) / scale_of(layer, "y")))
-    into = _Shares(whole, zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
+    terms, table = _terms(layer), powers_of(layer)
+    into = _Shares(whole_of(layer), zero_of(layer, "y"), *limits(layer.attributes["y"].dtype))
     dims = [slab_dims(tensor, (axis,))[0] for axis in axes]  # in ONNX order, in which sums go on
 
     def emit(work: Work) -> list[Call]:

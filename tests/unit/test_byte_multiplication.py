@@ -119,16 +119,19 @@ def test_other_instructions_and_threads(
                     np.testing.assert_array_equal(frame(x)["y"], numpy(x)["y"])
 
 
-def test_what_threads_share() -> None:
-    """Columns in panels of sixteen, each part in a workspace of its own."""
-    network, _ = layers(("uint8", "uint8"), (1, 3, 64, 64), (1, 3, 64, 70), (3, 5))
+@pytest.mark.parametrize(
+    ("groups", "sizes"), [(3, [(1, 70), (2, 70)]), (1, [(1, 32), (1, 38)])], ids=["pairs", "panels"]
+)
+def test_what_threads_share(groups: int, sizes: list[tuple[int, int]]) -> None:
+    """Pairs of matrices or, of one, columns in panels of sixteen, each part in a workspace of its own."""
+    network, _ = layers(("uint8", "uint8"), (1, groups, 64, 64), (1, groups, 64, 70), (3, 5))
     plan = csdfgen.plan(network, backend="native", rows="whole")
     code = lower(plan, kernels_for(plan.options))
     (made,) = (one for one in code.instructions if one.kernel == "multiply_bytes_of")
     whole = record_of(made)
     (parts,) = shared_out(made, 2, code.constants)
     records = [record_of(one) for one in parts]
-    assert [one.columns for one in records] == [32, 38]
+    assert [(one.groups, one.columns) for one in records] == sizes
     ends = [one.workspace.offset + one.workspace_bytes for one in records]
     assert whole.workspace.offset == records[0].workspace.offset
     assert ends[0] <= records[1].workspace.offset

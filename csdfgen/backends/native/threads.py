@@ -18,7 +18,7 @@ from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
 from csdfgen.backends.native.families.byte_multiplication import (
     TO_BYTES,
     TO_SHIFTED,
-    packed_bytes,
+    best_way,
 )
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import (
@@ -408,32 +408,46 @@ def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> l
 
 
 def _multiplied_bytes(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
-    """Panels of columns, with their share of the workspace."""
-    (layer,), panels = constants.rows_of(step.layer), -(-step.columns // PANEL)
-    parts = min(threads, panels, step.groups * step.count * step.depth * step.columns // _WORTH)
-    size = 1 if layer.into.kind in (TO_BYTES, TO_SHIFTED) else _FLOAT
-    of_panel, apart = packed_bytes(step.depth, PANEL), step.out_step != 1
-    rest = step.workspace_bytes - panels * of_panel
-    room = rest // max(1, parts) // _ALIGNMENT * _ALIGNMENT
-    widest = -(-panels // max(1, parts)) * PANEL
-    line = (step.a_step != 1) * step.depth + apart * widest * size
-    rows = min(step.rows, room // line) if line else step.rows
-    if parts < 2 or rows < 1:
+    """Pairs of matrices, or, of fewer, panels of columns, with their share of the workspace."""
+    panels = -(-step.columns // PANEL)
+    parts = min(threads, step.groups * step.count * step.depth * step.columns // _WORTH)
+    by_groups = step.groups >= parts
+    parts = min(parts, step.groups if by_groups else panels)
+    if parts < 2:
         return []
+    widest = step.columns if by_groups else min(step.columns, -(-panels // parts) * PANEL)
+    copies, direct = step.a_step != 1, not step.zero and step.out_step == 1
+    room = step.workspace_bytes // parts // _ALIGNMENT * _ALIGNMENT
+    way = best_way(step.depth, widest, step.count, copies, direct, room)
+    if way.size > room:
+        return []
+    (layer,) = constants.rows_of(step.layer)
+    size = 1 if layer.into.kind in (TO_BYTES, TO_SHIFTED) else _FLOAT
     found = []
-    for number, (start, stop) in enumerate(_ranges(panels, parts)):
-        first, last = start * PANEL, min(step.columns, stop * PANEL)
-        by = first if step.by_columns else first * step.b_step
-        found.append(
-            step._replace(
+    for number, (start, stop) in enumerate(_ranges(step.groups if by_groups else panels, parts)):
+        part = step._replace(
+            rows=way.rows,
+            wide=way.wide,
+            workspace=_behind(step.workspace, number * room),
+            workspace_bytes=room,
+        )
+        if by_groups:
+            first = start * step.count
+            part = part._replace(
+                groups=stop - start,
+                a=_behind(step.a, first),
+                b=_behind(step.b, start * step.apart),
+                out=_behind(step.out, first),
+            )
+        else:
+            first, last = start * PANEL, min(step.columns, stop * PANEL)
+            by = first if step.by_columns else first * step.b_step
+            part = part._replace(
                 columns=last - first,
-                rows=rows,
                 b=_behind(step.b, by) if step.by_columns else _shifted(step.b, by, constants),
                 out=_shifted(step.out, first * step.out_step * size, constants),
-                workspace=_behind(step.workspace, start * of_panel + number * room),
-                workspace_bytes=(stop - start) * of_panel + room,
             )
-        )
+        found.append(part)
     return found
 
 
@@ -553,6 +567,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "sum_integers_of": _sum,
     "normalize_of": _lines,
     "softmax_of": _lines,
+    "softmax_bytes_of": _lines,
     "standardize_of": _standardized,
     "multiply_of": _multiplied,
     "multiply_bytes_of": _multiplied_bytes,

@@ -472,16 +472,21 @@ void csdf_conv_bytes(const csdf_byte_conv_step *step);
  * 2x2 pixels; 16 KiB of stack are used where it has less. At most 512 input channels, or nothing is computed. */
 void csdf_byte_winograd(const csdf_byte_conv_step *step);
 
-/* Products of matrices of bytes that are both computed: as csdf_multiply, steps in bytes, of the output in its elements.
+/* Rows that csdf_multiply_bytes multiplies at a time, at most. */
+#define CSDF_BYTE_ROWS 32
+
+/* Products of matrices of bytes that are both computed: as csdf_multiply, steps in elements.
  * apart: addresses in `b` from a group to the next. flip, zero: of b, 128 if it is unsigned, and its zero point, signed.
- * layer: of one pixel from `depth` to `columns` channels, all with one factor; its flip and padding are those of a. Weights, bias and zeros,
- *     which are NULL, are made of b for each group.
- * workspace: aligned to 64: for each of the columns, a multiple of 16, depth bytes, a multiple of four, and 12 more; for each of
- *     `rows` depth bytes where a_step is not 1, and its columns where out_step is not 1; then that of csdf_conv_bytes. */
+ * rows, wide: rows of a that are copied, and columns of b that are packed, at a time: neither changes what is computed.
+ * layer: of one pixel from `depth` to `columns` channels, all with the first factor; its flip and padding are those of a.
+ *     Weights and biases, which are NULL, are made of b for each group.
+ * workspace: aligned to 64: for each of `wide` columns, rounded up to 16, depth bytes, rounded up to four, and 8 more, and
+ *     4 for each of `rows` or, if these are fewer, CSDF_BYTE_ROWS, unless b has no zero point and out_step is 1; for each of
+ *     `rows` depth bytes where a_step is not 1; then, from a multiple of 64 on, that of csdf_conv_bytes. */
 typedef struct csdf_byte_multiply_step {
     int32_t groups, count, depth, columns, apart;
     int32_t a_step, b_step, out_step;
-    int32_t by_columns, rows;
+    int32_t by_columns, rows, wide;
     int32_t flip, zero;
     const csdf_byte_layer *layer;
     const uint8_t *const *a;
@@ -492,6 +497,22 @@ typedef struct csdf_byte_multiply_step {
 } csdf_byte_multiply_step;
 
 void csdf_multiply_bytes(const csdf_byte_multiply_step *step);
+
+/* Softmax of lines of bytes that lie as those of csdf_softmax: of each byte round(power * whole / sum) + zero, rounded half to even
+ * and clipped to [low, high]; sums are added up from the first byte of a line on.
+ * powers: [256] and zeros up to a multiple of 16 further ones, of differences from -255 to 0 from the largest byte of a line.
+ * first: before it, whatever the sum, `zero` is the result. flip: 128 where bytes are signed, else 0.
+ * a, out: [count], addresses of rows; they may be the same. */
+typedef struct csdf_byte_softmax_step {
+    int32_t count, blocks, size, inner;
+    int32_t flip, zero, low, high, first;
+    float whole;
+    const float *powers;
+    const uint8_t *const *a;
+    uint8_t *const *out;
+} csdf_byte_softmax_step;
+
+void csdf_softmax_bytes(const csdf_byte_softmax_step *step);
 
 /* One input channel and one output channel per group. */
 void csdf_depthwise_bytes(const csdf_byte_conv_step *step);
@@ -638,6 +659,7 @@ void csdf_multiply_of(const void *step);
 void csdf_multiply_bytes_of(const void *step);
 void csdf_normalize_of(const void *step);
 void csdf_softmax_of(const void *step);
+void csdf_softmax_bytes_of(const void *step);
 void csdf_standardize_of(const void *step);
 void csdf_recurrent_of(const void *step);
 void csdf_map_of(const void *step);

@@ -31,7 +31,7 @@ from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.presented import Presented, as_rows
 from csdfgen.backends.native.families.product import Product, product
 from csdfgen.backends.native.families.recurrent import recurrent
-from csdfgen.backends.native.families.softmax import softmax
+from csdfgen.backends.native.families.softmax import byte_softmax, softmax
 from csdfgen.backends.native.families.widened import Widened
 from csdfgen.backends.native.ways import Variant, Ways
 from csdfgen.model.formats import BFLOAT16, FLOAT16, Stored
@@ -202,6 +202,7 @@ BYTE_FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     **BYTE_PRODUCTS,
     **BYTE_MAPS,
     **BYTE_POOLS,
+    "QLinearSoftmax": byte_softmax,
 }
 """The same of layers that read or make tensors of one byte an element."""
 
