@@ -43,9 +43,6 @@ __all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "wit
 _WASTE = 1.04
 """A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
 
-_WORTH = 0.98
-"""Finer blocks must take less than this part of the arena, as they take more calls."""
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -99,7 +96,7 @@ class Candidate:
                 bound = self.known_bound if _equal(fine.scratch, one.scratch) else None
                 finer = replace(self, phased=fine, known_bound=bound)
                 in_blocks = finer._placed(terms)
-                if in_blocks.total < _WORTH * placed.total:
+                if in_blocks.total < terms.finer * placed.total:
                     return finer._finished(in_blocks, room)
         return self._finished(placed, room)
 

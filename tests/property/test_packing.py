@@ -14,6 +14,7 @@ import pytest
 from csdfgen.errors import PlanError
 from csdfgen.planning.packing import Items, clash, lower_bound, pack, repair
 from csdfgen.planning.packing.first_fit import Arena, fit_few, grouped
+from csdfgen.planning.packing.items import breadths
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -99,6 +100,22 @@ def test_few_items_against_all_packings(start: int) -> None:
         assert lower_bound(items) <= best <= found.total, seed
         if found.optimal:
             assert found.total == best, seed
+
+
+def test_items_of_the_fullest_times_first() -> None:
+    """Other orders take 144 bytes; there is no time for repair."""
+    items = Items([48, 64, 32, 48], [4, 1, 4, 2], [5, 4, 7, 5])
+    assert pack(items, effort=0).total == lower_bound(items) == 128
+
+
+def test_the_most_bytes_beside_an_item_are_those_of_some_firing() -> None:
+    for seed in range(100):
+        items = random_items(seed, 40)
+        alive = [
+            [items.sizes[(items.born <= t) & (t < items.gone)].sum() for t in range(born, gone)]
+            for born, gone in zip(items.born, items.gone, strict=True)
+        ]
+        assert breadths(items).tolist() == [*map(max, alive)], seed
 
 
 def test_in_bulk_is_one_by_one() -> None:

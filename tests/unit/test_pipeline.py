@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import csdfgen
 from schedules.demand import POLICIES
 from tests.builder import Graph
@@ -51,3 +53,22 @@ def test_the_bound_is_that_of_the_scratch_that_is_planned() -> None:
     found = csdfgen.plan(csdfgen.load("zoo:googlenet"))
     assert found.fine
     assert found.figures["lower_bound"] <= found.figures["peak_live"]
+
+
+def test_the_least_memory_has_finer_blocks_whatever_they_save(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Otherwise they have to save enough for the calls that they take more."""
+    monkeypatch.setattr("csdfgen.planning.prepared._FINER", 0.5)
+    network = csdfgen.load("zoo:cnn5@64x64")
+    usual, least = (
+        csdfgen.plan(network, rows=2, goal=goal, backend="numpy") for goal in ("balanced", "memory")
+    )
+    assert least.fine and not usual.fine
+    assert least.planned_bytes < usual.planned_bytes
+
+
+def test_few_whole_tensors_are_placed_without_gaps() -> None:
+    """Squeeze and excitation holds tensors whole: nothing is above the bytes alive at the peak."""
+    made = csdfgen.plan(csdfgen.load("zoo:efficientnet_b0@128x128"), rows=1, backend="numpy")
+    assert made.figures["arena"] == made.figures["peak_live"] == made.figures["lower_bound"]

@@ -1,7 +1,8 @@
 """Which order of items packs best? First fit in a few orders, followed by repair towards the lower bound.
 
 The largest first is mostly best (Pisarchyk, Lee: Efficient memory management for deep neural net inference, 2020, section
-5); a few other orders are sometimes better.
+5); a few other orders are sometimes better. Their "greedy by breadth", in which items come first that are alive while most
+bytes are, is taken only where it reaches the bound, as it often does if most bytes are those of a few whole tensors.
 
 Items equal in birth, end and size are placed together: they fill the lowest gaps in order. Items alive for one firing
 (scratch) are placed many at a time, each among the items alive at its firing; for all other items they are a slice of one
@@ -14,13 +15,22 @@ import sys
 from bisect import insort
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from time import monotonic, thread_time
 from types import MappingProxyType
 
 import numpy as np
 
 from csdfgen.errors import PlanError
-from csdfgen.planning.packing.items import FREE, Items, Packing, clash, lower_bound, packed
+from csdfgen.planning.packing.items import (
+    FREE,
+    Items,
+    Packing,
+    breadths,
+    clash,
+    lower_bound,
+    packed,
+)
 from csdfgen.planning.packing.repair import repair
 
 __all__ = ["EFFORTS", "Arena", "Groups", "fit_few", "grouped", "pack"]
@@ -115,15 +125,12 @@ def _first_fit(items: Items, enough: int) -> np.ndarray:
     groups, floor = grouped(items), _fixed_top(items)
     arena = Arena(items, groups) if len(items) > _FEW else None
     best, least, placed = np.zeros(len(items), np.int64), float("inf"), 0
-    for order in _orders(groups):
+    for order, limit in _orders(items, groups, enough):
         if placed and placed + len(groups) > _PLACED:
             break
-        found = (
-            fit_few(items, groups, order, least - 1)
-            if arena is None
-            else arena.fit(order, least - 1)
-        )
-        placed += len(groups)
+        most = min(limit, least - 1)
+        found = fit_few(items, groups, order, most) if arena is None else arena.fit(order, most)
+        placed += len(groups) if limit == inf else 0
         if found is not None:
             best, least = found[0], max(found[1], floor)
             if least <= enough:
@@ -151,22 +158,25 @@ def _check_fixed(items: Items) -> None:
         )
 
 
-def _orders(groups: Groups) -> Iterator[list[int]]:
-    """Orders in which groups are placed, the best on average first; none twice."""
+def _orders(items: Items, groups: Groups, enough: int) -> Iterator[tuple[list[int], float]]:
+    """Orders in which groups are placed, the best on average first, none twice, with the bytes up to which each counts."""
     size, born = groups.size, groups.born
     span = groups.gone - born
+    first = np.array([members[0] for members in groups.members], np.int64)
     keys = (
-        (-size, born),
-        (-size, -span, born),
-        (-size * span, born),
-        (-span, -size),
+        ((-size, born), inf),
+        # a repair that starts from a little less often ends with more
+        ((-breadths(items)[first], -size, born), enough),
+        ((-size, -span, born), inf),
+        ((-size * span, born), inf),
+        ((-span, -size), inf),
     )
     seen: set[bytes] = set()
-    for key in keys:
+    for key, limit in keys:
         order = np.lexsort(key[::-1])
         if order.tobytes() not in seen:
             seen.add(order.tobytes())
-            yield order.tolist()
+            yield order.tolist(), limit
 
 
 # First fit ----------------------------------------------------------------------------------------

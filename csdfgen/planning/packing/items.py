@@ -15,7 +15,7 @@ import numpy as np
 
 from csdfgen.errors import PlanError
 
-__all__ = ["FREE", "Items", "Packing", "clash", "lower_bound", "packed"]
+__all__ = ["FREE", "Items", "Packing", "breadths", "clash", "lower_bound", "packed"]
 
 FREE = -1
 """In `Items.fixed`: the packer chooses the offset."""
@@ -133,6 +133,21 @@ def lower_bound(items: Items) -> int:
             slack[_over_time(first[there], end[there], 1, len(edges)) > 0] = value
     ends = (items.fixed + items.sizes)[kept & (items.sizes > 0)]
     return max(int((live - slack).max()), int(ends.max(initial=0)))
+
+
+def breadths(items: Items) -> np.ndarray:
+    """For every item, the most bytes that are alive at a time while it is.
+
+    >>> breadths(Items([32, 16, 16], [0, 1, 2], [2, 3, 4])).tolist()
+    [48, 48, 32]
+    """
+    edges, at = np.unique(np.concatenate([items.born, items.gone]), return_inverse=True)
+    first, end = np.split(at.ravel(), 2)
+    live = _over_time(first, end, items.sizes, len(edges))
+    found, order = np.zeros(len(items), np.int64), np.argsort(first, kind="stable")
+    pairs = np.stack([first[order], end[order]], axis=1).ravel()
+    found[order] = np.maximum.reduceat(live, pairs)[::2]
+    return found
 
 
 def _over_time(
