@@ -151,16 +151,18 @@ def place(
     effort: str | float = "low",
     exact: bool = False,
     enough: int | None = None,
+    least: bool = False,
 ) -> Placement:
     """Offsets for all rows of the buffers and for the scratch of every firing.
 
     scratch: actor -> (bytes of each phase, firing of each phase). effort: of the packer. exact: prove or bound the
-    packing with OR-Tools; otherwise `enough` are bytes that suffice. Raises PlanError if OR-Tools is not installed.
+    packing with OR-Tools; otherwise `enough` are bytes that suffice. least: see `twice` of `packing.pack`. Raises
+    PlanError if OR-Tools is not installed.
     """
     layout = layout_of(buffers, lifetimes, scratch)
     if exact:
         return layout.placed(pack_exact(layout.items, effort=effort))
-    return layout.placed(pack(layout.items, effort=effort, limit=enough))
+    return layout.placed(pack(layout.items, effort=effort, limit=enough, twice=least))
 
 
 def with_free_scratch(

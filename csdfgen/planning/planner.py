@@ -43,6 +43,9 @@ __all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "wit
 _WASTE = 1.04
 """A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
 
+_WORTH = 0.98
+"""Finer blocks must take less than this part of the arena, as they take more calls, unless memory alone counts."""
+
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -96,7 +99,7 @@ class Candidate:
                 bound = self.known_bound if _equal(fine.scratch, one.scratch) else None
                 finer = replace(self, phased=fine, known_bound=bound)
                 in_blocks = finer._placed(terms)
-                if in_blocks.total < terms.finer * placed.total:
+                if in_blocks.total < (1 if terms.least else _WORTH) * placed.total:
                     return finer._finished(in_blocks, room)
         return self._finished(placed, room)
 
@@ -109,6 +112,7 @@ class Candidate:
             effort=terms.effort,
             exact=terms.exact,
             enough=terms.enough,
+            least=terms.least,
         )
 
     def _finished(self, placed: Placement, room: int) -> Plan:

@@ -50,9 +50,6 @@ _SMALL = 1 << 20
 _BRIEF = 1 << 28
 """Multiply-accumulates of a frame, a few milliseconds, above which it takes time even if its layers are small."""
 
-_FINER = 0.98
-"""Part of an arena that finer blocks may take at most, as they take more calls."""
-
 _ROUGH = 0.05
 """Part of the effort for a bound that proves it almost completely."""
 
@@ -65,7 +62,7 @@ class Terms:
     budget: bytes of arena and outputs up to which kernels get more scratch, which makes them faster; 0: no more than the
     rows take. together: rows of a firing of a layer with many weights are contiguous, on a backend that reads weights
     again for every piece. effort: of searches. exact: the placement is proved, or bounded. enough: bytes of an arena
-    that suffice; None: the smallest that is found. finer: part of an arena below which a plan has finer blocks.
+    that suffice; None: the smallest that is found. least: a smaller arena is worth more calls, and more planning.
     """
 
     scratch: int | None = None
@@ -74,7 +71,7 @@ class Terms:
     effort: str | float = DEFAULTS.effort
     exact: bool = False
     enough: int | None = None
-    finer: float = _FINER
+    least: bool = False
 
     @classmethod
     def of(cls, options: PlanOptions) -> Terms:
@@ -86,7 +83,7 @@ class Terms:
             bool(options.memory or options.batching),
             options.search_effort,
             options.pack == "exact",
-            finer=1.0 if options.goal == "memory" else _FINER,
+            least=options.goal == "memory",
         )
 
 

@@ -170,6 +170,16 @@ def test_search_gets_smaller_and_ends_at_the_limit() -> None:
     assert gained > 0
 
 
+def test_a_second_search_never_takes_more() -> None:
+    gains = []
+    for seed in (*range(50), 1627):
+        items = random_items(seed, 200)
+        once, twice = pack(items, effort="low"), pack(items, effort="low", twice=True)
+        assert clash(items, twice.offsets) is None, seed
+        gains.append(once.total - twice.total)
+    assert min(gains) == 0 < gains[-1]
+
+
 def test_few_items_are_repaired_in_lists_as_in_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     improved = 0
     for seed in range(60):

@@ -59,7 +59,7 @@ def test_the_least_memory_has_finer_blocks_whatever_they_save(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Otherwise they have to save enough for the calls that they take more."""
-    monkeypatch.setattr("csdfgen.planning.prepared._FINER", 0.5)
+    monkeypatch.setattr("csdfgen.planning.planner._WORTH", 0.5)
     network = csdfgen.load("zoo:cnn5@64x64")
     usual, least = (
         csdfgen.plan(network, rows=2, goal=goal, backend="numpy") for goal in ("balanced", "memory")

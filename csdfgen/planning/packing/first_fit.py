@@ -54,7 +54,7 @@ _NEAR = 100
 """At the lowest effort: a packing within this fraction (1/100) of its bound is not improved."""
 _FAR, _MORE = 50, 4_000
 """At the lowest effort: if a packing of few items stays this fraction (1/50) of its bound above the sufficient bytes, it
-gets so many steps, which are cheap for few items.
+gets so many steps, which are cheap for few items. A second search is made for one as far above.
 """
 _PLACED = 16_000
 """Groups that are placed in all orders together, beyond the first order."""
@@ -67,12 +67,14 @@ def pack(
     *,
     effort: str | float = "normal",
     limit: int | None = None,
+    twice: bool = False,
 ) -> Packing:
     """Offsets for all items, so that those alive at the same time share no byte.
 
     effort: of the search after first fit, see `EFFORTS`; a number is seconds. The same items and effort give the same
-    packing, unless time ended the search. limit: bytes that suffice. Raises PlanError if fixed items share bytes or the
-    effort is unknown.
+    packing, unless time ended the search. limit: bytes that suffice. twice: a second search starts from the order by
+    breadth, where that is clearly better than the others. Raises PlanError if fixed items share bytes or the effort is
+    unknown.
 
     >>> pack(Items([32, 48, 16], [0, 1, 2], [2, 3, 4])).total
     80
@@ -84,26 +86,35 @@ def pack(
     # thread time, so that other processes do not change a packing
     now = thread_time if isinstance(effort, str) else monotonic
     until = now() + seconds
-    found = packed(items, _first_fit(items, aim), bound)
+    fitting = _Fitting(items)
+    found = packed(items, fitting.best(aim), bound)
     if effort == "low":
         enough = max(aim, bound + bound // _NEAR)
     if found.total <= enough:
         return found
 
-    tried = repair(
-        items,
-        found.offsets,
-        aim,
-        enough=enough,
-        steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
-        patience=_PATIENCE[isinstance(effort, str)],
-        stop=lambda: now() > until,
-    )
-    first = packed(items, next(tried), bound)
-    if first.total > enough + bound // _FAR:
-        more = next(tried, None)
-        return first if more is None else packed(items, more, bound)
-    return first
+    def searched(start: np.ndarray) -> Packing:
+        tried = repair(
+            items,
+            start,
+            aim,
+            enough=enough,
+            steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
+            patience=_PATIENCE[isinstance(effort, str)],
+            stop=lambda: now() > until,
+        )
+        first = packed(items, next(tried), bound)
+        if first.total > enough + bound // _FAR:
+            more = next(tried, None)
+            return first if more is None else packed(items, more, bound)
+        return first
+
+    made = searched(found.offsets)
+    if twice and made.total > enough + bound // _FAR:
+        other = fitting.fit(fitting.by_breadth(), found.total - found.total // _FAR)
+        if other is not None:
+            return min(made, searched(other[0]), key=lambda one: one.total)
+    return made
 
 
 def _effort(effort: str | float, count: int) -> tuple[int, float]:
@@ -120,22 +131,53 @@ def _effort(effort: str | float, count: int) -> tuple[int, float]:
     return sys.maxsize, effort
 
 
-def _first_fit(items: Items, enough: int) -> np.ndarray:
-    """The offsets of the best of a few orders."""
-    groups, floor = grouped(items), _fixed_top(items)
-    arena = Arena(items, groups) if len(items) > _FEW else None
-    best, least, placed = np.zeros(len(items), np.int64), float("inf"), 0
-    for order, limit in _orders(items, groups, enough):
-        if placed and placed + len(groups) > _PLACED:
-            break
-        most = min(limit, least - 1)
-        found = fit_few(items, groups, order, most) if arena is None else arena.fit(order, most)
-        placed += len(groups) if limit == inf else 0
-        if found is not None:
-            best, least = found[0], max(found[1], floor)
-            if least <= enough:
+class _Fitting:
+    """First fit of items in a few orders of their groups."""
+
+    def __init__(self, items: Items) -> None:
+        self._items, self._groups = items, grouped(items)
+        self._arena = Arena(items, self._groups) if len(items) > _FEW else None
+
+    def fit(self, order: Sequence[int], most: float) -> tuple[np.ndarray, int] | None:
+        """See `Arena.fit`."""
+        if self._arena is None:
+            return fit_few(self._items, self._groups, order, most)
+        return self._arena.fit(order, most)
+
+    def best(self, enough: int) -> np.ndarray:
+        """The offsets of the best of a few orders."""
+        floor, count = _fixed_top(self._items), len(self._groups)
+        best, least, placed = np.zeros(len(self._items), np.int64), inf, 0
+        for order, limit in self._orders(enough):
+            if placed and placed + count > _PLACED:
                 break
-    return best
+            found = self.fit(order, min(limit, least - 1))
+            placed += count if limit == inf else 0
+            if found is not None:
+                best, least = found[0], max(found[1], floor)
+                if least <= enough:
+                    break
+        return best
+
+    def by_breadth(self) -> list[int]:
+        """Groups that are alive while most bytes are come first."""
+        first = np.array([members[0] for members in self._groups.members], np.int64)
+        keys = self._groups.born, -self._groups.size, -breadths(self._items)[first]
+        return np.lexsort(keys).tolist()
+
+    def _orders(self, enough: int) -> Iterator[tuple[list[int], float]]:
+        """Orders, the best on average first, none twice, with the bytes up to which each counts."""
+        size, born = self._groups.size, self._groups.born
+        span = self._groups.gone - born
+        keys = (-size, born), (-size, -span, born), (-size * span, born), (-span, -size)
+        seen: set[bytes] = set()
+        for number, key in enumerate(keys):
+            order = np.lexsort(key[::-1])
+            if order.tobytes() not in seen:
+                seen.add(order.tobytes())
+                yield order.tolist(), inf
+            if not number:  # a search that starts from a little less often ends with more
+                yield self.by_breadth(), enough
 
 
 def _fixed_top(items: Items) -> int:
@@ -156,27 +198,6 @@ def _check_fixed(items: Items) -> None:
             f"'{items.name(a)}' is fixed at {items.fixed[a]} ({items.sizes[a]} bytes) and "
             f"'{items.name(b)}' at {items.fixed[b]} ({items.sizes[b]} bytes): they overlap while both are alive"
         )
-
-
-def _orders(items: Items, groups: Groups, enough: int) -> Iterator[tuple[list[int], float]]:
-    """Orders in which groups are placed, the best on average first, none twice, with the bytes up to which each counts."""
-    size, born = groups.size, groups.born
-    span = groups.gone - born
-    first = np.array([members[0] for members in groups.members], np.int64)
-    keys = (
-        ((-size, born), inf),
-        # a repair that starts from a little less often ends with more
-        ((-breadths(items)[first], -size, born), enough),
-        ((-size, -span, born), inf),
-        ((-size * span, born), inf),
-        ((-span, -size), inf),
-    )
-    seen: set[bytes] = set()
-    for key, limit in keys:
-        order = np.lexsort(key[::-1])
-        if order.tobytes() not in seen:
-            seen.add(order.tobytes())
-            yield order.tolist(), limit
 
 
 # First fit ----------------------------------------------------------------------------------------
