@@ -1,15 +1,12 @@
 """Operators of ONNX's domain for tables of features, ai.onnx.ml: trees, linear models, scaling. They are layers of others.
 
 Source: https://onnx.ai/onnx/operators/index.html#ai-onnx-ml; what that leaves open (scores of two classes of which one
-has weights) is as onnxruntime has it. All trees are walked at the same time, a level after the other: each is at one of
-its nodes, whose features are gathered and compared, which is the strategy "TreeTraversal" of
-https://www.usenix.org/conference/osdi20/presentation/nakandala.
+has weights) is as onnxruntime has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
@@ -21,23 +18,14 @@ from csdfgen.model.network import Node, Tensor
 from csdfgen.ops._operands import one_of
 from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed
+from csdfgen.ops.trees import Forest, by_ids, by_positions, listed, walked
 
 __all__ = ["OPERATORS"]
 
 Results = Iterable[Operand | None]
 
-MOST_LEVELS = 256
-"""Of a tree. Each is half a dozen layers."""
-
 _FLOAT32 = 1
 """The element type, as Cast names it."""
-
-_COMPARED = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
-"""How a node compares a feature with its value, in the numbering of TreeEnsemble."""
-
-_LEAF = -1
-
-_COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
 
 
 def _features(make: Composition, node: Node) -> Operand:
@@ -109,159 +97,6 @@ def _second(
 # Trees --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Forest:
-    """Nodes of all trees by number; leaves lead to themselves.
-
-    roots: a node of each tree. compared: numbers of `_COMPARED`, or `_LEAF`. true, false: the nodes that follow. missing:
-    whether a NaN counts as true. weights: (nodes, targets), of leaves.
-    """
-
-    roots: np.ndarray
-    features: np.ndarray
-    values: np.ndarray
-    compared: np.ndarray
-    true: np.ndarray
-    false: np.ndarray
-    missing: np.ndarray
-    weights: np.ndarray
-
-    def levels(self) -> int:
-        """The most comparisons that a sample meets in a tree. Raises ModelError."""
-        at, count = self.roots, 0
-        while (inner := at[self.compared[at] != _LEAF]).size:
-            at = np.unique(np.concatenate([self.true[inner], self.false[inner]]))
-            count += 1
-            if count > MOST_LEVELS:
-                raise ModelError(f"a tree of more than {MOST_LEVELS} levels")
-        if not count:
-            raise ModelError("all its trees are single leaves, so that no feature is read")
-        return count
-
-
-def _listed(node: Node, name: str, count: int | None = None, default: int | None = None) -> Any:
-    """A list among the attributes, that may be a tensor. Raises ModelError for another length."""
-    value = node.attributes.get(name)
-    if value is None or not len(value):
-        value = node.attributes.get(f"{name}_as_tensor")
-        value = None if value is None else numpy_helper.to_array(value)
-    if value is None and default is not None:
-        return np.full(count or 0, default)
-    if value is None:
-        raise ModelError(f"attribute '{name}' is missing")
-    if count is not None and len(value) != count:
-        raise ModelError(f"{name} has {len(value)} values, {count} are needed")
-    return value
-
-
-def _by_ids(node: Node, kind: str, targets: int) -> Forest:
-    """Trees whose nodes are named by the numbers of their tree and their own. kind: "target" or "class"."""
-    ids = list(
-        zip(*(map(int, _listed(node, f"nodes_{k}ids")) for k in ("tree", "node")), strict=True)
-    )
-    count, own = len(ids), {one: k for k, one in enumerate(ids)}
-    if not count or len(own) != count:
-        raise ModelError("has no nodes, or one twice")
-    modes = _listed(node, "nodes_modes", count)
-    known = {"LEAF": _LEAF, **{f"BRANCH_{name}": k for k, name in enumerate(_COMPARED)}}
-    for mode in modes:
-        one_of(mode, "nodes_modes", tuple(known))
-    compared = np.array([known[mode] for mode in modes])
-    inner = compared != _LEAF
-    followers = []
-    for way in ("true", "false"):
-        found = np.arange(count)
-        given = _listed(node, f"nodes_{way}nodeids", count)
-        for k in np.flatnonzero(inner):
-            if (follower := (ids[k][0], int(given[k]))) not in own:
-                raise ModelError(f"node {ids[k][1]} of tree {ids[k][0]} leads to none")
-            found[k] = own[follower]
-        followers.append(found)
-    true, false = followers
-    values = np.asarray(_listed(node, "nodes_values", count))
-    weights = np.zeros((count, targets), values.dtype)
-    leaves = _listed(node, f"{kind}_nodeids")
-    parts = [_listed(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
-    for tree, leaf, target, weight in zip(parts[0], leaves, parts[1], parts[2], strict=True):
-        if (int(tree), int(leaf)) not in own or not 0 <= target < targets:
-            raise ModelError(
-                f"a weight of node {leaf} of tree {tree}, target {target} of {targets}"
-            )
-        weights[own[int(tree), int(leaf)], target] += weight
-    return Forest(
-        np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
-        np.array(_listed(node, "nodes_featureids", count)),
-        values,
-        compared,
-        true,
-        false,
-        np.array(_listed(node, "nodes_missing_value_tracks_true", count, 0), bool),
-        weights,
-    )
-
-
-def _by_positions(node: Node, targets: int) -> Forest:
-    """TreeEnsemble: nodes and leaves apart, both named by their position."""
-    values, modes, weights = (
-        numpy_helper.to_array(node.attributes[k])
-        for k in ("nodes_splits", "nodes_modes", "leaf_weights")
-    )
-    count, leaves = len(values), len(weights)
-    owners = np.array(_listed(node, "leaf_targetids", leaves))
-    followers = []
-    for way in ("true", "false"):
-        found = np.array(_listed(node, f"nodes_{way}nodeids", count))
-        ends = np.array(_listed(node, f"nodes_{way}leafs", count), bool)
-        if ((found < 0) | (found >= np.where(ends, leaves, count))).any():
-            raise ModelError("a node leads to none")
-        followers.append(np.append(np.where(ends, found + count, found), count + np.arange(leaves)))
-    if not ((owners >= 0) & (owners < targets)).all() or (modes >= len(_COMPARED)).any():
-        raise ModelError("leaf_targetids or nodes_modes has a number that is not supported")
-    spread = np.zeros((count + leaves, targets), weights.dtype)
-    spread[count + np.arange(leaves), owners] = weights
-    nothing = np.zeros(leaves, np.int64)
-    missing = _listed(node, "nodes_missing_value_tracks_true", count, 0)
-    return Forest(
-        np.array(_listed(node, "tree_roots")),
-        np.append(_listed(node, "nodes_featureids", count), nothing),
-        np.append(values, nothing.astype(values.dtype)),
-        np.append(modes.astype(np.int64), nothing + _LEAF),
-        followers[0],
-        followers[1],
-        np.append(missing, nothing).astype(bool),
-        spread,
-    )
-
-
-def _walked(make: Composition, x: Operand, forest: Forest) -> Operand:
-    """(samples, trees): the leaf of each tree that a sample ends at."""
-    at: Operand = forest.roots
-    if not ((forest.features >= 0) & (forest.features < x.shape[1])).all():
-        raise ModelError(f"a node reads a feature that an input of shape {list(x.shape)} has not")
-    values = forest.values.astype(x.dtype)
-    kinds = np.unique(forest.compared[forest.compared != _LEAF])
-    for _ in range(forest.levels()):
-        feature = make("Gather", forest.features, at)
-        picked = "Gather" if isinstance(feature, np.ndarray) else "GatherElements"
-        value, limit = make(picked, x, feature, axis=1), make("Gather", values, at)
-        answer: Operand | None = None
-        for kind in kinds:
-            found = make(_COMPARISONS[kind], value, limit)
-            if _COMPARED[kind] == "NEQ":
-                found = make("Not", found)
-            if len(kinds) > 1:
-                found = make("And", found, make("Gather", forest.compared == kind, at))
-            answer = found if answer is None else make("Or", answer, found)
-        assert answer is not None
-        if forest.missing.any():
-            lost = make("And", make("IsNaN", value), make("Gather", forest.missing, at))
-            answer = make("Or", answer, lost)
-        at = make(
-            "Where", answer, make("Gather", forest.true, at), make("Gather", forest.false, at)
-        )
-    return at
-
-
 _AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 
@@ -274,7 +109,7 @@ def _scores(
     if aggregate in ("MIN", "MAX") and targets > 1:
         raise ModelError(f"aggregate_function={aggregate} of {targets} targets; 1 is supported")
     weights = forest.weights.astype(x.dtype)
-    leaves = _walked(make, x, forest)
+    leaves = walked(make, x, forest)
     reduced = f"Reduce{'Sum' if aggregate == 'AVERAGE' else aggregate.capitalize()}"
     axis, one = np.array([1], np.int64), targets == 1
     found = make("Gather", weights[:, 0] if one else weights, leaves, axis=0)
@@ -298,13 +133,13 @@ def _trees(make: Composition, node: Node) -> Results:
             f"aggregate_function={kind}, which must be 0 to 3, or a post_transform, which onnxruntime and ONNX number "
             "differently; export with post_transform=0 and a Sigmoid or Softmax behind"
         )
-    forest = _by_positions(node, int(node.attributes.get("n_targets", 1)))
+    forest = by_positions(node, int(node.attributes.get("n_targets", 1)))
     return [_scores(make, node, x, forest, _AGGREGATES[kind])]
 
 
 def _tree_regressor(make: Composition, node: Node) -> Results:
     x = _features(make, node)
-    forest = _by_ids(node, "target", int(node.attributes.get("n_targets", 1)))
+    forest = by_ids(node, "target", int(node.attributes.get("n_targets", 1)))
     scores = _scores(make, node, x, forest, node.attributes.get("aggregate_function", "SUM"))
     scores = _in_float32(make, scores)
     return [_transformed(make, scores, node.attributes.get("post_transform", "NONE"))]
@@ -316,12 +151,12 @@ def _tree_classifier(make: Composition, node: Node) -> Results:
     count = max(len(node.attributes.get(name) or ()) for name in names)
     labels = _labels(node, names[0], count)
     kind = node.attributes.get("post_transform", "NONE")
-    x, ids = _features(make, node), set(_listed(node, "class_ids"))
+    x, ids = _features(make, node), set(listed(node, "class_ids"))
     single = count <= 2 and len(ids) == 1
-    base = _listed(node, "base_values", default=0)
+    base = listed(node, "base_values", default=0)
     if count < 2 or (count == 2 and len(base) > (ids == {0})):
         raise ModelError(f"{count} classes with base_values of {len(base)} are not supported")
-    forest = _by_ids(node, "class", 1 if ids == {0} and single else count)
+    forest = by_ids(node, "class", 1 if ids == {0} and single else count)
     scores = _in_float32(make, _scores(make, node, x, forest))
     negative = bool((forest.weights < 0).any())
     if not single:
@@ -456,7 +291,9 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "leaf_targetids": REQUIRED,
             "leaf_weights": REQUIRED,
             "n_targets": 1,
-            **dict.fromkeys(("nodes_hitrates", "nodes_missing_value_tracks_true")),
+            **dict.fromkeys(
+                ("membership_values", "nodes_hitrates", "nodes_missing_value_tracks_true")
+            ),
             **{
                 f"nodes_{name}": REQUIRED
                 for name in (
@@ -468,7 +305,7 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "tree_roots": REQUIRED,
         },
         5,
-        "No `post_transform` and no BRANCH_MEMBER.",
+        "No `post_transform`.",
     ),
     (
         "TreeEnsembleRegressor",

@@ -160,7 +160,8 @@ def read_graph(file: ModelFile) -> Graph:
     """The graph of a model file. Raises ModelError where it contradicts itself."""
     reader = _Reader(file)
     graph = file.graph
-    root = _Scope("", {}, opsets(file.model.opset_import), {})
+    own = not graph.node or any(not _domain(node.domain) for node in graph.node)
+    root = _Scope("", {}, opsets(file.model.opset_import, required=own), {})
     inputs = tuple(_graph_input(i) for i in graph.input if text(i.name) not in reader.constants)
     operations = reader.flatten(graph.node, root)
     made = [i.name for i in inputs] + [o for op in operations for o in op.outputs if o]

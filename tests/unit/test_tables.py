@@ -186,6 +186,8 @@ def ensemble(dtype: str, **more: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(("dtype", "kind"), [("float32", "f"), ("float64", "d")])
 def test_ensembles_of_opset_5(dtype: str, kind: str, more: dict[str, Any]) -> None:
     proto = model("TreeEnsemble", kind, dtype, **ensemble(dtype, **more))
+    if more:
+        del proto.opset_import[0]  # of ONNX's own domain, of which no operator is there
     check(proto, *tables(dtype, missing=True))
 
 

@@ -1,0 +1,215 @@
+"""Trees of ONNX's domain for tables of features, as arrays, and how they are walked: all at the same time, a level after the
+other. Each is at one of its nodes, whose features are gathered and compared.
+
+Sources: https://onnx.ai/onnx/operators/onnx_aionnxml_TreeEnsemble.html; the walk is the strategy "TreeTraversal" of
+https://www.usenix.org/conference/osdi20/presentation/nakandala.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from onnx import numpy_helper
+
+from csdfgen.errors import ModelError
+from csdfgen.model.network import Node
+from csdfgen.ops._operands import one_of
+from csdfgen.ops.composing import Composition, Operand
+
+__all__ = ["Forest", "by_ids", "by_positions", "listed", "walked"]
+
+MOST_LEVELS = 256
+"""Of a tree. Each is half a dozen layers."""
+
+_COMPARED = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ")
+"""How a node compares a feature with its value, in the numbering of TreeEnsemble."""
+
+_LEAF = -1
+
+_MEMBER = len(_COMPARED)
+"""Whether a feature is in a set, which TreeEnsemble alone has."""
+
+_COMPARISONS = ("LessOrEqual", "Less", "GreaterOrEqual", "Greater", "Equal", "Equal")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Forest:
+    """Nodes of all trees by number; leaves lead to themselves.
+
+    roots: a node of each tree. compared: numbers of `_COMPARED`, or `_LEAF`. true, false: the nodes that follow. missing:
+    whether a NaN counts as true. weights: (nodes, targets), of leaves.
+    """
+
+    roots: np.ndarray
+    features: np.ndarray
+    values: np.ndarray
+    compared: np.ndarray
+    true: np.ndarray
+    false: np.ndarray
+    missing: np.ndarray
+    weights: np.ndarray
+
+    def levels(self) -> int:
+        """The most comparisons that a sample meets in a tree. Raises ModelError."""
+        at, count = self.roots, 0
+        while (inner := at[self.compared[at] != _LEAF]).size:
+            at = np.unique(np.concatenate([self.true[inner], self.false[inner]]))
+            count += 1
+            if count > MOST_LEVELS:
+                raise ModelError(f"a tree of more than {MOST_LEVELS} levels")
+        if not count:
+            raise ModelError("all its trees are single leaves, so that no feature is read")
+        return count
+
+
+def listed(node: Node, name: str, count: int | None = None, default: int | None = None) -> Any:
+    """A list among the attributes, that may be a tensor. Raises ModelError for another length."""
+    value = node.attributes.get(name)
+    if value is None or not len(value):
+        value = node.attributes.get(f"{name}_as_tensor")
+        value = None if value is None else numpy_helper.to_array(value)
+    if value is None and default is not None:
+        return np.full(count or 0, default)
+    if value is None:
+        raise ModelError(f"attribute '{name}' is missing")
+    if count is not None and len(value) != count:
+        raise ModelError(f"{name} has {len(value)} values, {count} are needed")
+    return value
+
+
+def by_ids(node: Node, kind: str, targets: int) -> Forest:
+    """Trees whose nodes are named by the numbers of their tree and their own. kind: "target" or "class"."""
+    ids = list(
+        zip(*(map(int, listed(node, f"nodes_{k}ids")) for k in ("tree", "node")), strict=True)
+    )
+    count, own = len(ids), {one: k for k, one in enumerate(ids)}
+    if not count or len(own) != count:
+        raise ModelError("has no nodes, or one twice")
+    modes = listed(node, "nodes_modes", count)
+    known = {"LEAF": _LEAF, **{f"BRANCH_{name}": k for k, name in enumerate(_COMPARED)}}
+    for mode in modes:
+        one_of(mode, "nodes_modes", tuple(known))
+    compared = np.array([known[mode] for mode in modes])
+    inner = compared != _LEAF
+    followers = []
+    for way in ("true", "false"):
+        found = np.arange(count)
+        given = listed(node, f"nodes_{way}nodeids", count)
+        for k in np.flatnonzero(inner):
+            if (follower := (ids[k][0], int(given[k]))) not in own:
+                raise ModelError(f"node {ids[k][1]} of tree {ids[k][0]} leads to none")
+            found[k] = own[follower]
+        followers.append(found)
+    true, false = followers
+    values = np.asarray(listed(node, "nodes_values", count))
+    weights = np.zeros((count, targets), values.dtype)
+    leaves = listed(node, f"{kind}_nodeids")
+    parts = [listed(node, f"{kind}_{k}", len(leaves)) for k in ("treeids", "ids", "weights")]
+    for tree, leaf, target, weight in zip(parts[0], leaves, parts[1], parts[2], strict=True):
+        if (int(tree), int(leaf)) not in own or not 0 <= target < targets:
+            raise ModelError(
+                f"a weight of node {leaf} of tree {tree}, target {target} of {targets}"
+            )
+        weights[own[int(tree), int(leaf)], target] += weight
+    return Forest(
+        np.setdiff1d(np.arange(count), np.concatenate([true[inner], false[inner]])),
+        np.array(listed(node, "nodes_featureids", count)),
+        values,
+        compared,
+        true,
+        false,
+        np.array(listed(node, "nodes_missing_value_tracks_true", count, 0), bool),
+        weights,
+    )
+
+
+def by_positions(node: Node, targets: int) -> Forest:
+    """TreeEnsemble: nodes and leaves apart, both named by their position."""
+    values, modes, weights = (
+        numpy_helper.to_array(node.attributes[k])
+        for k in ("nodes_splits", "nodes_modes", "leaf_weights")
+    )
+    count, leaves = len(values), len(weights)
+    owners = np.array(listed(node, "leaf_targetids", leaves))
+    followers = []
+    for way in ("true", "false"):
+        found = np.array(listed(node, f"nodes_{way}nodeids", count))
+        ends = np.array(listed(node, f"nodes_{way}leafs", count), bool)
+        if ((found < 0) | (found >= np.where(ends, leaves, count))).any():
+            raise ModelError("a node leads to none")
+        followers.append(np.append(np.where(ends, found + count, found), count + np.arange(leaves)))
+    if not ((owners >= 0) & (owners < targets)).all() or (modes > _MEMBER).any():
+        raise ModelError("leaf_targetids or nodes_modes has a number that is not known")
+    spread = np.zeros((count + leaves, targets), weights.dtype)
+    spread[count + np.arange(leaves), owners] = weights
+    nothing = np.zeros(leaves, np.int64)
+    missing = listed(node, "nodes_missing_value_tracks_true", count, 0)
+    forest = Forest(
+        np.array(listed(node, "tree_roots")),
+        np.append(listed(node, "nodes_featureids", count), nothing),
+        np.append(values, nothing.astype(values.dtype)),
+        np.append(modes.astype(np.int64), nothing + _LEAF),
+        followers[0],
+        followers[1],
+        np.append(missing, nothing).astype(bool),
+        spread,
+    )
+    return _without_sets(node, forest)
+
+
+def _without_sets(node: Node, forest: Forest) -> Forest:
+    """A node that asks for one of several values becomes one for each of them."""
+    (places,) = np.nonzero(forest.compared == _MEMBER)
+    if not places.size:
+        return forest
+    members = numpy_helper.to_array(node.attributes["membership_values"])
+    ends = np.flatnonzero(np.isnan(members))
+    if len(ends) != len(places):
+        raise ModelError(f"membership_values has {len(ends)} sets for {len(places)} nodes")
+    sets = [np.append(one, np.nan)[: max(len(one) - 1, 1)] for one in np.split(members, ends + 1)]
+    columns = {
+        name: list(getattr(forest, name))
+        for name in ("features", "values", "compared", "true", "false", "missing", "weights")
+    }
+    for place, values in zip(places, sets, strict=False):
+        at, last = int(place), forest.false[place]
+        for number, value in enumerate(values):
+            if number:
+                columns["false"][at] = len(columns["false"])
+                at = len(columns["false"])
+                for column in columns.values():
+                    column.append(column[place])
+            columns["values"][at], columns["compared"][at] = value, _COMPARED.index("EQ")
+        columns["false"][at] = last
+    return Forest(forest.roots, **{name: np.array(one) for name, one in columns.items()})
+
+
+def walked(make: Composition, x: Operand, forest: Forest) -> Operand:
+    """(samples, trees): the leaf of each tree that a sample ends at."""
+    at: Operand = forest.roots
+    if not ((forest.features >= 0) & (forest.features < x.shape[1])).all():
+        raise ModelError(f"a node reads a feature that an input of shape {list(x.shape)} has not")
+    values = forest.values.astype(x.dtype)
+    kinds = np.unique(forest.compared[forest.compared != _LEAF])
+    for _ in range(forest.levels()):
+        feature = make("Gather", forest.features, at)
+        picked = "Gather" if isinstance(feature, np.ndarray) else "GatherElements"
+        value, limit = make(picked, x, feature, axis=1), make("Gather", values, at)
+        answer: Operand | None = None
+        for kind in kinds:
+            found = make(_COMPARISONS[kind], value, limit)
+            if _COMPARED[kind] == "NEQ":
+                found = make("Not", found)
+            if len(kinds) > 1:
+                found = make("And", found, make("Gather", forest.compared == kind, at))
+            answer = found if answer is None else make("Or", answer, found)
+        assert answer is not None
+        if forest.missing.any():
+            lost = make("And", make("IsNaN", value), make("Gather", forest.missing, at))
+            answer = make("Or", answer, lost)
+        at = make(
+            "Where", answer, make("Gather", forest.true, at), make("Gather", forest.false, at)
+        )
+    return at
