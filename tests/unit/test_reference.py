@@ -286,3 +286,15 @@ def test_as_far_as_onnxruntime_is_from_itself_is_no_fault(result: str) -> None:
     assert "by which onnxruntime differs from itself" in str(
         mismatch(failed[0], np.dtype(np.float32), (), "model.onnx")
     )
+
+
+def test_noise_where_onnxruntime_has_a_single_kernel() -> None:
+    """A sum that a sine amplifies: onnxruntime computes it alike with and without optimisations, other orders do not."""
+    net, rng = Graph(), np.random.default_rng(0)
+    x = net.input("x", (1, 8, 300))
+    weights = net.constant((1e5 * rng.normal(size=(300, 8))).astype(np.float32))
+    model = net.model(net.node("Sin", net.node("MatMul", x, weights)))
+    plan = csdfgen.plan(csdfgen.load(model), backend="numpy")
+    feeds = {"x": rng.normal(size=(1, 8, 300)).astype(np.float32)}
+    (found,) = check_outputs(model, plan, feeds, runtime.compile(plan)(feeds))
+    assert found.ok and found.noise > 1e-3
