@@ -8,8 +8,7 @@ module avoid what would allocate at run time.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,6 +29,7 @@ __all__ = [
     "reshaped_copy",
     "reshaped_view",
     "segments",
+    "stretches",
     "strided_copy",
     "take",
 ]
@@ -70,7 +70,7 @@ class Segment:
         return slice(self.first, stop if stop >= 0 else None, self.step)
 
 
-def segments(indices: Iterable[int]) -> tuple[Segment, ...]:
+def segments(indices: Sequence[int] | np.ndarray) -> tuple[Segment, ...]:
     """Indices cut into regular runs, greedily; `OUTSIDE` stands alone.
 
     >>> segments([0, 1, 1, 2, 2, 3])  # doctest: +NORMALIZE_WHITESPACE
@@ -78,20 +78,44 @@ def segments(indices: Iterable[int]) -> tuple[Segment, ...]:
      Segment(at=1, first=1, step=1, count=2, repeat=2),
      Segment(at=5, first=3, step=1, count=1, repeat=1))
     """
-    found: list[Segment] = []
-    at = 0
-    for value, group in groupby(indices):
-        repeat = sum(1 for _ in group)
-        last = found[-1] if found else None
-        joins = last is not None and last.repeat == repeat and OUTSIDE not in (last.first, value)
-        if last is not None and joins and last.count == 1:
-            found[-1] = replace(last, step=value - last.first, count=2)
-        elif last is not None and joins and value == last.first + last.step * last.count:
-            found[-1] = replace(last, count=last.count + 1)
-        else:
-            found.append(Segment(at, value, repeat=repeat))
-        at += repeat
-    return tuple(found)
+    values = np.asarray(indices, np.int64)
+    if not len(values):
+        return ()
+    starts = np.flatnonzero(np.diff(values, prepend=values[:1] - 1))
+    repeats, own = np.diff(starts, append=len(values)), values[starts]
+    joins = np.diff(repeats) == 0
+    joins &= (own[1:] != OUTSIDE) & (own[:-1] != OUTSIDE)
+    apart = np.diff(own)
+    return tuple(
+        Segment(
+            int(starts[a]), int(own[a]), int(apart[a]) if b - a > 1 else 1, b - a, int(repeats[a])
+        )
+        for a, b in stretches(apart, joins)
+    )
+
+
+def stretches(apart: np.ndarray, joins: np.ndarray) -> list[tuple[int, int]]:
+    """Ranges of positions that are evenly apart, cut greedily. apart: from each position to the next; joins: whether both may be
+    in one range.
+
+    >>> stretches(np.array([1, 1, 5, 5]), np.array([True, True, False, True]))
+    [(0, 3), (3, 5)]
+    """
+    if not len(joins):
+        return [(0, 1)]
+    # the last steps that are as the one before
+    turns = np.flatnonzero((np.diff(apart) != 0) | (joins[1:] != joins[:-1])).tolist()
+    turns.append(len(apart) - 1)
+    found = []
+    start = turn = 0
+    while start <= len(apart):
+        while turns[turn] < min(start, len(apart) - 1):
+            turn += 1
+        even = start < len(apart) and joins[start]
+        stop = turns[turn] + 2 if even else start + 1
+        found.append((start, stop))
+        start = stop
+    return found
 
 
 def cut(array: np.ndarray, axis: int, part: slice) -> np.ndarray:

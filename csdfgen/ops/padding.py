@@ -89,6 +89,12 @@ def _table(padding: _Padding) -> tuple[int, ...]:
 
 
 @lru_cache(maxsize=256)
+def _places(padding: _Padding) -> np.ndarray:
+    """The same as an array."""
+    return np.array(_table(padding), np.int64)
+
+
+@lru_cache(maxsize=256)
 def _row_table(padding: _Padding) -> RowTable:
     table = _table(padding)
     return RowTable.of(table, table, padding.length)
@@ -175,9 +181,9 @@ def _row_segments(layer: Layer, out: Rows, held: Rows) -> tuple[Segment, ...]:
     """Where the slab's rows go among output rows `out`; `OUTSIDE` for constant rows."""
     k = source_of(layer).row_axis
     if k is None:
-        return segments([0])
-    table = _table(_padding(layer, k))[out.start : out.stop]
-    return segments(OUTSIDE if row == OUTSIDE else row - held.start for row in table)
+        return (Segment(0, 0),)
+    rows = _places(_padding(layer, k))[out.start : out.stop]
+    return segments(np.where(rows == OUTSIDE, OUTSIDE, rows - held.start))
 
 
 def _constant_rows(layer: Layer, out: Rows) -> tuple[Segment, ...] | None:

@@ -21,6 +21,7 @@ from csdfgen.model.network import Layer, Shape, remembered
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Operator, Phase, height_along, stored_rows
+from csdfgen.ops.copies import stretches
 from csdfgen.ops.spread import NEAR
 from csdfgen.program.instructions import Constants, Instruction
 
@@ -420,8 +421,12 @@ def runs(rows: Sequence[int], most: float = inf) -> list[tuple[int, int]]:
 _FEW_ROWS = 64
 """Of which runs are found as soon as remembered."""
 
-_known_runs = lru_cache(maxsize=32)(runs)
-"""A layer that reads all rows of a tensor in every phase asks for the runs of the same thousands of rows each time."""
+
+@lru_cache(maxsize=32)
+def _known_runs(rows: Sequence[int], most: float) -> list[tuple[int, int]]:
+    """The same as `runs` of thousands of rows. A layer that reads all rows of a tensor in every phase asks for them each time."""
+    apart = np.diff(rows)
+    return stretches(apart, (apart > 0) & (apart <= most))
 
 
 def by_image(step: Step) -> tuple[Step, ...]:
