@@ -7,19 +7,25 @@ from __future__ import annotations
 
 import platform
 import re
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen
 import runtime
 from csdfgen.backends.native.build import STANDARD, WARNINGS, find_compiler
 from csdfgen.backends.native.generate import SOURCES, write
+from csdfgen.backends.registry import kernels_for
+from csdfgen.lowering.program import lower
 from tests.board_networks import ALL_KERNELS, NETWORKS, absent, feeds_of, integers, plan_of, right
+from tests.builder import Graph
 from tests.emitted import Program
 from tests.native_steps import compiler_missing
+from tests.quantized_models import quantized
 from tests.ways import ALL
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -62,6 +68,22 @@ def test_aarch64(name: str, tmp_path: Path) -> None:
     )
 
 
+def attention_of_bytes() -> onnx.ModelProto:
+    """Products of two activations and a softmax: the left operand's values, and what is written, side by side and apart."""
+    g = Graph()
+    x = g.input("x", (1, 30, 24))
+    heads = g.node("Reshape", x, g.constant(np.array([1, 30, 2, 12])))
+    rows = g.node("Transpose", heads, perm=[0, 2, 1, 3])
+    scores = g.node("MatMul", rows, g.node("Transpose", heads, perm=[0, 2, 3, 1]))
+    y = g.node("MatMul", g.node("Softmax", scores, axis=-1), rows)
+    y = g.node(
+        "Reshape", g.node("Transpose", y, perm=[0, 2, 1, 3]), g.constant(np.array([1, 30, 24]))
+    )
+    y = g.node("MatMul", g.node("MatMul", y, g.node("Transpose", x, perm=[0, 2, 1])), x)
+    return quantized(g.model(y), "QOperator")
+
+
+@pytest.mark.parametrize("network", [integers, attention_of_bytes])
 @pytest.mark.parametrize("requantize", ["float", "integer"])
 @pytest.mark.parametrize(
     ("target", "machine", "start"),
@@ -74,7 +96,12 @@ def test_aarch64(name: str, tmp_path: Path) -> None:
     ids=["no VNNI", "x86-64-v2", "NEON", "dot product"],
 )
 def test_bytes_are_the_same(
-    target: str, machine: str, start: tuple[str, ...], requantize: str, tmp_path: Path
+    target: str,
+    machine: str,
+    start: tuple[str, ...],
+    requantize: str,
+    network: Callable[[], onnx.ModelProto],
+    tmp_path: Path,
 ) -> None:
     """As numpy's, where products of bytes are formed otherwise than here."""
     linked = ["-static"] if start else []
@@ -82,13 +109,15 @@ def test_bytes_are_the_same(
         absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
     elif platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")
-    network = csdfgen.load(integers())
-    plan = csdfgen.plan(network, backend="native", goal="memory", requantize=requantize)
+    loaded = csdfgen.load(network())
+    plan = csdfgen.plan(loaded, backend="native", goal="memory", requantize=requantize)
+    used = {one.kernel for one in lower(plan, kernels_for(plan.options)).instructions}
+    assert network is integers or {"multiply_bytes_of", "softmax_bytes_of"} <= used
     program = Program(
         plan, tmp_path / "c", target=target, machine=machine, linked=linked, start=start
     )
     feeds = feeds_of(plan, 0)
-    by_numpy = csdfgen.plan(network, backend="numpy", requantize=requantize)
+    by_numpy = csdfgen.plan(loaded, backend="numpy", requantize=requantize)
     for name, wanted in runtime.compile(by_numpy)(feeds).items():
         np.testing.assert_array_equal(program(feeds)[name], wanted)
 
