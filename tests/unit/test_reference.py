@@ -298,3 +298,14 @@ def test_noise_where_onnxruntime_has_a_single_kernel() -> None:
     feeds = {"x": rng.normal(size=(1, 8, 300)).astype(np.float32)}
     (found,) = check_outputs(model, plan, feeds, runtime.compile(plan)(feeds))
     assert found.ok and found.noise > 1e-3
+
+
+def test_random_integers_are_lines_of_the_tables_that_they_are_read_from() -> None:
+    net = Graph()
+    x = net.input("x", (1, 40), dtype="int64")
+    small, large = (net.constant(np.ones((lines, 8), np.float32)) for lines in (2, 50))
+    one = net.node("Gather", small, net.node("Transpose", x, perm=[1, 0]))
+    other = net.node("Transpose", net.node("Gather", large, x), perm=[1, 0, 2])
+    network = csdfgen.load(net.model(net.node("Add", one, other)))
+    found = random_inputs(network, 0)["x"]
+    assert set(found.ravel()) == {0, 1}
