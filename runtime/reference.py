@@ -140,8 +140,8 @@ Other dtypes are compared exactly.
 
 
 NOISE = 4.0
-"""The tolerance is increased by this multiple of the difference between onnxruntime with and without optimisations. These
-two share most of their kernels, so that ours may differ more.
+"""The tolerance is increased by this multiple of the difference of onnxruntime from itself: without optimisations, and with
+inputs that are moved by rounding errors. These runs share most of their kernels, so that ours may differ more.
 """
 
 
@@ -175,8 +175,8 @@ class Comparison:
 
     wrong: number of values outside the tolerance. classes_ok: see `same_classes`. max_abs_error: over all values; infinite if
     only one side is a number. first_wrong_row: along the tensor's row axis. steps: difference of a quantized tensor in steps.
-    noise: difference of onnxruntime from itself without optimisations; 0 if it was not measured. powers: of a float tensor
-    that is computed in a type of two bytes, the sums of squared errors and of squared reference values.
+    noise: difference of onnxruntime from itself, without optimisations or with moved inputs; 0 if it was not measured.
+    powers: of a float tensor that is computed in a type of two bytes, the sums of squared errors and of squared reference values.
     """
 
     name: str

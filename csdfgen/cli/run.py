@@ -425,7 +425,7 @@ def _show_check(report: Report) -> None:
             f"{counted(one.values, 'value')}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}"
             f"{f', {one.sqnr_db:.1f} dB signal to noise' if one.sqnr_db is not None else ''}"
-            f"{f', without optimisations it differs from itself by {one.noise:.3g}' if one.noise else ''}{classes}"
+            f"{f', which differs from itself by {one.noise:.3g} where sums are rounded otherwise' if one.noise else ''}{classes}"
         )
     if report.comparisons is not None and signed_integers(report.plan.network):
         say(
