@@ -165,8 +165,8 @@ def _layer(
     }
     order = [*(t.name for t in given[count:]), *(t.name for t in given[:count]), *captured]
     number = {one: k for k, one in enumerate(order)}
-    for layer in layers:
-        number.update((t.name, len(number) + k) for k, t in enumerate(layer.outputs))
+    for tensor in (t for layer in layers for t in layer.outputs):
+        number[tensor.name] = len(number)
 
     def named(tensor: Tensor | None) -> Any:
         return None if tensor is None else replace(tensor, name=str(number[tensor.name]))

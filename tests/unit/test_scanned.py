@@ -112,20 +112,25 @@ class _Scan:
         self.weights.append(numpy_helper.from_array(values, name))
         return name
 
-    def node(self, op_type: str, inputs: list[str]) -> str:
+    def node(self, op_type: str, inputs: list[str], **attributes: int) -> str:
         self.count += 1
-        self.nodes.append(helper.make_node(op_type, inputs, [f"v{self.count}"]))
+        self.nodes.append(helper.make_node(op_type, inputs, [f"v{self.count}"], **attributes))
         return f"v{self.count}"
 
     def operation(self, values: list[str]) -> str:
         a, b = (str(one) for one in self.rng.choice(values, 2))
-        kind = self.rng.integers(5)
+        kind = self.rng.integers(6)
         if kind == 0:
             return self.node("MatMul", [a, self.weight((self.wide, self.wide))])
         if kind == 1:
             return self.node(str(self.rng.choice(["Tanh", "Sigmoid", "Relu"])), [a])
         if kind == 2:
             return self.node("Mul", [a, self.weight(self.slice)])
+        if kind == 3:
+            joined = self.node("Concat", [self.node("Tanh", [a]), b], axis=-1)
+            halves = [f"{joined}/{k}" for k in range(2)]
+            self.nodes.append(helper.make_node("Split", [joined], halves, axis=-1))
+            return self.node("Sub", halves)
         return self.node(str(self.rng.choice(["Add", "Sub"])), [self.node("Tanh", [a]), b])
 
 

@@ -123,7 +123,7 @@ static void finish(const csdf_byte_multiply_step *step, const int32_t *made, con
 {
     const csdf_rescaling *into = &step->layer->into;
     const ptrdiff_t size = csdf_bytes_of(into), apart = step->out_step * size;
-    int32_t sums[ROWS * CSDF_PANEL], becomes[ROWS * CSDF_PANEL];
+    int32_t sums[ROWS * CSDF_PANEL] = {0}, becomes[ROWS * CSDF_PANEL];
     for (int32_t c = 0; c < columns; c += CSDF_PANEL) {
         const int32_t n = least(columns - c, CSDF_PANEL);
         const uint8_t *from = (const uint8_t *)becomes;

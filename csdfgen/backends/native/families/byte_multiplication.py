@@ -52,7 +52,7 @@ _INTEGER, _NEARLY = 4, 1.05
 
 _PRODUCTS, _FEW, _BEGINS = 40, 4, 300
 """Estimates of a way, in the time of a byte that is copied: products in that time; rows that take twice as long as they would
-among many; what each block of rows and columns takes beside its products. All were measured with 512 bits.
+among many; what each block of rows and columns takes beside its products. They are rounded from figures with 512 bits.
 """
 
 
