@@ -44,20 +44,26 @@ def heed_interrupts() -> None:
 
 
 def start(
-    *arguments: str, limited: Callable[[], None] = lambda: None, **options: Any
+    *arguments: str, limited: Callable[[], None] | None = None, **options: Any
 ) -> subprocess.Popen[str]:
     """The command as a process. limited: called in it before it begins."""
 
     def prepare() -> None:
         heed_interrupts()
-        limited()
+        if limited:
+            limited()
 
     return subprocess.Popen(
         [sys.executable, "-m", "csdfgen", *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        # where files may not grow, Python would leave modules cut off in its cache
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1" if limited else "",
+        },
         preexec_fn=prepare,
         **options,
     )
