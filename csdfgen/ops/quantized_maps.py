@@ -382,10 +382,7 @@ class _Shares:
         """Calls that leave the integers in `index`; the powers are lost."""
         low, high = np.float32(self.low - self.zero), np.float32(self.high - self.zero)
         calls: list[Call] = [
-            (
-                np.multiply,
-                (powers, self.whole, powers),
-            ),
+            (np.multiply, (powers, self.whole, powers)),
             (np.divide, (powers, total, powers)),
             (np.rint, (powers, powers)),
             (np.ndarray.clip, (powers, low, high, powers)),

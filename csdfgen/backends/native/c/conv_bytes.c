@@ -237,13 +237,6 @@ static void centre(const int32_t *zeros, const csdf_e *x, const part *p, int32_t
     }
 }
 
-/* Blocks of pixels of equal size, or one pixel more. */
-static int32_t block(int32_t left)
-{
-    const int32_t blocks = (left + CSDF_PIXELS - 1) / CSDF_PIXELS;
-    return (left + blocks - 1) / blocks;
-}
-
 /* A zero point of inputs that is computed: what it adds to the sums is taken away. weights: the sums of the outputs'. */
 static void less_zero(int32_t zero, const int32_t *weights, int32_t pixels, int32_t *sums)
 {
@@ -293,10 +286,11 @@ static void at_once(const group *g, const outputs *o, int32_t all)
             const ptrdiff_t panel = o->panel + low;
             const int32_t n = least(CSDF_PANEL, o->high - low);
             const int8_t *weights = o->weights + (ptrdiff_t)low * p.pitch;
+            csdf_even even = csdf_evenly(count, CSDF_PIXELS);
             for (int32_t k = 0, begin = 0, pixels; k < count; k += pixels) {
                 const csdf_e *x = g->room + k * p.pitch;
                 int32_t *to = sums + (k - begin) * CSDF_PANEL;
-                pixels = block(count - k);
+                pixels = csdf_next(&even);
                 dots[pixels - 1](x, p.pitch, weights, g->steps, o->bias + panel, 0, to, n);
                 if (o->zeros)
                     centre(o->zeros + panel, x, &p, pixels, to);
@@ -327,11 +321,12 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
     const csdf_byte_layer *layer = g->step->layer;
     const int32_t window = layer->kernel_h * layer->kernel_w;
     int32_t sums[PANELS][CSDF_PIXELS * CSDF_PANEL];
-    for (int32_t low = o->low; low < o->high; low += PANELS * CSDF_PANEL)
+    for (int32_t low = o->low; low < o->high; low += PANELS * CSDF_PANEL) {
+        csdf_even even = csdf_evenly(all, CSDF_PIXELS);
         for (int32_t first = 0, pixels; first < all; first += pixels) {
             const int32_t high = least(o->high, low + PANELS * CSDF_PANEL);
             part p;
-            pixels = block(all - first);
+            pixels = csdf_next(&even);
             for (int32_t tap = 0, channel = 0; tap < window;) {
                 const int32_t begins = !tap && !channel;
                 const ptrdiff_t done = (ptrdiff_t)tap * layer->pace + channel;
@@ -355,6 +350,7 @@ static void in_parts(const group *g, const outputs *o, int32_t all)
             for (int32_t at = low, k = 0; at < high; at += CSDF_PANEL, k++)
                 written(g, o->panel + at, o->channel + at, least(CSDF_PANEL, high - at), first, pixels, sums[k]);
         }
+    }
 }
 
 #ifdef CSDF_WIDE
