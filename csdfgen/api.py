@@ -289,7 +289,8 @@ def report(
         "streamed" rows are compared as they are computed, and not stored. precision: of a float32 model that is not
         loaded yet, "float32" (as it is), "bfloat16" (stored as `csdfgen.quantize` stores it), or "auto": bfloat16 where a
         frame of it is measured to be shorter.
-    `report(...).ok` states whether the outputs are equal; a difference is not an error.
+    `report(...).ok` states whether the outputs are equal and could have differed (`Report.inconclusive`); a difference is not
+    an error.
     `runtime.report.to_json` converts the report to JSON values. Raises InputError for inputs or options
     that do not fit, ModelError for a model that is not supported.
     """

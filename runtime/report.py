@@ -23,7 +23,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
-from runtime.reference import Comparison, MismatchError, compared_as
+from runtime.reference import Comparison, compared_as
 from runtime.steps import saturating
 from runtime.verify import (
     LayerComparison,
@@ -111,7 +111,14 @@ class Report:
     def ok(self) -> bool | None:
         if self.comparisons is None:
             return None
-        return all(one.ok for one in self.comparisons) and all(one.ok for one in self.layers)
+        equal = all(one.ok for one in self.comparisons) and all(one.ok for one in self.layers)
+        return equal and not self.inconclusive
+
+    @property
+    def inconclusive(self) -> Mapping[str, str]:
+        """Output -> why it proves nothing that it equals onnxruntime's."""
+        found = {one.name: one.inconclusive for one in self.comparisons or ()}
+        return {name: why for name, why in found.items() if why}
 
     @property
     def max_abs_error(self) -> float | None:
@@ -124,6 +131,7 @@ class Report:
 
     def _facts(self) -> dict[str, object]:
         verdict = {None: "not checked", True: "equal", False: "different"}[self.ok]
+        verdict = "equal, which proves nothing" if self.inconclusive else verdict
         error = (
             "" if self.max_abs_error is None else f", largest difference {self.max_abs_error:.3g}"
         )
@@ -218,9 +226,9 @@ def compare_with_reference(
     check: str = "outputs",
     *,
     progress: Progress = lambda *what: None,
-) -> tuple[Report, MismatchError | None]:
-    """The report with the comparison, and the error if outputs differ. In that case all layers are compared, to find the
-    first one that differs.
+) -> tuple[Report, CsdfgenError | None]:
+    """The report with the comparison, and the error if outputs differ, or are equal where that proves nothing. If they differ
+    all layers are compared, to find the first one that does.
 
     source: the model that onnxruntime runs. outputs: those of the report's frames; if they were streamed, another frame is
     compared row by row. Raises ModelError if onnxruntime cannot run the model.
@@ -245,6 +253,12 @@ def compare_with_reference(
     if first is not None:
         dtype = compared_as(plan.network)[first.comparison.name]
         return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
+    for name, why in report.inconclusive.items():
+        text = (
+            f"output '{name}' equals onnxruntime's, which proves nothing: {why}; give data with {option('input')}, values of "
+            f"lengths and switches with {option('fix')}, or other random inputs with {option('seed')}"
+        )
+        return report, CsdfgenError(text, where=report.model)
     return report, None
 
 
@@ -381,6 +395,8 @@ def to_json(report: Report) -> dict[str, Any]:
         ],
     }
     noises = {o.name: o.sqnr_db for o in report.comparisons or () if o.sqnr_db is not None}
+    if report.comparisons is not None:
+        values["checks"] = {one.name: _check_values(one) for one in report.comparisons}
     if noises:
         values["sqnr_db"] = {name: _finite(one) for name, one in noises.items()}
     steps = {one.name: one.steps for one in report.comparisons or () if one.steps is not None}
@@ -408,6 +424,22 @@ def to_json(report: Report) -> dict[str, Any]:
             for entry in report.layers
         ]
     return values
+
+
+def _check_values(one: Comparison) -> dict[str, Any]:
+    """The comparison of an output: of `allowed`, the largest accepted difference, see `reference.Spread`."""
+    assert one.spread is not None
+    return {
+        "equal": one.ok,
+        "values": one.values,
+        "wrong": one.wrong,
+        "max_abs_error": _finite(one.max_abs_error),
+        "min": _finite(one.spread.low),
+        "max": _finite(one.spread.high),
+        "allowed": _finite(one.spread.allowed),
+        "constant": one.spread.fixed,
+        "inconclusive": one.inconclusive or None,
+    }
 
 
 def _driven(driven: Driven | None) -> dict[str, Any]:

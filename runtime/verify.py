@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import reduce
 from types import MappingProxyType
@@ -13,19 +14,23 @@ import numpy as np
 import onnx
 
 import runtime
+from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Network
 from csdfgen.planning.plan import Plan
+from runtime.images import random_inputs
 from runtime.reference import (
     NOISE,
     Comparison,
     MismatchError,
     Reference,
+    Spread,
     Standard,
     compare,
     compared_as,
     largest_of,
     noise_of,
     same_classes,
+    spread_of,
     tolerance_of,
 )
 from runtime.steps import ALLOWED, StepDifference, steps_of
@@ -68,11 +73,12 @@ def check_outputs(
     outputs: Mapping[str, np.ndarray],
     threads: int = 1,
 ) -> tuple[Comparison, ...]:
-    """Compare the outputs of a frame, all images. If they differ, onnxruntime's own noise is measured and allowed for. Raises
-    ModelError, and MismatchError for a shape or dtype.
+    """Compare the outputs of a frame, all images. If they differ, onnxruntime's own noise is measured and allowed for; whether
+    equality proves anything, `Comparison.inconclusive` says. Raises ModelError, and MismatchError for a shape or dtype.
     """
-    reference = Reference(source, plan.network, threads=threads)(feeds)
-    return _allowing_noise(
+    run = Reference(source, plan.network, threads=threads)
+    reference = run(feeds)
+    found = _allowing_noise(
         lambda noise: compare_outputs(plan, outputs, reference, noise),
         source,
         plan.network,
@@ -80,6 +86,7 @@ def check_outputs(
         reference,
         threads,
     )
+    return _with_other_inputs(found, run, plan.network, feeds, reference)
 
 
 def compare_outputs(
@@ -94,9 +101,56 @@ def compare_outputs(
     found, standards = [], _standards(plan, noise)
     for name, ours in outputs.items():
         theirs, one = reference[name], standards[name]
-        classes = same_classes(ours, theirs, one)
-        found.append(replace(compare(name, ours, theirs, one), classes_ok=classes))
+        classes, spread = same_classes(ours, theirs, one), _spread(plan.network, name, theirs, one)
+        found.append(replace(compare(name, ours, theirs, one), classes_ok=classes, spread=spread))
     return tuple(found)
+
+
+def _spread(network: Network, name: str, reference: np.ndarray, standard: Standard) -> Spread:
+    """What values an output has in onnxruntime."""
+    tensor = next(output.tensor for output in network.outputs if output.name == name)
+    reached = tensor is not None and tensor.name in network.reached
+    bounded = tensor is not None and tensor.name in network.bounded
+    return spread_of(reference, standard, not reached, bounded)
+
+
+def _with_other_inputs(
+    found: tuple[Comparison, ...],
+    run: Reference,
+    network: Network,
+    feeds: Mapping[str, np.ndarray],
+    reference: Mapping[str, np.ndarray],
+) -> tuple[Comparison, ...]:
+    """The comparison; where an output has one value everywhere, as a single score has, it is found out whether onnxruntime
+    computes another one for other inputs: the values of floats in another order, and half of them, and other random integers.
+    """
+    if not any(one.inconclusive for one in found):
+        return found
+    rng, varied = np.random.default_rng(0), dict[str, float]()
+    for scale in _SCALES:
+        drawn = random_inputs(network, int(rng.integers(2**31)))
+        for name, array in feeds.items():
+            if array.dtype.kind not in "biu":
+                mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
+                drawn[name] = (mixed * scale).astype(array.dtype)
+        other: Mapping[str, np.ndarray] = {}
+        with suppress(ModelError):  # where nothing is found for them, onnxruntime may refuse them
+            other = run(drawn)
+        for name, array in other.items():
+            change = np.abs(array.astype(np.float64) - reference[name].astype(np.float64))
+            varied[name] = max(varied.get(name, 0.0), float(np.nan_to_num(change).max(initial=0.0)))
+    return tuple(
+        one
+        if one.spread is None
+        else replace(
+            one, spread=replace(one.spread, varied=varied.get(one.name, 0.0) > one.spread.allowed)
+        )
+        for one in found
+    )
+
+
+_SCALES = (1.0, 0.5)
+"""Of the other inputs."""
 
 
 def _allowing_noise(
@@ -172,7 +226,8 @@ def check_rows(
     A missing row counts as wrong. Raises what `check_outputs` raises.
     """
     network = plan.network
-    reference = Reference(source, network, threads=threads)(feeds)
+    run = Reference(source, network, threads=threads)
+    reference = run(feeds)
     frame = runtime.compile(plan, threads=threads)
 
     def compared(noise: Mapping[str, float]) -> tuple[Comparison, ...]:
@@ -180,7 +235,8 @@ def check_rows(
         frame(feeds, on_rows=rows.compare)
         return rows.found()
 
-    return _allowing_noise(compared, source, network, feeds, reference, threads)
+    found = _allowing_noise(compared, source, network, feeds, reference, threads)
+    return _with_other_inputs(found, run, network, feeds, reference)
 
 
 class _Rows:
@@ -189,7 +245,7 @@ class _Rows:
     def __init__(
         self, plan: Plan, reference: Mapping[str, np.ndarray], noise: Mapping[str, float]
     ) -> None:
-        self._standards = _standards(plan, noise)
+        self._standards, self._network = _standards(plan, noise), plan.network
         batch = plan.network.batch
         self._of_images = {one.name for one in plan.network.outputs if one.tensor and batch > 1}
         self._reference = {name: reference[name] for name in self._standards}
@@ -214,11 +270,17 @@ class _Rows:
     def found(self) -> tuple[Comparison, ...]:
         """The comparison of every output, all slabs together."""
         return tuple(
-            _joined(name, parts, self._reference[name].size) for name, parts in self._parts.items()
+            _joined(
+                name,
+                parts,
+                self._reference[name].size,
+                _spread(self._network, name, self._reference[name], self._standards[name]),
+            )
+            for name, parts in self._parts.items()
         )
 
 
-def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
+def _joined(name: str, parts: Sequence[Comparison], size: int, spread: Spread) -> Comparison:
     values = sum(part.values for part in parts)
     rows = [part.first_wrong_row for part in parts if part.first_wrong_row is not None]
     classes = {part.classes_ok for part in parts}
@@ -234,6 +296,7 @@ def _joined(name: str, parts: Sequence[Comparison], size: int) -> Comparison:
         reduce(StepDifference.joined, steps) if steps and size == values else None,
         max((part.noise for part in parts), default=0.0),
         (sum(e for e, _ in powers), sum(v for _, v in powers)) if powers else None,
+        spread,
     )
 
 

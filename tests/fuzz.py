@@ -219,7 +219,7 @@ def _far(got: np.ndarray, want: np.ndarray) -> np.ndarray:
     """How far each value is off, in tolerances; not a number where only one of the two is one."""
     finite = np.abs(want[np.isfinite(want)].astype(np.float64))
     largest = float(finite.max(initial=0.0))
-    allowed = FLOAT32.absolute + FLOAT32.relative * np.abs(want) + FLOAT32.of_largest * largest
+    allowed = 1e-4 + FLOAT32.allowed(np.abs(want), largest, 0.0)  # what cancels may be tiny
     with np.errstate(all="ignore"):
         off = np.abs(got.astype(np.float64) - want.astype(np.float64))
         far = np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0.0, off / allowed)

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from csdfgen.planning.saved import SavedPlan
     from csdfgen.precision.run_as import Precision
     from runtime.images import ImageOptions
+    from runtime.reference import Comparison
     from runtime.report import Report
 
 __all__ = ["Run"]
@@ -414,6 +415,14 @@ def _check_agreement(saved: SavedPlan, asked: Asked) -> None:
         raise refused("has its constants; leave --fix out, or make a plan for others")
 
 
+def _range(one: Comparison) -> str:
+    """Of an output, what values it has in onnxruntime."""
+    if one.spread is None or not one.values:
+        return ""
+    fixed = ", a constant of the network" if one.spread.fixed else ""
+    return f" from {one.spread.low:.3g} to {one.spread.high:.3g}{fixed}"
+
+
 def _show_check(report: Report) -> None:
     from runtime.reference import SIGNED, signed_integers
     from runtime.steps import saturating
@@ -422,10 +431,11 @@ def _show_check(report: Report) -> None:
         classes = {None: "", True: ", same top 1 and top 5", False: ", other top 5"}[one.classes_ok]
         say(
             f"check      '{plain(one.name)}': {'equal' if one.ok else f'{one.wrong:,} wrong'}, "
-            f"{counted(one.values, 'value')}, largest difference from onnxruntime "
+            f"{counted(one.values, 'value')}{_range(one)}, largest difference from onnxruntime "
             f"{one.max_abs_error:.3g}{f', {one.steps}' if one.steps is not None else ''}"
             f"{f', {one.sqnr_db:.1f} dB signal to noise' if one.sqnr_db is not None else ''}"
             f"{f', which differs from itself by {one.noise:.3g} where sums are rounded otherwise' if one.noise else ''}{classes}"
+            f"{f'; which proves nothing: {one.inconclusive}' if one.inconclusive else ''}"
         )
     if report.comparisons is not None and signed_integers(report.plan.network):
         say(

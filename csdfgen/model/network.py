@@ -375,6 +375,15 @@ class Network(Pickled):
         return MappingProxyType({name: tuple(pairs) for name, pairs in out.items()})
 
     @cached_property
+    def reached(self) -> frozenset[str]:
+        """Names of the tensors that depend on an input; the others are constants."""
+        found = {tensor.name for tensor in self.inputs}
+        for layer in self.layers:
+            if any(tensor is not None and tensor.name in found for tensor in layer.inputs):
+                found.update(tensor.name for tensor in layer.outputs)
+        return frozenset(found)
+
+    @cached_property
     def conditions(self) -> Mapping[str, Tensor]:
         """Name of an If -> its condition, one element. The results of its branches are joined by layers that read it: a
         Where with the attribute `branch`.
