@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from csdfgen.cli import main
@@ -15,7 +16,7 @@ from csdfgen.paper.deadlock import Full, largest_rates, stuck
 from csdfgen.paper.figure1 import check_figure1, figure1_graph
 from csdfgen.paper.findings import Finding, findings, readings, row_graph, skip_graph
 from csdfgen.paper.printed import TABLE_2, TABLE_3
-from csdfgen.paper.table2 import reproduce_table2
+from csdfgen.paper.table2 import launches_that_fit, reproduce_table2
 from csdfgen.paper.table3 import Cell, load_network, reproduce_table3, schedule_values
 from csdfgen.phases.algorithm1 import algorithm1, last_rows
 from csdfgen.phases.conversion import convert
@@ -32,6 +33,19 @@ def test_table_2_is_found_and_runs() -> None:
     results = reproduce_table2()
     assert [one.total for one in results] == [example.total for example in TABLE_2]
     assert all(one.match and one.same_outputs for one in results)
+    assert [round(one.fitted) for one in results] == [one.throughput for one in TABLE_2]
+
+
+@pytest.mark.parametrize(("launch", "fits"), [(4.97, 0), (4.99, 1), (5.23, 1), (5.25, 0)])
+def test_table_2s_frames_a_second_follow_from_one_time_and_a_launch_a_phase(
+    launch: float, fits: bool
+) -> None:
+    """Independently: some time of the layers, of a fine grid, gives all four."""
+    works = np.linspace(2.5e-3, 3.1e-3, 600_001)
+    rates = [1 / (works + launch * 1e-6 * sum(one.phases)) for one in TABLE_2]
+    given = [np.round(rate) == one.throughput for rate, one in zip(rates, TABLE_2, strict=True)]
+    assert np.logical_and.reduce(given).any() == fits
+    assert (launches_that_fit()[0] <= launch * 1e-6 <= launches_that_fit()[1]) == fits
 
 
 def test_table_3_as_its_authors_counted() -> None:
