@@ -33,6 +33,7 @@ def left() -> str:
 
 MAKERS: dict[str, Callable[[], str]] = {
     "closest": partial(listed, "single-sample requests", "closest"),
+    "rates": partial(listed, "single-sample requests", "of a rate"),
     "together": partial(listed, "single-sample requests", "together"),
     "several": partial(listed, "requests of several images, runs at N_opt"),
     "fit": partial(listed, "fit and N_opt"),
