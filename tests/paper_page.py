@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
-from csdfgen.paper.findings import findings, readings
+from csdfgen.paper.findings import findings, misprints, readings
 from csdfgen.paper.printed import COLUMNS, TABLE_3
 from csdfgen.paper.table3 import COUNTINGS, reproduce_table3
 from tests.documents import ROOT
@@ -65,8 +65,16 @@ def rules() -> str:
     return _table(*lines)
 
 
+def slips() -> str:
+    """What other numbers of the paper contradict."""
+    lines = [_line("where", "printed", "ours", "why")]
+    lines += [_line(c.row, f"{c.printed:g}", f"{c.ours:.3g}", c.note) for c in misprints()]
+    return _table(*lines)
+
+
 MAKERS = {
     "findings": found,
+    "misprints": slips,
     "rules": rules,
     **{name: (lambda name=name: counted(name)) for name in COUNTINGS},
 }

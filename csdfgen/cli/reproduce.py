@@ -1,6 +1,4 @@
-"""`csdfgen reproduce`: the figure and tables of paper 002, ours and what is printed, and what
-that turned up; and what papers 000, 003 and 004 print.
-"""
+"""`csdfgen reproduce`: the figures, tables and claims of five papers, ours and what is printed, and what that turned up."""
 
 from __future__ import annotations
 
@@ -27,29 +25,32 @@ __all__ = ["Reproduce"]
 Rows = list[dict[str, Any]]
 
 _Part = Literal[
-    "fig1", "table2", "table3", "all", "findings", "paper003", "paper004", "vbs", "lbci"
+    "fig1", "table2", "table3", "findings", "paper002", "paper003", "paper004", "vbs", "lbci", "all"
 ]
+
+_PAPER_002 = ("fig1", "table2", "table3", "findings")
 
 _MEASURED = ("m_DL", "m_our", "tau_DL", "tau_our")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(Command):
-    """Compute the figure and tables of the base paper (Minakova and Stefanov 2020), and compare them with what it
-    prints.
+    """Compute the figures and tables of five papers, and compare them with what they print; `all` is all of them.
 
-    `findings` shows what that turned up about its algorithm, its capacities and its counting;
-    docs/paper.md explains it. `paper003` computes the tables, claims and examples of the OpenCL Caffe
-    paper of 2018 (number formats, blob reuse, experts); docs/paper003.md explains them. `paper004` computes
-    what follows from the tables of the CitiusSynapse paper of 2021 (OpenCL on embedded systems), and measures each of its
-    techniques on this machine; docs/paper004.md explains it. `vbs` computes what the paper of 2020 on variable batch
-    sizes across layers prints, and models what it measured; docs/batches.md explains it.
+    `paper002` computes the figure and tables of the base paper (Minakova and Stefanov 2020); its `findings` show what
+    that turned up about its algorithm, its capacities, its counting and its misprints; docs/paper.md explains it.
+    `paper003` computes the tables, claims and examples of the OpenCL Caffe paper of 2018 (number formats, blob reuse,
+    experts); docs/paper003.md explains them. `paper004` computes what follows from the tables of the CitiusSynapse
+    paper of 2021 (OpenCL on embedded systems), and measures each of its techniques on this machine; docs/paper004.md
+    explains it. `vbs` computes what the paper of 2020 on variable batch sizes across layers prints, and models what it
+    measured; docs/batches.md explains it. `lbci` computes the percentages of the paper of 2023 on layered batches in a
+    simulated server; docs/lbci.md explains it.
     """
 
     examples = (
         "csdfgen reproduce table2",
-        "csdfgen reproduce all --json out.json",
-        "csdfgen reproduce findings",
+        "csdfgen reproduce paper002 --json out.json",
+        "csdfgen reproduce all",
         "csdfgen reproduce paper003",
         "csdfgen reproduce paper004",
         "csdfgen reproduce vbs",
@@ -67,7 +68,11 @@ class Reproduce(Command):
         """Reproduce one part or "all", print it, and write what is asked for. Raises CsdfgenError."""
         for path in filter(None, (self.json_file, self.csv)):
             check_writable(path)
-        parts = ("fig1", "table2", "table3") if self.part == "all" else (self.part,)
+        wholes = {
+            "paper002": _PAPER_002,
+            "all": (*_PAPER_002, "paper003", "paper004", "vbs", "lbci"),
+        }
+        parts = wholes.get(self.part, (self.part,))
         found = {part: self._rows(part) for part in parts}
         if self.json_file is not None:
             write_json(self.json_file, found)
@@ -153,11 +158,10 @@ def _table2() -> Rows:
         table("Table II", "", "phases", *names, "> total", "> fps", "same?", rows=shown),
         "",
         *(f"{one.printed.name}  {one.order}" for one in results),
-        f"\nBuffers in elements, which the paper takes for bytes. Executed: the outputs of all four are {equal}. fps: a time of "
-        f"the layers, {layers:.3f} ms, fitted, and {phase_seconds() * 1e6:g} us for each phase, by which Table III comes out; all "
-        f"four are printed as here for phases of {launches[0] * 1e6:.2f} to {launches[1] * 1e6:.2f} us. The paper prints no "
-        "times of layers; the published TX2 model has far less for them "
-        f"({results[0].throughput:,.0f} fps for {results[0].printed.name}).\n",
+        f"\nBuffers in elements, which the paper takes for bytes. Executed: the outputs of all four are {equal}. fps: "
+        f"{layers:.3f} ms of work, fitted, and {phase_seconds() * 1e6:g} us for each phase, as in Table III; all four fit "
+        f"with {launches[0] * 1e6:.2f} to {launches[1] * 1e6:.2f} us. The paper prints no times of layers; the published TX2 "
+        f"model has far less for them ({results[0].throughput:,.0f} fps for {results[0].printed.name}).\n",
     )
     others = {
         "example": "printed.name", "printed_order": "printed.order", "printed_total": "printed.total",
@@ -210,7 +214,7 @@ def _show_counting(counting: str, cells: list[table3.Cell]) -> None:
 
 
 def _findings() -> Rows:
-    from csdfgen.paper.findings import findings, readings
+    from csdfgen.paper.findings import findings, misprints, readings
     from csdfgen.paper.printed import TABLE_3
 
     with reporting() as progress:
@@ -247,7 +251,9 @@ def _findings() -> Rows:
         "full_channels": "full",
     }  # fmt: skip
     rows_found = [_values(one, "network", **names) for one in found]
-    return rows_found + [_values(r, "network rule m_our", m_our_printed="printed") for r in read]
+    rows_found += [_values(r, "network rule m_our", m_our_printed="printed") for r in read]
+    say("")
+    return rows_found + _show_cells({"misprints": tuple(misprints())})
 
 
 def _show_skip() -> None:

@@ -17,9 +17,11 @@ from csdfgen.errors import InconsistentError
 from csdfgen.model.network import Network
 from csdfgen.model.rows import Window
 from csdfgen.ops import operator_of
+from csdfgen.paper.cells import Cell
 from csdfgen.paper.counting import AS_PRINTED, Rules, count
 from csdfgen.paper.deadlock import Full, largest_rates, stuck
-from csdfgen.paper.printed import TABLE_3
+from csdfgen.paper.printed import TABLE_2, TABLE_3
+from csdfgen.paper.table2 import plan_example
 from csdfgen.paper.table3 import load_network
 from csdfgen.phases.algorithm1 import algorithm1, last_rows
 from csdfgen.phases.conversion import convert, csdf_graph
@@ -31,6 +33,7 @@ __all__ = [
     "Reading",
     "findings",
     "googlenet_padded_all_round",
+    "misprints",
     "readings",
     "row_graph",
     "skip_graph",
@@ -195,3 +198,24 @@ def readings() -> Iterator[Reading]:
         "strided pools padded by 1 on every side",
     )
     yield Reading("googlenet", rule, padded, TABLE_3["googlenet"][1])
+
+
+# Misprints --------------------------------------------------------------------------------------
+
+
+def misprints() -> Iterator[Cell]:
+    """Numbers of the text and of Table II that its own other numbers contradict; ours come from our plans."""
+    two, three, four = map(plan_example, TABLE_2[1:])
+    crop = operator_of(four.network.layers[1]).window(four.network.layers[1])
+    assert crop is not None
+    of_three = {work.name: len(work.phases) for work in four.conversion.actors}
+    decrease = 100 * (1 - TABLE_2[3].throughput / TABLE_2[0].throughput)
+    for what, printed, ours, note in (
+        ("Ex2, b12, bytes", 786, two.regions[two.rolling[0].name].size // 4, "24 * 32 * 1"),
+        ("Ex2, step 4, phase of n2", 1, two.order[3][1] + 1, "n21 stands for n22"),
+        ("Ex3, last phase of n1 in Table II", 21, len(three.conversion.actors[0].phases), "the text has 32"),
+        ("Ex4, less throughput, %", 12.7, decrease, "by the rates of its own table, 308 and 334"),
+        ("Ex4, rows that n32 and n33 crop to", 6, crop.extent, "6 rows are more than the 5 that come in"),
+        ("Figure 1, functions in F3", 3, of_three["n3"], "[conv, conv, conv] is shortened to [4*conv]"),
+    ):  # fmt: skip
+        yield Cell("misprints", what, "", "", printed, ours, int(isinstance(printed, float)), note)

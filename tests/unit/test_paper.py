@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from csdfgen.cli import main
+from csdfgen.cli.reproduce import Reproduce, _Part
 from csdfgen.dataflow.graph import repetition_vector
 from csdfgen.errors import InconsistentError, InputError
 from csdfgen.model.rows import Rows, Window, slabs
@@ -160,16 +162,44 @@ def test_slabs_of_unequal_height() -> None:
         parse_rows("image=24+0")
 
 
-def test_the_command_writes_json_and_csv(tmp_path: Path) -> None:
+def test_the_command_writes_json_and_csv(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out, cells = tmp_path / "out.json", tmp_path / "out.csv"
     assert (
-        main(["reproduce", "all", "--counting", "paper", "--json", str(out), "--csv", str(cells)])
+        main(
+            [
+                "reproduce",
+                "paper002",
+                "--counting",
+                "paper",
+                "--json",
+                str(out),
+                "--csv",
+                str(cells),
+            ]
+        )
         == 0
     )
     found = json.loads(out.read_text())
-    assert list(found) == ["fig1", "table2", "table3"]
+    assert list(found) == ["fig1", "table2", "table3", "findings"]
     assert len(found["table3"]) == 42
-    assert len(cells.read_text().splitlines()) == 1 + 4 + 4 + 42
+    assert len(cells.read_text().splitlines()) == 1 + 4 + 4 + 42 + len(found["findings"])
+    rows = found["findings"]
+    assert [row["network"] for row in rows[:7]] == list(TABLE_3)
+    assert rows[0]["full_channels"][-1]["channel"] == "maxpool1->stage1/block1/add1"
+    assert {row["verdict"] for row in rows if row.get("table") == "misprints"} == {"differs"}
+    printed = capsys.readouterr().out
+    assert "In buffers of the largest rate it stops at 'skip', which holds 1 of 1" in printed
+
+
+def test_all_is_every_part_that_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(Reproduce, "_rows", lambda self, part: asked.append(part) or [])
+    for part in get_args(_Part):
+        Reproduce(part=part).run()
+    alone = [*dict.fromkeys(part for part in asked if part not in ("all", "paper002"))]
+    assert asked[-len(alone) :] == alone and len(alone) == len(get_args(_Part)) - 2
 
 
 def test_what_cannot_be_written_is_told_before_the_work(
@@ -182,18 +212,6 @@ def test_what_cannot_be_written_is_told_before_the_work(
         "none/out.csv: cannot be written: No such file or directory\n",
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_findings_are_printed_and_no_part_of_all(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    out = tmp_path / "out.json"
-    assert main(["reproduce", "findings", "--json", str(out)]) == 0
-    printed = capsys.readouterr().out
-    assert "In buffers of the largest rate it stops at 'skip', which holds 1 of 1" in printed
-    rows = json.loads(out.read_text())["findings"]
-    assert [row["network"] for row in rows[:7]] == list(TABLE_3)
-    assert rows[0]["full_channels"][-1]["channel"] == "maxpool1->stage1/block1/add1"
 
 
 @pytest.mark.networks
