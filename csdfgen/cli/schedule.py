@@ -27,6 +27,7 @@ from csdfgen.errors import about
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
 from csdfgen.model.units import counted
+from csdfgen.stopping import heeding, keep
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked, Table
@@ -117,6 +118,10 @@ class Schedule(Command):
 
     def run(self) -> None:
         """Write the plan of a model, or the schedule of a graph, or print a summary. Raises CsdfgenError."""
+        with heeding():
+            self._run()
+
+    def _run(self) -> None:
         asked, graph = self.planning.read(), is_graph_file(self.model)
         self.formats.check()
         refuse(self._refusals(asked, graph))
@@ -208,6 +213,7 @@ class Schedule(Command):
             network = load_network(self.model, asked)
             progress("planning")
             points = points_of(network, asked, progress)
+            keep()
         Front(points, profile).show(self.output, as_json=self.as_json)
 
     def _schedule_model(self, asked: Asked) -> None:
@@ -223,6 +229,7 @@ class Schedule(Command):
         with reporting() as progress:
             profile = profile_for(built(asked, progress))
             network, plan, made = self._planned(asked, progress)
+            keep()
             if self.items is not None:
                 count, bound = write_plan_items(self.items, plan)
                 lines = [

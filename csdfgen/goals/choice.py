@@ -38,6 +38,7 @@ from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import Prepared, prepare, recomputing
 from csdfgen.planning.replacing import in_memories
 from csdfgen.program.steps import Backend
+from csdfgen.stopping import heeding, stopped
 from csdfgen.tuning.file import tuned
 
 __all__ = [
@@ -217,11 +218,15 @@ def chosen(
     of the options; cost: limit for a request. Raises as `plan`.
     """
     check_together(options)
-    prepared = _prepared(network, options, kernels)
-    if options.batching:
-        one_image = partial(finished, planner=planner, progress=progress)
-        return plan_for_request(prepared, one_image, progress, cost)
-    made = _of_one_order(prepared, planner, progress)
+    with heeding():
+        prepared = _prepared(network, options, kernels)
+        if options.batching:
+            one_image = partial(finished, planner=planner, progress=progress)
+            made = plan_for_request(prepared, one_image, progress, cost)
+        else:
+            made = _of_one_order(prepared, planner, progress)
+    if not any(note.startswith(_INTERRUPTED) for note in made.notes):
+        made = _noted(made, 1)
     for note in made.notes:
         if made.interrupted and note.startswith(_INTERRUPTED):
             _LOG.warning("%s", note)
@@ -309,9 +314,10 @@ def front(
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
-    prepared = _prepared(network, options, kernels)
-    searched = Search(_predicted(prepared), planner, progress)
-    searched.run(explored.front)
+    with heeding():
+        prepared = _prepared(network, options, kernels)
+        searched = Search(_predicted(prepared), planner, progress)
+        searched.run(explored.front)
     points = explored.not_dominated(searched.found)
     if searched.interrupted:
         _LOG.warning("interrupted: the %d plans so far, of %d", len(points), len(searched.found))
@@ -388,16 +394,26 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
     """
     if predicted is None:
         return planner(prepared, prepared.phased())
-    made = planner(prepared, raised(predicted))
+    try:
+        phased = raised(predicted)
+    except KeyboardInterrupt:
+        if not stopped():
+            raise
+        phased = prepared.phased()
+    made = planner(prepared, phased)
     if made.interrupted or prepared.options.seconds is not None:
         return made
-    for other_heights in (not_raised, few_phases, lower):
-        heights = other_heights(made, predicted)
-        if heights is None:
-            continue
-        other = planner(prepared, heights.phased)
-        made = other if heights.better(other, made) else made
-    return made
+    try:
+        for other_heights in (not_raised, few_phases, lower):
+            heights = other_heights(made, predicted)
+            if heights is None or stopped():
+                continue
+            other = planner(prepared, heights.phased)
+            made = other if heights.better(other, made) else made
+    except KeyboardInterrupt:
+        if not stopped():
+            raise
+    return replace(made, interrupted=made.interrupted or stopped())
 
 
 def _cut_once(options: PlanOptions) -> bool:

@@ -28,6 +28,7 @@ from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import outputs_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
+from csdfgen.stopping import stopped
 
 __all__ = [
     "Planner",
@@ -141,6 +142,8 @@ class Search:
         """Estimates of the plan at these heights, in a small part of the time that making it takes."""
         known = self._estimated.get(rows)
         if known is None:
+            if stopped():
+                raise KeyboardInterrupt
             phased = self.prepared.at(rows, memory=0)
             taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
             # sums of the same terms in another order differ in their last digits
@@ -217,6 +220,8 @@ class Search:
         known = self._known.get((rows, usual))
         if known is not None:
             return known
+        if self.found and stopped():
+            raise KeyboardInterrupt
         over = self._end is not None and time.monotonic() >= self._end
         tried = {before for before, _ in self._known} - {rows}
         if self.found and (over or len(tried) >= self.trials):

@@ -30,6 +30,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import assemble
 from csdfgen.planning.prepared import Prepared
 from csdfgen.planning.waits import Waits, cores_of, lists_of
+from csdfgen.stopping import stopped
 from schedules.throughput import throughput
 
 __all__ = ["Mapped", "of_mapping", "on_processors"]
@@ -124,7 +125,9 @@ def on_processors(
     made = Pipelined.of(asked, one, options.frames)
     draft = made.plan(mapping, made.rings(mapping, ahead, copies))
     own = replace(options, rows=one.options.rows, ways=one.options.ways)
-    plan = assemble(replace(draft, options=own, notes=one.notes), one.figures["lower_bound"])
+    interrupted = one.interrupted or stopped()
+    draft = replace(draft, options=own, notes=one.notes, interrupted=interrupted)
+    plan = assemble(draft, one.figures["lower_bound"])
     if options.memory and plan.total_bytes > options.memory:
         raise PlanError(
             f"{option('memory')} of {options.memory:,} bytes is less than the {plan.total_bytes:,} that "
@@ -192,7 +195,7 @@ class _Search:
         cuts = self._balanced()
         best = self._period(cuts)
         for at in range(len(cuts)):
-            for shift in _SHIFTS:
+            for shift in () if stopped() else _SHIFTS:
                 moved = (*cuts[:at], cuts[at] + shift, *cuts[at + 1 :])
                 edges = (0, *moved, len(self.layers))
                 if any(a >= b for a, b in pairwise(edges)):
@@ -205,7 +208,7 @@ class _Search:
     def slots(self, mapping: Mapping[str, int]) -> tuple[int, int]:
         """The fewest slots whose period is within a percent of the least."""
         found = []
-        for ahead, copies in _SLOTS:
+        for ahead, copies in _SLOTS[-1:] if stopped() else _SLOTS:
             rings = self.pipelined.rings(mapping, ahead, copies)
             size = max((max(one.table) + one.row_bytes for one in rings.values()), default=0)
             waits = self.pipelined.waits(mapping, rings)

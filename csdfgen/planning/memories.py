@@ -24,6 +24,7 @@ from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.items import FREE
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing
+from csdfgen.stopping import stopped
 
 __all__ = ["FAST", "SLOW", "Memory", "Split", "memories_of", "row_traffic", "split"]
 
@@ -205,7 +206,7 @@ def _greedy(limits: _Limits, value: np.ndarray) -> np.ndarray:
 def _program(limits: _Limits, moved: np.ndarray, effort: str | float) -> np.ndarray | None:
     """The choice with the most traffic in the fast memory, by HiGHS; None if it is too large or not solved in time."""
     spans = limits.end - limits.first
-    if not len(spans) or spans.sum() > _LARGEST:
+    if not len(spans) or spans.sum() > _LARGEST or stopped():
         return None
     # a third of the time that a command starts in
     from scipy.optimize import Bounds, LinearConstraint, milp

@@ -37,6 +37,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared, Terms, prepare, recomputing
 from csdfgen.planning.workspaces import Scratch, Timed, timed
 from csdfgen.program.steps import Backend
+from csdfgen.stopping import stopped
 
 __all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "without_collections"]
 
@@ -92,7 +93,8 @@ class Candidate:
         room = max(0, terms.budget - outputs_beside(one.conversion.network, one.options))
         placed = self._placed(terms)
         # rows of one firing that are not contiguous take several calls, each of which reads all weights
-        if placed.total > max(_WASTE * self.peak_live, terms.enough or 0, room):
+        wasted = placed.total > max(_WASTE * self.peak_live, terms.enough or 0, room)
+        if wasted and not stopped():
             fine = replace(one, fine=True)
             if fine.buffers != one.buffers:
                 # bytes alive differ by the scratch only: the bound holds if kernels need the same
@@ -118,7 +120,9 @@ class Candidate:
     def _finished(self, placed: Placement, room: int) -> Plan:
         """The checked plan of a placement; kernels get free bytes as scratch, in an arena that may grow to `room`."""
         one = self.phased
-        given = one.declared.given(placed, self.lifetimes, self.wanted, self.order, room)
+        given = placed  # without more scratch, where there is no time for it
+        if not stopped():
+            given = one.declared.given(placed, self.lifetimes, self.wanted, self.order, room)
         return assemble(
             Plan(
                 one.conversion,
@@ -132,7 +136,7 @@ class Candidate:
                 one.scratch,
                 arena_bound=placed.lower_bound,
                 fine=one.fine,
-                interrupted=self.interrupted,
+                interrupted=self.interrupted or stopped(),
             ),
             self.lower_bound,
         )

@@ -45,6 +45,7 @@ from csdfgen.rewriting.tiles import (
     wanted_columns,
     written,
 )
+from csdfgen.stopping import stopped
 
 __all__ = [
     "EFFORT",
@@ -272,7 +273,8 @@ class _Cascades:
         self.found: dict[tuple[int, int], list[_Cascade]] = {}
         for first in model.ends[:-1]:
             for level in self._levels():
-                self._grow(first, level)
+                if not stopped():
+                    self._grow(first, level)
         for key, cascades in self.found.items():
             self.found[key] = _front(cascades, lambda one: one.memory)
 
@@ -422,11 +424,11 @@ def searched(
         cascades = _Cascades(_Model(network, most - total), whole.peak_live)
         left = effort
         for regions in _candidates(cascades, most - _outside(network), TRIED):
+            if 2 * left < effort or stopped():
+                break
             one = measured(network, regions)
             found.append(one)
             left -= one.firings
-            if 2 * left < effort:
-                break
         found.sort(key=lambda one: (one.peak_live, one.firings))
         found, left = _gated(network, found, most, left)
         found = _climbed(network, found, most, left)
@@ -443,7 +445,7 @@ def _gated(
     for region in _gates(network):
         trial = sorted((*regions, region), key=lambda one: one.first)
         apart = all(a.last < b.first for a, b in pairwise(trial))
-        if effort < 0 or not apart or macs_in_tiles(network, trial) > most:
+        if effort < 0 or stopped() or not apart or macs_in_tiles(network, trial) > most:
             continue
         regions = tuple(trial)
         one = measured(network, regions)
@@ -451,7 +453,7 @@ def _gated(
         found = [*found, one]
     found.sort(key=lambda one: (one.peak_live, one.firings))
     for region in found[0].regions:
-        if region.tiles or effort < 0:
+        if region.tiles or effort < 0 or stopped():
             continue
         one = measured(network, [other for other in found[0].regions if other != region])
         effort -= one.firings
@@ -528,7 +530,7 @@ def _climbed(
         for regions in _neighbours(network, found[0].regions):
             if regions in known or macs_in_tiles(network, regions) > most:
                 continue
-            if effort < 0:
+            if effort < 0 or stopped():
                 return found
             known.add(regions)
             one = measured(network, regions)

@@ -26,6 +26,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import assemble
 from csdfgen.planning.workspaces import Declarations, timed
 from csdfgen.program.steps import Backend
+from csdfgen.stopping import stopped
 
 __all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
 
@@ -85,7 +86,9 @@ def in_memories(plan: Plan, fast: int, slow: int) -> Plan:
     offsets = found.offsets + np.where(found.fast | (items.sizes == 0), 0, border)
     placed = layout.placed(packed(items, offsets, 0))
     asked = replace(options, fast=fast, slow=slow)
-    return _placed(replace(plan, options=asked, border=border), placed, 0)
+    interrupted = plan.interrupted or stopped()
+    made = replace(plan, options=asked, border=border, interrupted=interrupted)
+    return _placed(made, placed, 0)
 
 
 def _placed(plan: Plan, placed: Placement, bound: int) -> Plan:

@@ -9,6 +9,7 @@ from math import inf
 from time import monotonic, thread_time
 
 from csdfgen.errors import InputError, option
+from csdfgen.stopping import stopped
 
 __all__ = ["EFFORTS", "Clock", "Effort"]
 
@@ -64,7 +65,7 @@ class Clock:
 
     def over(self) -> bool:
         """Whether work or time is used up, or a stop was requested."""
-        if self.spent > self.work or self._now() > self._deadline:
+        if self.spent > self.work or self._now() > self._deadline or stopped():
             return True
         return self._stop is not None and self._stop()
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from csdfgen.errors import ScheduleError
+from csdfgen.stopping import stopped
 from schedules.peak.barriers import Tables, barriers
 from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.clock import Clock, Effort
@@ -89,11 +90,13 @@ def search(
         if problem.firings:
             run.improve(begun, seed, thorough=effort != "low")
     except KeyboardInterrupt:
+        if stopped():  # there is no time left for what follows
+            raise
         interrupted = True
     peak = int(
         evaluate(problem, run.best).max(initial=0)
     )  # Ctrl-C may have come between an order and its peak
-    return FoundOrder(run.best, peak, run.bound, run.origin, interrupted)
+    return FoundOrder(run.best, peak, run.bound, run.origin, interrupted or stopped())
 
 
 def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: float = 1.0) -> int:

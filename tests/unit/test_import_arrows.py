@@ -24,6 +24,7 @@ ROOMS = {
     "csdfgen": "top",  # what stands in the package itself: __init__, __main__, api
     "csdfgen.errors": "base",
     "csdfgen.files": "base",
+    "csdfgen.stopping": "base",
     "csdfgen.backends": "base",  # the names of backends alone
     "csdfgen.backends.__init__": "base",
     "csdfgen.backends.registry": "backends",

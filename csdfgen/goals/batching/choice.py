@@ -29,6 +29,7 @@ from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import Candidate, outputs_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
+from csdfgen.stopping import stopped
 
 __all__ = ["Chooser", "of_requests", "plan_for_request", "tabled"]
 
@@ -246,11 +247,32 @@ class Chooser:
         """The fastest plan within the bytes and the seconds, or without a budget in bytes the smallest within the
         seconds; 0 for no limit. Raises PlanError.
         """
-        if memory or not latency:
-            self._budget = memory or ANY
-            self.within(self._budget)
-            return self._chosen(memory, latency)
-        return self._smallest_in_time(latency)
+        try:
+            if memory or not latency:
+                self._budget = memory or ANY
+                self.within(self._budget)
+                return self._chosen(memory, latency)
+            return self._smallest_in_time(latency)
+        except KeyboardInterrupt:
+            found = self._so_far(memory, latency) if stopped() else None
+            if found is None:
+                raise
+            return replace(found, plan=replace(found.plan, interrupted=True))
+
+    def _so_far(self, memory: int, latency: float) -> Point | None:
+        """The best of the plans so far that keep all limits; None for none."""
+        kept = [
+            one
+            for one in self.found
+            if (not memory or one.bytes <= memory) and (not latency or one.seconds <= latency)
+            if self.cost is None or self._cost(one, self.cost) <= self.cost.most
+        ]
+        if not kept:
+            return None
+        small = latency and not memory
+        return (
+            min(kept, key=lambda one: one.bytes) if small else _quick(kept, self.prepared.kernels)
+        )
 
     def _smallest_in_time(self, latency: float) -> Point:
         """The smallest plan: with the scratch that the profile was measured with, or with the least scratch if there is
@@ -446,6 +468,8 @@ class Chooser:
         self._tell("looking at layers")
 
     def _tell(self, what: str) -> None:
+        if stopped():
+            raise KeyboardInterrupt
         if self.progress is not None:
             self.progress(what)
 

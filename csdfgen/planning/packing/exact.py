@@ -7,6 +7,7 @@ NoOverlap2D; extra `csdfgen[exact]`). The solver either proves that its packing 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor, wait
 from math import ceil, gcd
 from types import MappingProxyType
 from typing import Any
@@ -16,11 +17,15 @@ import numpy as np
 from csdfgen.errors import PlanError, option
 from csdfgen.planning.packing.first_fit import pack
 from csdfgen.planning.packing.items import FREE, Items, Packing, clash, packed
+from csdfgen.stopping import stopped
 
 __all__ = ["SECONDS", "check_solver", "pack_exact"]
 
 SECONDS: Mapping[str, float] = MappingProxyType({"low": 10.0, "normal": 60.0, "high": 600.0})
 """Effort -> seconds after which the solver ends without a proof."""
+
+_ASKED = 0.05
+"""Seconds between two questions whether the search is to end."""
 
 
 def pack_exact(items: Items, *, effort: str | float = "normal") -> Packing:
@@ -36,7 +41,9 @@ def pack_exact(items: Items, *, effort: str | float = "normal") -> Packing:
         )
     seconds = SECONDS[effort] if isinstance(effort, str) else effort
     start = pack(items, effort=min(seconds / 3, 30.0))
-    return start if start.optimal else _Model(solver, items, start).solve(seconds * 2 / 3)
+    return (
+        start if start.optimal or stopped() else _Model(solver, items, start).solve(seconds * 2 / 3)
+    )
 
 
 def check_solver() -> Any:
@@ -111,7 +118,18 @@ class _Model:
         solver = self._cp.CpSolver()
         solver.parameters.max_time_in_seconds = seconds
         solver.parameters.random_seed = 0
-        status = solver.solve(self._model)
+        solver.parameters.catch_sigint_signal = False
+        # Python heeds Ctrl-C between its own instructions only: they are here, and the solver is in a thread
+        with ThreadPoolExecutor(1) as pool:
+            solved = pool.submit(solver.solve, self._model)
+            try:
+                while not wait([solved], _ASKED).done:
+                    if stopped():
+                        solver.stop_search()
+            except KeyboardInterrupt:
+                solver.stop_search()
+                raise
+            status = solved.result()
         start = self._start
         if status not in (self._cp.OPTIMAL, self._cp.FEASIBLE):
             return start  # the model is too large, or the time is up

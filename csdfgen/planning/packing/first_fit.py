@@ -32,6 +32,7 @@ from csdfgen.planning.packing.items import (
     packed,
 )
 from csdfgen.planning.packing.repair import repair
+from csdfgen.stopping import stopped
 
 __all__ = ["EFFORTS", "Arena", "Groups", "fit_few", "grouped", "pack"]
 
@@ -101,7 +102,7 @@ def pack(
             enough=enough,
             steps=(steps, _MORE) if effort == "low" and steps < _MORE else (steps,),
             patience=_PATIENCE[isinstance(effort, str)],
-            stop=lambda: now() > until,
+            stop=lambda: now() > until or stopped(),
         )
         first = packed(items, next(tried), bound)
         if first.total > enough + bound // _FAR:
@@ -149,7 +150,7 @@ class _Fitting:
         floor, count = _fixed_top(self._items), len(self._groups)
         best, least, placed = np.zeros(len(self._items), np.int64), inf, 0
         for order, limit in self._orders(enough):
-            if placed and placed + count > _PLACED:
+            if placed and (placed + count > _PLACED or stopped()):
                 break
             found = self.fit(order, min(limit, least - 1))
             placed += count if limit == inf else 0
