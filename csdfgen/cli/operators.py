@@ -27,6 +27,8 @@ _OPENED = (
     "a constant condition chooses when the model is loaded"
 )
 
+_RESOLVED = "becomes layers on the tensors of the sequence when the model is loaded; positions must be constants by then"
+
 _WRITTEN_OUT = "its turns take its place when the model is loaded; their number must be a constant by then, or a size"
 
 
@@ -49,9 +51,11 @@ class Operators(Command):
         from csdfgen.ops.base import onnx_page
         from csdfgen.ops.page import facts
         from csdfgen.reading.folding import FOLDED_ONLY
+        from csdfgen.reading.sequences import SEQUENCES
         from csdfgen.reading.unrolling import UNROLLED
 
         at_loading = {**dict.fromkeys(FOLDED_ONLY, _FOLDED), "If": _OPENED}
+        at_loading |= dict.fromkeys(SEQUENCES, _RESOLVED)
         at_loading |= dict.fromkeys(UNROLLED - OPERATORS.keys(), _WRITTEN_OUT)
         known = sorted({*OPERATORS, *at_loading})
 

@@ -57,13 +57,15 @@ Copied = Callable[[int, np.ndarray, np.ndarray, Scratch], Iterable[Call]]
 
 
 def _build_concat(node: Node) -> Layer:
-    operands = [operand for operand in node.inputs if operand is not None]
+    given = [operand for operand in node.inputs if operand is not None]
+    # those without elements add nothing
+    operands = [operand for operand in given if 0 not in operand.shape]
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
-    if not tensors or len(operands) != len(node.inputs):
+    if not tensors or len(given) != len(node.inputs):
         raise ModelError("an input is absent, or none is computed at run time")
     first = tensors[0]
     axis = normal_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
-    for operand in operands:
+    for operand in given:
         same = len(operand.shape) == len(first.shape) and all(
             a == b
             for k, (a, b) in enumerate(zip(operand.shape, first.shape, strict=True))
@@ -197,10 +199,8 @@ def _split_sizes(node: Node, length: int) -> tuple[int, ...]:
             raise ModelError(f"{length} cannot be split into {count} equal parts; give 'split'")
         chunk = -(-length // count)
         sizes = (*(chunk,) * (count - 1), length - chunk * (count - 1))
-    if sum(sizes) != length or min(sizes) < 1 or len(sizes) != len(node.outputs):
-        raise ModelError(
-            f"parts {sizes} do not make up {length} in {len(node.outputs)} outputs of at least one element"
-        )
+    if sum(sizes) != length or min(sizes) < 0 or len(sizes) != len(node.outputs):
+        raise ModelError(f"parts {sizes} do not make up {length} in {len(node.outputs)} outputs")
     return sizes
 
 
@@ -210,11 +210,11 @@ def _build_split(node: Node) -> Layer:
     sizes = _split_sizes(node, source.shape[axis])
     # Parts of the row axis accumulate together, so they need as many rows each: unequal ones are
     # one natural row.
-    loses_rows = axis == source.row_axis and len(set(sizes)) > 1
+    loses_rows = axis == source.row_axis and len(set(sizes) - {0}) > 1
     outputs: list[Tensor] = []
     starts: list[int] = []
     for name, start, size in zip(node.outputs, _starts(sizes), sizes, strict=True):
-        if name:
+        if name and size:  # one without elements is a constant
             shape = (*source.shape[:axis], size, *source.shape[axis + 1 :])
             outputs.append(
                 Tensor(name, shape, source.format, None if loses_rows else source.row_axis)

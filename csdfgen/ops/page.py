@@ -40,6 +40,10 @@ Both backends compute every operator of the list. "Native" says how the native b
 float32, or bytes of an operator on quantized tensors, in a layout that the kernel reads; otherwise by *loops*, one for each call
 that numpy would make.
 
+Operators of sequences (SplitToSequence, SequenceConstruct, SequenceEmpty, SequenceInsert, SequenceErase, SequenceAt,
+SequenceLength, ConcatFromSequence) become layers on their tensors when the model is loaded; positions and lengths must be
+constants by then. A tensor without elements is a constant, whatever computes it.
+
 | operator | from opset | phases | native | constants | attributes | notes |
 |---|---|---|---|---|---|---|
 """

@@ -307,18 +307,13 @@ def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
     from onnx.reference import ReferenceEvaluator  # loaded with the first constant that needs it
 
     names = [f"i{k}" if i is not None else "" for k, i in enumerate(node.inputs)]
-    results = [f"o{k}" for k in range(len(node.outputs))]
-    proto = helper.make_node(node.op_type, names, results)
-    for name, attribute in operation.attributes.items():
-        proto.attribute.add().CopyFrom(attribute)
-        proto.attribute[-1].name = name
-        proto.attribute[-1].ref_attr_name = ""
+    proto = operation.proto(names)
     untyped = onnx.TypeProto()
     graph = helper.make_graph(
         [proto],
         "constant",
         [helper.make_value_info(n, untyped) for n in names if n],
-        [helper.make_value_info(n, untyped) for n in results],
+        [helper.make_value_info(n, untyped) for n in proto.output],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     feeds = {name: value for name, value in zip(names, node.inputs, strict=True) if name}

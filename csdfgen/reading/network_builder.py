@@ -7,7 +7,7 @@ be built, so that one error names every operator that is not supported.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from enum import Enum, auto
@@ -39,7 +39,9 @@ from csdfgen.reading.onnx_schema import (
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
 from csdfgen.reading.scanned import scan_layer
-from csdfgen.reading.unrolling import UNROLLED, unroll
+from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
+from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
+from csdfgen.reading.without_elements import results_without_elements
 
 __all__ = [
     "build_network",
@@ -63,7 +65,7 @@ class _Unknown(Enum):
 
 
 _Known = Tensor | np.ndarray | None
-_Value = Tensor | np.ndarray | _Unknown | None
+_Value = Tensor | np.ndarray | Listed | _Unknown | None
 
 
 def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset()) -> Graph:
@@ -203,8 +205,8 @@ def _can_build(operation: Operation) -> bool:
     return _is_known(operation) and operation.op_type in OPERATORS
 
 
-_OPENED = frozenset({"If", *UNROLLED})
-"""Operators that are replaced by what is inside of them."""
+_OPENED = frozenset({"If", *UNROLLED, *SEQUENCES})
+"""Operators that others take the place of."""
 
 
 def _can_open(operation: Operation) -> bool:
@@ -266,6 +268,7 @@ class _Visit:
         self._apart = apart
         self._as_rows = as_rows
         self._inputs = inputs
+        self._made = frozenset(name for one in graph.operations for name in one.outputs)
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
         self._first_error: CsdfgenError | None = None
@@ -292,6 +295,10 @@ class _Visit:
         Identity.
         """
         value = self._value(name)
+        if isinstance(value, Listed):
+            raise ModelError(
+                f"output '{label(name)}' is {value}; join them by ConcatFromSequence, or take them out by SequenceAt"
+            )
         if isinstance(value, np.ndarray):
             self._bounded.check_output(name)
             return Output(name, None, value)
@@ -313,16 +320,21 @@ class _Visit:
         """Evaluate an operation or make a layer of it; what fails is noted, and its results are
         unknown.
         """
-        result = _Unknown.COMPUTED
+        result, operands, before = _Unknown.COMPUTED, list[_Value](), len(self.layers)
         try:
             if _can_unroll(operation):
                 self._unrolled(operation)
                 return
-            if not (_can_build(operation) or _can_fold(operation) or _can_open(operation)):
+            listing = _is_known(operation) and operation.op_type in SEQUENCES
+            if not (
+                listing or _can_build(operation) or _can_fold(operation) or _can_open(operation)
+            ):
                 self._note_unsupported(operation)  # whatever its operands are
                 self._values.update((name, result) for name in operation.outputs if name)
                 return
             operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+            if self._listed(operation, operands):
+                return
             operation = _on_values(operation, operands)
             if _can_open(operation) and operands and isinstance(operands[0], Tensor | _Unknown):
                 self._branches(operation, operands[0])
@@ -332,8 +344,24 @@ class _Visit:
             if self._evaluated(operation, operands) or self._built(operation, operands):
                 return
         except ModelError as error:
+            if self._empty(operation, operands):
+                del self.layers[before:]
+                return
             self._first_error = self._first_error or error.at(_where(operation))
         self._values.update((name, result) for name in operation.outputs if name)
+
+    def _empty(
+        self, operation: Operation, operands: Sequence[_Value], names: Iterable[str] | None = None
+    ) -> bool:
+        """Give results of an operation that were not computed, if these have no elements. names: theirs; None: all."""
+        known = [o for o in operands if isinstance(o, Tensor | np.ndarray | None)]
+        if len(known) < len(operation.inputs) or operation.stored is not None:
+            return False
+        made = results_without_elements(operation, known)
+        if not set(operation.outputs if names is None else names) - {""} <= made.keys():
+            return False
+        self._values.update(made)
+        return True
 
     def _value(self, name: str) -> _Value:
         if name in self._values:
@@ -403,6 +431,10 @@ class _Visit:
                 or isinstance(no, _Unknown)
             ):
                 self._values[output] = _Unknown.COMPUTED
+            elif isinstance(yes, Listed) or isinstance(no, Listed):
+                raise ModelError(
+                    f"output '{label(output)}' is a sequence, and its condition is computed; tensors can be chosen, one by one"
+                )
             else:
                 self._joined(name, output, condition, yes, no, before)
 
@@ -467,15 +499,48 @@ class _Visit:
             return
         self._bounded.check_turns(operation.inputs)
 
+        states = 2 if operation.op_type == "Loop" else 0  # those of a Loop may be sequences
+        if any(isinstance(o, Listed) for o in operands[: states or None]):
+            raise ModelError("reads a sequence; it needs tensors")
+        known = [o if isinstance(o, Tensor | np.ndarray) else None for o in operands]
+        if operation.op_type == "Scan" and self._as_rows and self._scanned(operation, known):
+            return
+        unroll(self._writing(operation), known, self._graph)
+
+    def _writing(self, operation: Operation) -> Writing:
+        """What other operations are written with in place of this one."""
+
         def keep(name: str, array: np.ndarray) -> str:
             fresh = self._fresh_tensor(name)
             self._values[fresh] = array
             return fresh
 
-        known = [o for o in operands if not isinstance(o, _Unknown)]
-        if operation.op_type == "Scan" and self._as_rows and self._scanned(operation, known):
-            return
-        unroll(operation, known, self._graph, self.operation, self._value, keep)
+        return Writing(operation, self.operation, self._value, keep, self._fresh_tensor)
+
+    def _listed(self, operation: Operation, operands: Sequence[_Value]) -> bool:
+        """Resolve an operator of sequences, once its operands are known. Raises ModelError for another that reads one."""
+        found = next((o for o in operands if isinstance(o, Listed)), None)
+        if operation.op_type == "Identity" and found is not None:
+            self._values[operation.outputs[0]] = found
+            return True
+        if operation.op_type not in SEQUENCES:
+            if found is not None:
+                raise ModelError(f"reads {found}; it needs tensors, one by one")
+            return False
+        allowed = _signature(operation)
+        assert allowed is not None
+        check_attributes(allowed, operation.attributes)
+        if not allowed.min_inputs <= len(operands) <= allowed.max_inputs or "" in operation.outputs:
+            raise ModelError(
+                f"has {len(operands)} inputs, the operator takes {allowed.min_inputs} to {allowed.max_inputs}"
+            )
+        if any(isinstance(o, _Unknown) for o in operands):
+            self._values[operation.outputs[0]] = _Unknown.COMPUTED
+            return True
+        made = resolve(self._writing(operation), operands)
+        if made is not None:
+            self._values[operation.outputs[0]] = made
+        return True
 
     def _scanned(self, operation: Operation, operands: Sequence[_Known]) -> bool:
         """Make one layer of a Scan, if its body consists of plain layers."""
@@ -506,7 +571,7 @@ class _Visit:
         ):
             self._note_unsupported(operation)
             return False
-        known = [o for o in operands if not isinstance(o, _Unknown)]
+        known = [o for o in operands if isinstance(o, Tensor | np.ndarray | None)]
         if len(known) < len(operands):
             return False
         values = _values(operation, known)
@@ -526,7 +591,7 @@ class _Visit:
             self._bounded.follow(layer)
         self._bounded.sized(node, operation.inputs, layers)
         missing = [n for n in operation.outputs if n and n not in self._values]
-        if missing:
+        if missing and not self._empty(operation, operands, missing):
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
 
@@ -612,7 +677,7 @@ class _Visit:
         return unique
 
     def _fresh_tensor(self, name: str) -> str:
-        while name in self._values or name in self._graph.constants:
+        while name in self._values or name in self._made or name in self._graph.constants:
             name += "'"
         return name
 
@@ -687,6 +752,10 @@ def _on_integers(
     stored = operation.stored
     if stored is None:
         return layer
+    if any(o is not None and 0 in o.shape for o in operands):
+        raise ModelError(
+            "reads a tensor without elements beside integers; export the model without it"
+        )
     inputs, constants = list(layer.inputs), dict(layer.constants)
     forms: list[Format | None] = [None] * len(inputs)
     for k, (operand, value) in enumerate(zip(operands, values, strict=True)):

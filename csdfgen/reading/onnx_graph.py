@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import AttributeProto
+from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Stored
@@ -93,6 +93,15 @@ class Operation:
     captured: tuple[str, ...]
     scope: _Scope
     stored: Stored | None = None
+
+    def proto(self, inputs: Sequence[str]) -> onnx.NodeProto:
+        """The node alone, with other names of what it reads; its results are o0, o1, ..."""
+        made = helper.make_node(self.op_type, inputs, [f"o{k}" for k in range(len(self.outputs))])
+        for name, attribute in self.attributes.items():
+            made.attribute.add().CopyFrom(attribute)
+            made.attribute[-1].name = name
+            made.attribute[-1].ref_attr_name = ""
+        return made
 
 
 class Constants:

@@ -19,7 +19,7 @@ from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, Operation
 
-__all__ = ["MOST_OPERATIONS", "UNROLLED", "unroll"]
+__all__ = ["MOST_OPERATIONS", "UNROLLED", "Writing", "unroll"]
 
 UNROLLED = frozenset({"Loop", "Scan"})
 
@@ -33,34 +33,56 @@ Known = Tensor | np.ndarray | None
 
 
 @dataclass(frozen=True, slots=True)
-class _Turns:
-    """One loop that is written out. run: takes the operations. value: a name -> what it stands for; keep: a name for a
-    constant.
+class Writing:
+    """One operation that others take the place of. run: takes them. value: a name -> what it stands for; keep: a name for a
+    constant; fresh: one that nothing has yet.
     """
 
     operation: Operation
-    graph: Graph
     run: Callable[[Operation], None]
     value: Callable[[str], Any]
     keep: Callable[[str, np.ndarray], str]
+    fresh: Callable[[str], str]
 
     def constant(self, value: Any, what: str) -> str:
+        """The name of a new constant."""
         return self.keep(f"{self.operation.name}/{what}", np.asarray(value))
 
-    def one(self, op_type: str, inputs: Sequence[str], output: str, **attributes: Any) -> None:
-        """An operation beside those of the body."""
+    def one(self, op_type: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> None:
+        """Run an operation of ONNX."""
         made = replace(
             self.operation,
-            name=f"{output}/{op_type}",
+            name=f"{outputs[0]}/{op_type}",
             op_type=op_type,
             domain="",
             opset=_OPSET,
             attributes={k: helper.make_attribute(k, v) for k, v in attributes.items()},
             inputs=tuple(inputs),
-            outputs=(output,),
+            outputs=outputs,
             captured=(),
         )
         self.run(made)
+
+    def join(self, names: Sequence[str], axis: int, output: str) -> None:
+        """Join tensors along an axis."""
+        self.one("Concat", names, output, axis=axis)
+
+    def stack(self, names: Sequence[str], axis: int, output: str) -> None:
+        """Join tensors along a new axis."""
+        apart = []
+        for k, name in enumerate(names):
+            rank = len(getattr(self.value(name), "shape", ()))  # of what failed, anything
+            where = axis if axis >= 0 else axis + rank + 1
+            apart.append(self.fresh(f"{output}/apart {k}"))
+            self.one("Unsqueeze", [name, self.constant([where], f"{apart[-1]} axis")], apart[-1])
+        self.join(apart, where, output)
+
+
+@dataclass(frozen=True, slots=True)
+class _Turns(Writing):
+    """One loop that is written out."""
+
+    graph: Graph
 
     def turn(self, number: int, given: Sequence[str], results: int) -> list[str]:
         """Run the body. given: what it reads, by the position of its inputs. Returns the names of its results."""
@@ -82,28 +104,16 @@ class _Turns:
                 continue
             if not found:
                 raise ModelError("has no turns, so that an output would be empty")
-            apart = []
-            for name in found[::-1] if backwards else found:
-                rank = len(getattr(self.value(name), "shape", ()))  # of what failed, anything
-                where = axis if axis >= 0 else axis + rank + 1
-                apart.append(f"{name}/apart")
-                self.one("Unsqueeze", [name, self.constant([where], f"{name} axis")], apart[-1])
-            self.one("Concat", apart, output, axis=where)
+            self.stack(found[::-1] if backwards else found, axis, output)
 
 
-def unroll(
-    operation: Operation,
-    operands: Sequence[Known],
-    graph: Graph,
-    run: Callable[[Operation], None],
-    value: Callable[[str], Any],
-    keep: Callable[[str, np.ndarray], str],
-) -> None:
+def unroll(writing: Writing, operands: Sequence[Known], graph: Graph) -> None:
     """Run a Loop or a Scan, whose operands are known, turn by turn. Raises ModelError where their number is not known."""
+    operation = writing.operation
     body = operation.attributes.get("body")
     if body is None or not body.HasField("g"):
         raise ModelError("has no body")
-    turns = _Turns(operation, graph, run, value, keep)
+    turns = _Turns(operation, writing.run, writing.value, writing.keep, writing.fresh, graph)
     counts = len(body.g.node), len(body.g.input), len(body.g.output)
     (_scan if operation.op_type == "Scan" else _loop)(turns, operands, *counts)
 

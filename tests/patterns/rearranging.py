@@ -152,5 +152,51 @@ def flattened_and_back(net: Growing, x: Kind) -> Kind:
     return replace(x, name=net.op("Reshape", name, joined_sizes(sizes)))
 
 
+def listed(net: Growing, x: Kind) -> Kind:
+    """A sequence of parts, as scripted modules write it: taken out, put back elsewhere, left out, joined along an axis."""
+    axis = net.number(1, len(x.shape) - 1)
+    size = x.shape[axis]
+    if net.chance():
+        each = net.number(1, size)
+        name, count = (
+            net.op("SplitToSequence", x.name, net.index(each), axis=axis),
+            -(-size // each),
+        )
+    else:
+        cuts = sorted(net.number(0, size) for _ in range(net.number(0, 3)))
+        sizes = np.diff([0, *cuts, size]).tolist()
+        name, count = net.op("SplitToSequence", x.name, net.ints(*sizes), axis=axis), len(sizes)
+    place = net.number(0, count - 1)
+    part = net.op("SequenceAt", name, net.index(place - count * net.number(0, 1)))
+    kind = net.pick("moved", "replaced", "as it was")
+    if kind != "as it was":
+        name = net.op("SequenceErase", name, net.index(place))
+        part = net.op("Tanh", part) if net.chance() else part
+        where = place if kind == "replaced" else net.number(0, count - 1)
+        name = net.op("SequenceInsert", name, part, net.index(where))
+    return replace(x, name=net.op("ConcatFromSequence", name, axis=axis))
+
+
+def beside_nothing(net: Growing, x: Kind) -> Kind:
+    """What remains of a cache without entries, or of a padding by nothing: joined with what has no elements."""
+    axis = net.number(1, len(x.shape) - 1)
+    size = x.shape[axis]
+    kind = net.pick("slice", "split", "gather")
+    if kind == "split":
+        nothing, all_of_it = net.parts("Split", 2, x.name, net.ints(0, size), axis=axis)
+        x = replace(x, name=all_of_it)
+    elif kind == "gather":
+        nothing = net.op("Gather", x.name, net.ints(), axis=axis)
+    else:
+        nothing = net.sliced(x.name, axis, size, size + 1)
+    nothing = net.op("Relu", nothing) if net.chance() else nothing
+    operands = [nothing, x.name] if net.chance() else [x.name, nothing]
+    y = replace(x, name=net.op("Concat", *operands, axis=axis))
+    if net.chance():
+        total = net.reduced("ReduceSum", nothing, [axis])
+        y = replace(x, name=net.op("Add", y.name, total))
+    return y
+
+
 MAPS = (with_coordinates, padded_to_a_multiple, skewed, unfolded, einsum_of_maps)
-ANY = (expanded, flattened_and_back)
+ANY = (expanded, flattened_and_back, listed, beside_nothing)

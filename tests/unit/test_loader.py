@@ -398,7 +398,8 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
             g1 = Shape(b)
             [loop] y = SequenceMap(g1) <body = l (int64 i) => (int64 o) { o = Identity(i) }>
             h = Concat <axis = 0> (a, b, c, d)
-            z = SequenceConstruct (h, f, e)
+            k = Concat <axis = 0> (h, f, e)
+            z = Bernoulli (k)
         }""",
         imports=', "com.example": 1',
     )
@@ -411,7 +412,7 @@ def test_all_unsupported_operators_are_named_at_once() -> None:
         "com.microsoft::QLinearReduceMean (q)",
         "com.example::Fancy (theirs)",
         "SequenceMap (loop)",
-        "SequenceConstruct (",
+        "Bernoulli (",
         "leave the layers of other quantized operators in float",
         "loops whose turns depend on data",
     ):
@@ -424,7 +425,7 @@ UNKNOWN_BEFORE = {
     "free sizes behind it": ("float[1,3,H,8] x", "a = Bernoulli(x)  y = Conv(a, x)"),
     "no shape of that rank": ("float[1,3] x", "y = Unique(x)"),
     "an input of strings": ("string[N] x", "y = TfIdfVectorizer(x)"),
-    "a sequence": ("seq(float[N]) x", "y = ConcatFromSequence(x)"),
+    "a sequence": ("seq(float[N]) x", "a = ConcatFromSequence <axis = 0> (x)  y = Bernoulli(a)"),
     "a constant that cannot be folded": (
         "float[1,3,H,8] x",
         'k = Constant <value_string = "a"> ()  a = Bernoulli(x)  y = Add(a, k)',
