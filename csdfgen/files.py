@@ -12,7 +12,8 @@ import mmap
 import os
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
@@ -328,8 +329,7 @@ class Fields:
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        ((twice, _),) = Counter(key for key, _ in pairs).most_common(1)
         raise ValueError(f"key {quoted(twice)} occurs twice in one object")
     return found
 
@@ -343,11 +343,13 @@ def load_json(path: str | os.PathLike[str], limit: int = MAX_FILE_BYTES) -> Any:
     return parse_json(read_bytes(path, limit), str(path))
 
 
-def parse_json(data: bytes | str, where: str) -> Any:
-    """The value in JSON text. Raises InputError: not JSON (with the line)."""
+def parse_json(data: bytes | str, where: str, constant: Callable[[str], Any] = _no_constant) -> Any:
+    """The value in JSON text. constant: gives the values of NaN and infinities, which are no JSON. Raises InputError: not JSON
+    (with the line).
+    """
     try:
         text = data.decode("utf-8") if isinstance(data, bytes) else data
-        return json.loads(text, object_pairs_hook=_pairs, parse_constant=_no_constant)
+        return json.loads(text, object_pairs_hook=_pairs, parse_constant=constant)
     except json.JSONDecodeError as error:
         raise InputError(f"is not JSON: {error.msg}", where=f"{where}:{error.lineno}") from None
     except RecursionError:

@@ -74,18 +74,17 @@ class Answer(Future[Outputs]):
 
 
 class _Job:
-    """What a request's number stands for. images: arrays by name, image by image."""
+    """What a request's number stands for. inputs, outputs: arrays of all images, by name."""
 
-    __slots__ = ("answer", "images", "outputs", "request")
+    __slots__ = ("answer", "inputs", "outputs", "request")
 
-    def __init__(
-        self,
-        request: Request,
-        answer: Answer,
-        images: list[dict[str, np.ndarray]],
-        outputs: Outputs,
-    ) -> None:
-        self.request, self.answer, self.images, self.outputs = request, answer, images, outputs
+    def __init__(self, request: Request, answer: Answer, inputs: Outputs, outputs: Outputs) -> None:
+        self.request, self.answer, self.inputs, self.outputs = request, answer, inputs, outputs
+
+    def image(self, number: int) -> dict[str, np.ndarray]:
+        """Views of one image."""
+        both = (*self.inputs.items(), *self.outputs.items())
+        return {name: array[number : number + 1] for name, array in both}
 
 
 class Engine:
@@ -166,22 +165,20 @@ class Engine:
         feeds = self._checked(images)
         count = len(next(iter(feeds.values()))) if feeds else 1
         wanted = math.inf if deadline is None else time_of(deadline, "deadline")
+        self.admit(count)
+        inputs = {
+            one.name: feeds[one.name].astype(one.dtype, copy=False)
+            for one in self.service.network.inputs
+        }
         outputs = self._outputs(count)
-        parts = [
-            {name: array[k : k + 1] for name, array in (*feeds.items(), *outputs.items())}
-            for k in range(count)
-        ]
         with self._changed:
             if self._closing:
                 raise ClosedError("the engine is closed and takes no further requests")
-            if self._desk.waiting + count > self._queue:
-                raise QueueFullError(
-                    f"{self._desk.waiting} images wait, and {count} more would exceed {self._queue}; try again later"
-                )
+            self.admit(count)
             now = perf_counter()
             request = Request(self._number, now, count, now + wanted, priority)
             answer = Answer(lambda: self._cancelled(request))
-            self._jobs[request.number] = _Job(request, answer, parts, outputs)
+            self._jobs[request.number] = _Job(request, answer, inputs, outputs)
             self._number += 1
             self.counts["requests"] += 1
             self.counts["images"] += count
@@ -190,8 +187,19 @@ class Engine:
         self._answer()
         return answer
 
+    def admit(self, images: int) -> None:
+        """Raise QueueFullError if the queue cannot take so many more images now."""
+        if images > self._queue:
+            raise QueueFullError(
+                f"a request of {images:,} images would exceed {self._queue:,}, the queue; ask for fewer at once"
+            )
+        if self._desk.waiting + images > self._queue:
+            raise QueueFullError(
+                f"{self._desk.waiting} images wait, and {images} more would exceed {self._queue}; try again later"
+            )
+
     def _checked(self, given: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Arrays by input name, of the network's types, with equally many images. Raises InputError."""
+        """Arrays by input name, of types that become the network's, with equally many images. Raises InputError."""
         tensors = self.service.network.inputs
         if not isinstance(given, Mapping):
             if len(tensors) != 1:
@@ -216,12 +224,10 @@ class Engine:
                 raise InputError(
                     f"input '{tensor.name}' has shape {array.shape}; {wanted} is needed, N images from 1 on"
                 )
-            if array.dtype != tensor.dtype:
-                if not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
-                    raise InputError(
-                        f"input '{tensor.name}' is {array.dtype}; {tensor.dtype} is needed"
-                    )
-                array = array.astype(tensor.dtype)
+            if not np.can_cast(array.dtype, tensor.dtype, "same_kind"):
+                raise InputError(
+                    f"input '{tensor.name}' is {array.dtype}; {tensor.dtype} is needed"
+                )
             found[tensor.name] = array
         if len({len(array) for array in found.values()}) > 1:
             sizes = ", ".join(f"'{name}' {len(array)}" for name, array in found.items())
@@ -329,9 +335,7 @@ class Engine:
         for request, first, count in batch.parts:
             job = self._jobs[request.number]
             for k in range(first, first + count):
-                image = job.images[k]
-                views = self._slots.views[batch.slots[at]]
-                found.append({**views, **image} if views else image)
+                found.append({**self._slots.views[batch.slots[at]], **job.image(k)})
                 at += 1
         return found
 

@@ -1,35 +1,41 @@
 """The HTTP server: KServe's protocol, version 2, over engines, and metrics for Prometheus.
 
-Bodies, headers, queues and times of clients are limited. A request that the policy refuses is answered 503 at once, one for a
-full queue 429; a client that hangs up gives its place back. SIGTERM stops the server after all accepted requests are
-answered, SIGHUP reads the folder of models again.
+Bodies, headers, queues, connections and times of clients are limited. A request that the policy refuses is answered 503 at once,
+one for a full queue 429; a client that hangs up gives its place back. Every error is {"error": "one sentence"}. SIGTERM stops
+the server after all accepted requests are answered, SIGHUP reads the folder of models again.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import logging
 import signal
 import socket
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+import zlib
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http import HTTPStatus
 from types import FrameType
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from csdfgen.errors import CsdfgenError, InputError, option
+from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.serving.engine import Answer, ClosedError, Engine, QueueFullError, RefusedError
-from csdfgen.serving.kserve import answered, inference_of, metadata
+from csdfgen.serving.kserve import Inference, encode_answer, inference_of, metadata
 from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository
 
@@ -42,6 +48,28 @@ _MOST_HEAD = 32 * 2**10
 
 _HEAD_SECONDS = 10.0
 """In which a request's headers must be there."""
+
+_LINGER = 2.0
+"""Seconds in which a client that sends more than it should may read why it was refused."""
+
+_PROBE = 0.1
+"""Seconds until a client that stopped sending is asked again whether it is there, at first."""
+
+_PIPELINED = 16
+"""Requests that a client may send before it has the answer of the first."""
+
+_SMALL = 64 * 2**10
+"""Bytes of a body or an answer that is read or written in one step; while the loop does so, it serves nobody else."""
+
+_INFLATED = 256 * 2**10
+"""Bytes that are unpacked in one step."""
+
+_RESERVED_FILES = 64
+"""Files that the process needs besides connections."""
+
+_CODINGS = ("gzip", "x-gzip", "deflate")
+_GZIP_OR_ZLIB = 47
+"""zlib's number for either header."""
 
 _SWITCH = 0.0005
 """Seconds after which the thread of HTTP lets a worker have Python's lock; a worker needs it for moments, between stages."""
@@ -68,14 +96,15 @@ class _HangUpError(Exception):
 class _StatusError(Exception):
     """An answer of a status and one sentence."""
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, **headers: str) -> None:
         super().__init__(message)
-        self.status, self.message = status, message
+        self.status, self.headers = status, headers
 
 
 def application(repository: Repository, limits: Limits, version: str = "") -> Starlette:
     """The ASGI application. Raises nothing: what is wrong with a request is its answer, {"error": "one sentence"}."""
     state = {"ready": True}
+    readers = ThreadPoolExecutor(2, "csdfgen-reader")
 
     def engine_of(request: Request) -> tuple[str, Engine]:
         name, number = request.path_params["name"], request.path_params.get("version", "1")
@@ -88,33 +117,62 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         return name, engine
 
     async def live(request: Request) -> Response:
-        return JSONResponse({"live": True})
+        return _json({"live": True})
 
     async def ready(request: Request) -> Response:
-        return JSONResponse({"ready": state["ready"]}, 200 if state["ready"] else 503)
+        return _json({"ready": state["ready"]}, 200 if state["ready"] else 503)
 
     async def server(request: Request) -> Response:
-        return JSONResponse(
-            {"name": "csdfgen", "version": version, "extensions": ["binary_tensor_data"]}
-        )
+        extensions = ["binary_tensor_data", "classification", "model_repository"]
+        return _json({"name": "csdfgen", "version": version, "extensions": extensions})
 
     async def model(request: Request) -> Response:
         name, engine = engine_of(request)
-        return JSONResponse(metadata(name, engine.service.network))
+        return _json(metadata(name, engine.service.network))
 
     async def model_ready(request: Request) -> Response:
         name, _ = engine_of(request)
-        return JSONResponse({"name": name, "ready": True})
+        return _json({"name": name, "ready": True})
 
-    async def metrics(request: Request) -> Response:
-        return PlainTextResponse(
-            exposition(repository.engines), media_type="text/plain; version=0.0.4"
+    async def index(request: Request) -> Response:
+        body = await _body(request, limits)
+        fields = Fields(parse_json(bytes(body[: _SMALL + 1]), "request") if body else {}, "request")
+        only = fields.flag("ready") if "ready" in fields else False
+        return _json([one for one in repository.index() if not only or one["state"] == "READY"])
+
+    async def control(request: Request) -> Response:
+        raise _StatusError(
+            400, "models are not loaded or unloaded one by one; change the folder and send SIGHUP"
         )
 
-    async def infer(request: Request) -> Response:
-        name, _ = engine_of(request)
+    async def metrics(request: Request) -> Response:
+        text = exposition(repository.engines, repository.failed)
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def read(request: Request, engine: Engine) -> Inference:
+        """The request in a body, which is given back unless tensors are in it."""
+        most, one = limits.body, engine.service.network.output_bytes
+
+        def admit(images: int) -> None:
+            engine.admit(images)
+            if images > 1 and images * one > most:
+                raise _StatusError(
+                    413,
+                    f"the answer for {images:,} images has {images * one:,} bytes; ask for {max(1, most // one):,} at once",
+                )
+
+        if not {"content-length", "transfer-encoding"} & {*request.headers}:
+            raise _StatusError(411, "has no body; Content-Length or chunks are needed")
         length = request.headers.get("inference-header-content-length")
-        asked = inference_of(await _body(request, limits), length)
+        body = await _body(request, limits)
+        whole = body, length, engine.service.network, admit
+        if len(body) <= _SMALL:
+            return inference_of(*whole)
+        return await asyncio.get_running_loop().run_in_executor(readers, inference_of, *whole)
+
+    async def infer(request: Request) -> Response:
+        name, engine = engine_of(request)
+        asked = await read(request, engine)
         deadline = limits.deadline if asked.deadline is None else asked.deadline
 
         def submitted() -> Answer:
@@ -131,31 +189,39 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
             await asyncio.wait({found, gone}, return_when=asyncio.FIRST_COMPLETED)
             if not found.done():
                 raise _HangUpError
-            parts, headers = answered(name, asked, found.result())
+            whole = name, asked, found.result()
         finally:
             gone.cancel()
             if not found.done():
                 found.cancel()
                 answer.cancel()
-        return Response(b"".join(parts), headers=headers)
+        if sum(array.nbytes for array in whole[2].values()) <= _SMALL:
+            parts, headers = encode_answer(*whole)
+            return Response(b"".join(parts), headers=headers)
+        encoded = asyncio.get_running_loop().run_in_executor(readers, encode_answer, *whole)
+        parts, headers = await encoded
+        return StreamingResponse(_in_steps(parts), headers=headers)
 
     async def failed(request: Request, error: Exception) -> Response:
         if isinstance(error, _HangUpError):
             return Response(status_code=499)
         status, headers = _status(error)
-        message = (
-            error.message if isinstance(error, (_StatusError, CsdfgenError)) else "internal error"
-        )
+        message = "internal error"
+        if isinstance(error, HTTPException):
+            message = f"{request.method} {quoted(request.url.path)}: {error.detail}"
+        elif isinstance(error, (_StatusError, CsdfgenError)):
+            message = str(error)
         if status == 500:
             _LOG.error("a request failed", exc_info=error)
-        return JSONResponse({"error": message}, status, headers)
+        return _json({"error": message}, status, headers)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         yield
         state["ready"] = False
+        readers.shutdown()
 
-    kinds = (_StatusError, _HangUpError, CsdfgenError, Exception)
+    kinds = (_StatusError, _HangUpError, CsdfgenError, HTTPException, Exception)
     of_models = [
         (f"/v2/models/{{name}}{version}{rest}", function, method)
         for version in ("", "/versions/{version}")
@@ -165,7 +231,9 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
     ]  # fmt: skip
     routes = [
         ("/v2", server, "GET"), ("/v2/health/live", live, "GET"), ("/v2/health/ready", ready, "GET"),
-        ("/metrics", metrics, "GET"), *of_models,
+        ("/metrics", metrics, "GET"), ("/v2/repository/index", index, "POST"),
+        ("/v2/repository/models/{name}/load", control, "POST"),
+        ("/v2/repository/models/{name}/unload", control, "POST"), *of_models,
     ]  # fmt: skip
     return Starlette(
         routes=[Route(path, function, methods=[method]) for path, function, method in routes],
@@ -174,10 +242,17 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
     )
 
 
+def _json(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """JSON in ASCII: a lone surrogate, which names may have, is no UTF-8."""
+    return Response(json.dumps(value), status, headers, "application/json")
+
+
 def _status(error: Exception) -> tuple[int, Mapping[str, str]]:
     """The status of an error, and headers."""
     if isinstance(error, _StatusError):
-        return error.status, {}
+        return error.status, error.headers
+    if isinstance(error, HTTPException):
+        return error.status_code, error.headers or {}
     if isinstance(error, RefusedError):
         return 503, _RETRY
     if isinstance(error, QueueFullError):
@@ -187,14 +262,29 @@ def _status(error: Exception) -> tuple[int, Mapping[str, str]]:
     return (400 if isinstance(error, InputError) else 500), {}
 
 
-async def _body(request: Request, limits: Limits) -> bytes:
-    """The body of a request. Raises _StatusError, _HangUpError."""
+async def _in_steps(parts: Iterable[bytes | memoryview]) -> AsyncIterator[bytes | memoryview]:
+    """An answer, between whose pieces others are served."""
+    for part in parts:
+        for at in range(0, len(part), _SMALL):
+            yield part[at : at + _SMALL]
+            await asyncio.sleep(0)
+
+
+async def _body(request: Request, limits: Limits) -> bytearray:
+    """The body of a request, unpacked. Raises _StatusError, _HangUpError."""
     said = request.headers.get("content-length", "0")
     if said.isdigit() and int(said[:20]) > limits.body:
         raise _StatusError(
             413, f"a body of {int(said[:20]):,} bytes; at most {limits.body:,} are taken"
         )
-    parts, size = [], 0
+    coding = request.headers.get("content-encoding", "identity").strip().lower()
+    if coding not in ("identity", *_CODINGS):
+        raise _StatusError(
+            415, f"Content-Encoding is {quoted(coding)}; gzip and deflate are taken",
+            **{"accept-encoding": "gzip, deflate"},
+        )  # fmt: skip
+    packed = zlib.decompressobj(_GZIP_OR_ZLIB) if coding in _CODINGS else None
+    found = bytearray()
     more, end = True, time.monotonic() + limits.body_seconds
     while more:
         try:
@@ -206,12 +296,29 @@ async def _body(request: Request, limits: Limits) -> bytes:
         if message["type"] == "http.disconnect":
             raise _HangUpError
         part = message.get("body", b"")
-        size += len(part)
-        if size > limits.body:
-            raise _StatusError(413, f"a body of more than {limits.body:,} bytes")
-        parts.append(part)
+        async for piece in _unpacked(packed, coding, part) if packed else _in_steps([part]):
+            found += piece
+            if len(found) > limits.body:
+                raise _StatusError(413, f"a body of more than {limits.body:,} bytes")
         more = message.get("more_body", False)
-    return b"".join(parts)
+    if packed and not packed.eof:
+        raise _StatusError(400, f"the body ends within its {coding}")
+    return found
+
+
+async def _unpacked(packed: Any, coding: str, part: bytes) -> AsyncIterator[bytes]:
+    """What a part of a packed body holds, in pieces."""
+    piece = part
+    while part or len(piece) == _INFLATED:
+        try:
+            piece = packed.decompress(part, _INFLATED)
+        except zlib.error as error:
+            raise _StatusError(400, f"the body is no {coding}: {error}") from None
+        if packed.unused_data:
+            raise _StatusError(400, f"bytes follow the {coding} of the body")
+        yield piece
+        part = packed.unconsumed_tail
+        await asyncio.sleep(0)
 
 
 async def _gone(request: Request) -> None:
@@ -221,22 +328,66 @@ async def _gone(request: Request) -> None:
 
 
 class _Protocol(HttpToolsProtocol):
-    """HTTP with limits on the bytes and the time of headers, which httptools does not have."""
+    """HTTP with limits on the bytes and the time of headers and on connections, which httptools does not have, and with errors
+    as the protocol has them. most: connections at one time; a client may have half of them.
+    """
 
+    most = 1024
+    since = 0.0
     _size = 0
     _total = 0
     _in_head = True
+    _over = False
     _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._started()
+        there = [
+            one
+            for one in self.connections
+            if isinstance(one, _Protocol) and not one.transport.is_closing()
+        ]
+        own = [one for one in there if one.client and one.client[:1] == (self.client or ())[:1]]
+        crowd = own if len(own) > max(1, self.most // 2) else there
+        if crowd is there and len(there) <= self.most:
+            return
+        idle = [one for one in crowd if one is not self and one.idle]
+        if idle:
+            min(idle, key=lambda one: one.since).transport.close()
+        else:
+            self._refused(503, f"{len(crowd):,} connections are open; try again later")
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is being answered."""
+        return self._over or self.cycle is None or self.cycle.response_complete
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stopped()
         super().connection_lost(exc)
 
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """A client that has sent its request need not be able to send others to get its answer."""
+        waits = not self.idle and not self.cycle.more_body
+        if waits:
+            self.cycle.keep_alive = False
+            self._probe(_PROBE)
+        return waits
+
+    def _probe(self, seconds: float) -> None:
+        """Is a client that stopped sending still there? It skips 100; one that has gone resets the connection, which the next
+        write finds.
+        """
+        if self.transport.is_closing() or self.cycle.response_started:
+            return
+        if not self.pipeline and self.scope["http_version"] == "1.1":
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        self.loop.call_later(seconds, self._probe, 2 * seconds)
+
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= _PIPELINED:
+            raise ValueError("too many requests without an answer")
         super().on_message_begin()
         self._started()
 
@@ -245,7 +396,17 @@ class _Protocol(HttpToolsProtocol):
         self._in_head = False
         super().on_headers_complete()
 
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self.since = self.loop.time()
+        if (
+            self.cycle.more_body and not self._timer
+        ):  # the rest is read, so that the client reads the answer
+            self._timer = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
+
     def data_received(self, data: bytes) -> None:
+        if self._over:
+            return
         if self._in_head:
             self._size += len(data)
         super().data_received(data)
@@ -260,7 +421,7 @@ class _Protocol(HttpToolsProtocol):
 
     def _started(self) -> None:
         self._stopped()
-        self._size, self._total, self._in_head = 0, 0, True
+        self._size, self._total, self._in_head, self.since = 0, 0, True, self.loop.time()
         self._timer = self.loop.call_later(
             _HEAD_SECONDS, self._refused, 408, f"no request after {_HEAD_SECONDS:g} s"
         )
@@ -270,16 +431,44 @@ class _Protocol(HttpToolsProtocol):
             self._timer.cancel()
             self._timer = None
 
+    def send_400_response(self, msg: str) -> None:
+        """What is no HTTP."""
+        self._refused(400, msg)
+
     def _refused(self, status: int, message: str) -> None:
+        """Answer without a request, and read on for a moment: closed at once, the client could not read the answer."""
         self._stopped()
-        if self.transport.is_closing():
+        if self._over or self.transport.is_closing():
             return
-        body = f'{{"error":"{message}"}}'.encode()
+        self._over = True
+        for one in (self.cycle, *(cycle for cycle, _ in self.pipeline)):
+            if one is not None:
+                one.disconnected = True
+                one.message_event.set()
+        body = json.dumps({"error": message}).encode()
         self.transport.write(
-            b"HTTP/1.1 %d \r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
-            % (status, len(body), body)
+            b"HTTP/1.1 %d %b\r\ncontent-type: application/json\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b"
+            % (status, HTTPStatus(status).phrase.encode(), len(body), body)
         )
-        self.transport.close()
+        if not self.pipeline:  # the first may be answered yet
+            self.transport.write_eof()
+        self.flow.resume_reading()
+        self.loop.call_later(_LINGER, self.transport.close)
+
+
+def _allow_files(wanted: int) -> int:
+    """How many files the process may have open at one time, after its limit was raised to so many where that may be."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return wanted
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+            return most
+    return min(soft, wanted)
 
 
 class Server(uvicorn.Server):
@@ -295,14 +484,19 @@ class Server(uvicorn.Server):
         on_ready: Callable[[int], None] = lambda port: None,
         version: str = "",
     ) -> None:
+
+        class Protocol(_Protocol):
+            most = max(2, _allow_files(limits.connections + _RESERVED_FILES) - _RESERVED_FILES)
+
         super().__init__(
             uvicorn.Config(
-                application(repository, limits, version), host=host, port=port, http=_Protocol, loop="asyncio",
+                application(repository, limits, version), host=host, port=port, http=Protocol, loop="asyncio",
                 ws="none", log_config=None, access_log=False, lifespan="on", server_header=False,
-                timeout_keep_alive=30, limit_concurrency=limits.connections,
+                timeout_keep_alive=30,
             )
         )  # fmt: skip
         self._repository, self._on_ready, self._address = repository, on_ready, (host, port)
+        self._reading, self._asked = threading.Lock(), False
 
     def listen(self) -> socket.socket:
         """The open port. Raises InputError if it cannot be had."""
@@ -339,12 +533,15 @@ class Server(uvicorn.Server):
             self._on_ready(sockets[0].getsockname()[1])
 
     def _reload(self) -> None:
-        def said(done: asyncio.Future[list[str]]) -> None:
-            for line in done.result():
-                _LOG.warning("%s", line)
+        def reload() -> None:
+            with self._reading:
+                self._asked = False
+                for line in self._repository.reload():
+                    _LOG.warning("%s", line)
 
-        reading = asyncio.get_running_loop().run_in_executor(None, self._repository.reload)
-        reading.add_done_callback(said)
+        if not self._asked:  # one that has not begun sees what has changed until now
+            self._asked = True
+            asyncio.get_running_loop().run_in_executor(None, reload)
 
     def run(self, sockets: list[socket.socket] | None = None) -> None:
         """Serve until a signal comes; then answer what is open. Raises InputError for a port that cannot be had."""

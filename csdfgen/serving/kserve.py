@@ -2,59 +2,91 @@
 
 A body is JSON, or JSON followed by the bytes of tensors, with the length of the JSON in the header
 `Inference-Header-Content-Length` (the binary tensor extension). Source:
-https://kserve.github.io/website/latest/modelserving/data_plane/v2_protocol/ and Triton's extension_binary_data.md.
+https://kserve.github.io/website/latest/modelserving/data_plane/v2_protocol/ and Triton's extension_binary_data.md and
+extension_classification.md.
+
+Numbers in JSON go piece by piece into the array of their tensor, and never become a list of Python: a list takes up to twenty
+times the bytes of its text, and reading it in one step would hold Python's lock for seconds.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json, quoted
-from csdfgen.model.network import Network
+from csdfgen.model.network import Network, Tensor
 
-__all__ = ["DATATYPES", "Inference", "answered", "inference_of", "metadata"]
+__all__ = ["DATATYPES", "Inference", "Wanted", "encode_answer", "inference_of", "metadata"]
 
 DATATYPES: Mapping[str, str] = {
     "bool": "BOOL",
     "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64",
     "int8": "INT8", "int16": "INT16", "int32": "INT32", "int64": "INT64",
-    "float16": "FP16", "float32": "FP32", "float64": "FP64",
+    "float16": "FP16", "bfloat16": "BF16", "float32": "FP32", "float64": "FP64",
 }  # fmt: skip
 """numpy's name of a type -> the protocol's."""
 
-_DTYPES = {name: dtype for dtype, name in DATATYPES.items()}
+_MOST_JSON = 256 * 2**10
+"""Bytes of JSON besides numbers under "data"."""
 
-_MOST_JSON = 16 * 2**20
-"""Bytes of JSON in front of binary tensors."""
+_PIECE = 16 * 2**10
+"""Bytes of numbers that are read in one step, and bytes of a tensor that are written in one: a step holds Python's lock."""
 
+_WINDOW = 256 * 2**10
+"""Bytes that are searched in one step."""
+
+_SPARE = 8 * 2**20
+"""Bytes of tensors that JSON may always make; beyond, they may take twice the bytes of the JSON."""
+
+_DEEPEST = 33
 _MOST_TENSORS = 1_000
 _LONGEST_ID = 256
 _PRIORITIES = 1_000
 
 
+class Wanted(NamedTuple):
+    """An output of a request. classes: so many classes of the highest scores instead of the tensor; 0: the tensor."""
+
+    binary: bool
+    classes: int = 0
+
+
+class _Numbers(NamedTuple):
+    """Where the text of a list of numbers is in a body."""
+
+    start: int
+    stop: int
+
+
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """A request. outputs: the wanted ones, each with whether it is wanted in binary; empty: all, as `binary` says. deadline:
-    seconds, None for none.
-    """
+    """A request. outputs: the wanted ones; empty: all, as `binary` says. deadline: seconds, None for none."""
 
     id: str
     inputs: Mapping[str, np.ndarray]
-    outputs: Mapping[str, bool]
+    outputs: Mapping[str, Wanted]
     binary: bool
     deadline: float | None
     priority: int
 
 
-def inference_of(body: bytes, json_length: str | None) -> Inference:
-    """The request in a body. json_length: of the header, None where all is JSON. Raises InputError."""
+def inference_of(
+    body: bytes | bytearray,
+    json_length: str | None,
+    network: Network,
+    admit: Callable[[int], None] = lambda images: None,
+) -> Inference:
+    """The request in a body for a network. json_length: of the header, None where all is JSON. admit: called with the number of
+    images before arrays are made for them; it raises what it has against them. Raises InputError.
+    """
     end = len(body)
     if json_length is not None:
         if not (json_length.isascii() and json_length.isdigit() and len(json_length) < 12):
@@ -62,33 +94,102 @@ def inference_of(body: bytes, json_length: str | None) -> Inference:
                 f"Inference-Header-Content-Length is {quoted(json_length)}; a number is needed"
             )
         end = int(json_length)
-        if end > min(len(body), _MOST_JSON):
+        if end > len(body):
             raise InputError(
-                f"Inference-Header-Content-Length is {end:,}; the body has {len(body):,} bytes, and JSON at most {_MOST_JSON:,}"
+                f"Inference-Header-Content-Length is {end:,}; the body has {len(body):,} bytes"
             )
-    fields = Fields(parse_json(body[:end], "request"), "request")
+    text, numbers = _set_numbers_apart(body, end)
+    left = iter(numbers)
+
+    def place(constant: str) -> _Numbers:
+        for found in left:
+            return found
+        raise ValueError(f"{constant} is not a JSON number")
+
+    fields = Fields(parse_json(text, "request", place), "request")
     parameters = _parameters(fields)
+    known = {tensor.name: tensor for tensor in network.inputs}
     inputs: dict[str, np.ndarray] = {}
-    at = end
+    at, room = end, 2 * end + _SPARE
     for number, item in enumerate(fields.children("inputs")):
         if number >= _MOST_TENSORS:
             raise item.fault(f"more than {_MOST_TENSORS:,} tensors")
         name = item.text("name")
         if name in inputs:
-            raise item.fault(f"'{quoted(name)}' is there twice")
-        inputs[name], at = _tensor(item, body, at)
+            raise item.fault(f"{quoted(name)} is there twice")
+        if name not in known:
+            raise item.fault(f"{quoted(name)} is no input of the model; it has {', '.join(known)}")
+        shape = _shape(item, known[name])
+        admit(shape[0])
+        inputs[name], at, room = _tensor(item, known[name], shape, body, at, room)
     if at != len(body):
         raise InputError(f"request: {len(body) - at:,} bytes follow the last tensor")
-    outputs: dict[str, bool] = {}
+    outputs: dict[str, Wanted] = {}
     binary = _flag(fields, parameters, "binary_data_output", False)
     for item in fields.children("outputs") if "outputs" in fields else ():
-        outputs[item.text("name")] = _flag(item, _parameters(item), "binary_data", binary)
+        own = _parameters(item)
+        classes = own.get("classification", 0)
+        if type(classes) is not int or not 0 <= classes < 2**31:
+            raise item.fault(
+                f"'classification' is {quoted(classes)}; a number of classes is needed"
+            )
+        outputs[item.text("name")] = Wanted(_flag(item, own, "binary_data", binary), classes)
     name = fields.text("id", "")
     if len(name) > _LONGEST_ID:
         raise fields.fault(f"'id' has {len(name):,} characters; at most {_LONGEST_ID} are taken")
     return Inference(
         name, inputs, outputs, binary, _deadline(fields, parameters), _priority(fields, parameters)
     )
+
+
+_LIST = re.compile(rb"\s*:\s*\[")
+_NO_NUMBER = re.compile(rb'["{}]')
+
+
+def _set_numbers_apart(body: bytes | bytearray, end: int) -> tuple[bytes, list[_Numbers]]:
+    """The JSON in front of `end` with NaN, which is no JSON, in place of lists of numbers under "data"; and where those are.
+    Raises InputError.
+    """
+    kept, found, start, at = bytearray(), list[_Numbers](), 0, 0
+    while True:
+        limit = min(end, start + _MOST_JSON - len(kept) + 1)
+        opening = body.find(b'"', at, limit)
+        at = _end_of_string(body, opening + 1, limit) if opening >= 0 else limit
+        if at >= limit:
+            kept += body[start:limit]
+            if len(kept) > _MOST_JSON:
+                raise InputError(
+                    f"request: more than {_MOST_JSON:,} bytes of JSON besides numbers under 'data'"
+                )
+            return bytes(kept), found
+        if body[opening:at] == b'"data"' and (there := _LIST.match(body, at, limit)):
+            first = there.end() - 1
+            stop = body.rfind(b"]", first, _end_of_numbers(body, first, end)) + 1
+            if stop:
+                kept += body[start:first] + b"NaN"
+                found.append(_Numbers(first, stop))
+                start = at = stop
+
+
+def _end_of_string(body: bytes | bytearray, at: int, limit: int) -> int:
+    """What follows the string that `at` is in; the limit if it has no end in front of that."""
+    while (quote := body.find(b'"', at, limit)) >= 0:
+        escapes = quote
+        while body[escapes - 1] == ord("\\"):
+            escapes -= 1
+        at = quote + 1
+        if (quote - escapes) % 2 == 0:
+            return at
+    return limit
+
+
+def _end_of_numbers(body: bytes | bytearray, at: int, end: int) -> int:
+    """Where a string, an object or its end follows."""
+    while at < end:
+        if there := _NO_NUMBER.search(body, at, min(end, at + _WINDOW)):
+            return there.start()
+        at += _WINDOW
+    return end
 
 
 def _parameters(item: Fields) -> Mapping[str, Any]:
@@ -124,23 +225,37 @@ def _priority(item: Fields, parameters: Mapping[str, Any]) -> int:
     return _PRIORITIES + 1 - found if found else 0
 
 
-def _tensor(item: Fields, body: bytes, at: int) -> tuple[np.ndarray, int]:
-    """An input, from JSON or from the body at a place; and the place behind it. Raises InputError."""
-    kind = item.text("datatype")
-    if kind not in _DTYPES:
-        raise item.fault(f"'datatype' is {quoted(kind)}; {', '.join(_DTYPES)} are taken")
-    dtype = np.dtype(_DTYPES[kind])
+def _shape(item: Fields, known: Tensor) -> list[int]:
+    """The shape of an input. Raises InputError for a shape or a type that is not the model's."""
+    kind, wanted = item.text("datatype"), DATATYPES[known.dtype]
+    if kind != wanted:
+        raise item.fault(f"'datatype' is {quoted(kind)}; input {quoted(known.name)} takes {wanted}")
     shape = item.required("shape", "a list of sizes")
-    if (
-        not isinstance(shape, list)
-        or len(shape) > 32
-        or any(type(size) is not int or not 0 <= size < 2**31 for size in shape)
-    ):
-        raise item.fault(f"'shape' is {quoted(shape)}; a list of sizes from 0 on is needed")
+    if not isinstance(shape, list) or any(type(size) is not int for size in shape):
+        raise item.fault(f"'shape' is {quoted(shape)}; a list of sizes is needed")
+    if shape[1:] != list(known.shape[1:]) or not shape or not 0 < shape[0] < 2**31:
+        needed = ", ".join(["N", *map(str, known.shape[1:])])
+        said = f"{shape}" if len(shape) <= _DEEPEST else quoted(shape)
+        raise item.fault(f"'shape' is {said[:200]}; [{needed}] is needed, N images from 1 on")
+    return shape
+
+
+def _tensor(
+    item: Fields, known: Tensor, shape: list[int], body: bytes | bytearray, at: int, room: int
+) -> tuple[np.ndarray, int, int]:
+    """An input, from JSON or from the body at a place; the place behind it, and what is left of `room`, the bytes of arrays that
+    JSON may still make. Raises InputError.
+    """
+    kind, dtype = DATATYPES[known.dtype], np.dtype(known.dtype)
     size = math.prod(shape) * dtype.itemsize
     stored = _parameters(item).get("binary_data_size")
     if stored is None:
-        return _from_json(item, kind, dtype, shape), at
+        if size > room:
+            raise item.fault(
+                f"{kind} of that shape has {size:,} bytes, of which JSON of this length makes at most {room:,}; send it in "
+                "binary"
+            )
+        return _from_json(item, kind, dtype, math.prod(shape), body).reshape(shape), at, room - size
     if type(stored) is not int or stored != size:
         raise item.fault(
             f"'binary_data_size' is {quoted(stored)}; {kind} of that shape has {size:,} bytes"
@@ -152,82 +267,171 @@ def _tensor(item: Fields, body: bytes, at: int) -> tuple[np.ndarray, int]:
     found = np.frombuffer(body, dtype, math.prod(shape), at).reshape(shape)
     if kind == "BOOL" and (found.view(np.uint8) > 1).any():
         raise item.fault("a BOOL is neither 0 nor 1")
-    return (found if found.flags.aligned else found.copy()), at + size
+    return (found if found.flags.aligned else found.copy()), at + size, room
 
 
-def _from_json(item: Fields, kind: str, dtype: np.dtype, shape: Sequence[int]) -> np.ndarray:
-    """A tensor whose elements are JSON, flat or nested."""
+_MISPLACED = re.compile(rb"[^\s\[,]\s*\[|\]\s*[^\s\],]")
+"""A bracket that opens behind a number, or one that closes in front of one."""
+
+_NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
+
+
+def _from_json(
+    item: Fields, kind: str, dtype: np.dtype, count: int, body: bytes | bytearray
+) -> np.ndarray:
+    """The elements of a tensor that are numbers in JSON, in a list or in nested ones, whose order counts."""
     data = item.required("data", "a list of elements")
-    if not isinstance(data, list):
-        raise item.fault(f"'data' is {quoted(data)}; a list of elements is needed")
-    try:
-        found = np.array(data)
-    except (ValueError, OverflowError):
-        raise item.fault("'data' is nested unevenly or has numbers that are too large") from None
-    kinds = {"b": "b", "f": "fiu"}.get(dtype.kind, "iu")
-    if found.size and found.dtype.kind not in kinds:
-        raise item.fault(f"'data' has elements of type {found.dtype}; {kind} are needed")
-    if found.size != math.prod(shape):
-        raise item.fault(f"'data' has {found.size:,} elements; the shape has {math.prod(shape):,}")
-    if dtype.kind in "iu" and found.size:
+    if not isinstance(data, _Numbers):
+        raise item.fault(f"'data' is {quoted(data)}; a list of {kind} is needed")
+    least = 2 * count - 1
+    if data.stop - data.start < least:
+        raise item.fault(f"'data' has too few elements; the shape has {count:,}")
+    found = np.empty(count, dtype)
+    at, filled, depth = data.start, 0, 0
+    while at < data.stop:
+        last = data.stop - at <= _PIECE
+        end = data.stop if last else body.rfind(b",", at, at + _PIECE)
+        if end < 0:
+            raise item.fault(f"'data' has a number of more than {_PIECE:,} characters")
+        piece = bytes(body[at:end])
+        codes = np.frombuffer(piece, np.uint8)
+        depths = depth + np.cumsum((codes == ord("[")).astype(np.int64) - (codes == ord("]")))
+        depth = int(depths[-1]) if len(depths) else depth
+        inner = depths[:-1] if last else depths
+        if (
+            _MISPLACED.search(piece)
+            or depth != (0 if last else max(1, depth))
+            or (inner.size and not 1 <= inner.min() <= inner.max() <= _DEEPEST)
+        ):
+            raise item.fault("'data' is not JSON: brackets do not match")
+        values = _values(item, kind, dtype, piece)
+        if not len(values) and not (last and at == data.start):
+            raise item.fault("'data' is not JSON: nothing is in front of a comma or behind it")
+        if len(values) > count - filled:
+            raise item.fault(f"'data' has more elements than the shape, which has {count:,}")
+        found[filled : filled + len(values)] = values
+        filled += len(values)
+        at = end + 1
+    if filled != count:
+        raise item.fault(f"'data' has {filled:,} elements; the shape has {count:,}")
+    return found
+
+
+_NUMBERS: Mapping[str, tuple[type, ...]] = {"b": (bool,), "i": (int,), "u": (int,)}
+"""Python's types of elements by numpy's kind of a type; all others take whole numbers and fractions."""
+
+
+def _values(item: Fields, kind: str, dtype: np.dtype, piece: bytes) -> np.ndarray:
+    """The numbers of a piece of a list. Raises InputError for what is no number of the type."""
+    numbers = parse_json(b"[%b]" % piece.translate(_NO_BRACKETS), f"{item.where}: data")
+    allowed = _NUMBERS.get(dtype.kind, (int, float))
+    if not set(map(type, numbers)).issubset(allowed):
+        raise item.fault(f"'data' has elements that are no {kind}")
+    if dtype.kind in "iu" and numbers:
         limits = np.iinfo(dtype)
-        if found.min() < limits.min or found.max() > limits.max:
+        if min(numbers) < limits.min or max(numbers) > limits.max:
             raise item.fault(f"'data' has a number that is no {kind}")
-    with np.errstate(over="ignore"):
-        return found.astype(dtype).reshape(shape)
+    try:
+        with np.errstate(over="ignore"):
+            return np.array(numbers, dtype if dtype.kind in "biu" else np.float64).astype(dtype)
+    except OverflowError:
+        raise item.fault(f"'data' has a number that is no {kind}") from None
 
 
 # Answers ----------------------------------------------------------------------------------------
 
 
 def metadata(name: str, network: Network) -> dict[str, Any]:
-    """A model's inputs and outputs; -1 is any number of images."""
+    """A model's inputs and outputs; -1 is any number of images. Raises InputError for a type that the protocol does not have."""
     ends: dict[str, list[dict[str, Any]]] = {"inputs": [], "outputs": []}
     for tensor in network.inputs:
         sizes = [-1, *tensor.shape[1:]]
         ends["inputs"].append(
-            {"name": tensor.name, "datatype": DATATYPES[tensor.dtype], "shape": sizes}
+            {"name": tensor.name, "datatype": _datatype(tensor.name, tensor.dtype), "shape": sizes}
         )
     for output in network.outputs:
         shape, dtype = network.whole_form(output)
         of_images = [-1, *shape[1:]] if output.tensor is not None else list(shape)
         ends["outputs"].append(
-            {"name": output.name, "datatype": DATATYPES[dtype], "shape": of_images}
+            {"name": output.name, "datatype": _datatype(output.name, dtype), "shape": of_images}
         )
     return {"name": name, "versions": ["1"], "platform": "csdfgen", **ends}
 
 
-def answered(
+def _datatype(name: str, dtype: str) -> str:
+    if dtype not in DATATYPES:
+        raise InputError(f"'{name}' is {dtype}, which the protocol does not have")
+    return DATATYPES[dtype]
+
+
+def encode_answer(
     name: str, asked: Inference, found: Mapping[str, np.ndarray]
-) -> tuple[list[bytes], dict[str, str]]:
-    """The parts of an answer's body, and its headers. Raises InputError for an output that the model does not have."""
-    wanted = asked.outputs or dict.fromkeys(found, asked.binary)
-    outputs, parts = [], []
-    for output, binary in wanted.items():
+) -> tuple[Iterator[bytes | memoryview], dict[str, str]]:
+    """An answer's body in parts, of which JSON is written when it is taken, and its headers. Raises InputError for an output
+    that the model does not have.
+    """
+    wanted = asked.outputs or dict.fromkeys(found, Wanted(asked.binary))
+    items: list[tuple[dict[str, Any], np.ndarray | None]] = []
+    tensors: list[memoryview] = []
+    for output, (binary, classes) in wanted.items():
         if output not in found:
             raise InputError(f"output {quoted(output)} is none of {', '.join(found)}")
-        array = found[output]
-        item: dict[str, Any] = {
-            "name": output, "datatype": DATATYPES[array.dtype.name], "shape": list(array.shape)
-        }  # fmt: skip
+        array = _classified(found[output], classes) if classes else found[output]
+        kind = "BYTES" if classes else DATATYPES[array.dtype.name]
+        item: dict[str, Any] = {"name": output, "datatype": kind, "shape": list(array.shape)}
         if binary:
-            parts.append(array.tobytes())
-            item["parameters"] = {"binary_data_size": len(parts[-1])}
-        else:
-            flat = array.reshape(-1)
-            # JSON knows no infinity and no NaN
-            item["data"] = [
-                one if not isinstance(one, float) or math.isfinite(one) else None
-                for one in flat.tolist()
-            ]
-        outputs.append(item)
-    answer: dict[str, Any] = {"model_name": name, "model_version": "1", "outputs": outputs}
-    if asked.id:
-        answer["id"] = asked.id
-    head = json.dumps(answer, separators=(",", ":")).encode()
-    if not parts:
-        return [head], {"content-type": "application/json"}
-    return [head, *parts], {
+            tensors.append(_bytes_of(array))
+            item["parameters"] = {"binary_data_size": len(tensors[-1])}
+        items.append((item, None if binary else array.reshape(-1)))
+    answer = {"model_name": name, "model_version": "1", **({"id": asked.id} if asked.id else {})}
+    text = _text(answer, items)
+    if not tensors:
+        return text, {"content-type": "application/json"}
+    head = b"".join(text)
+    return iter([head, *tensors]), {
         "content-type": "application/octet-stream",
+        "content-length": str(len(head) + sum(map(len, tensors))),
         "inference-header-content-length": str(len(head)),
-    }
+    }  # fmt: skip
+
+
+def _text(
+    answer: Mapping[str, str], items: list[tuple[dict[str, Any], np.ndarray | None]]
+) -> Iterator[bytes]:
+    """JSON of an answer. items: outputs, with elements that are written here."""
+    yield json.dumps(answer, separators=(",", ":")).encode()[:-1] + b',"outputs":['
+    for number, (item, elements) in enumerate(items):
+        head = (b"," if number else b"") + json.dumps(item, separators=(",", ":")).encode()
+        if elements is None:
+            yield head
+            continue
+        yield head[:-1] + b',"data":['
+        step = _PIECE // 8
+        for at in range(0, len(elements), step):
+            some = elements[at : at + step]
+            values = (some.astype(np.float32) if some.dtype == "bfloat16" else some).tolist()
+            # JSON knows no infinity and no NaN
+            known = [v if not isinstance(v, float) or math.isfinite(v) else None for v in values]
+            yield (b"," if at else b"") + json.dumps(known, separators=(",", ":")).encode()[1:-1]
+        yield b"]}"
+    yield b"]}"
+
+
+def _bytes_of(array: np.ndarray) -> memoryview:
+    """A tensor in binary; strings each behind the number of their bytes."""
+    if array.dtype == object:
+        texts = [one.encode() for one in array.reshape(-1)]
+        return memoryview(b"".join(len(one).to_bytes(4, "little") + one for one in texts))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _classified(array: np.ndarray, classes: int) -> np.ndarray:
+    """Of each image the indices of so many highest scores as texts VALUE:INDEX, as Triton's extension has them."""
+    flat = array.reshape(len(array), -1)
+    # ascending from behind: of equal scores the first comes first
+    order = flat.shape[1] - 1 - np.argsort(flat[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    texts = [
+        [f"{row[k]:f}:{k}" if row.dtype.kind not in "biu" else f"{row[k]:d}:{k}" for k in best]
+        for row, best in zip(flat, order[:, :classes], strict=True)
+    ]
+    return np.array(texts, object).reshape(len(array), -1)

@@ -24,9 +24,17 @@ _GAUGES: Mapping[str, tuple[str, Callable[[Engine], float]]] = {
 _OUTCOMES = ("answered", "refused", "cancelled", "failed")
 
 
-def exposition(engines: Mapping[str, Engine]) -> str:
-    """The text for all models."""
-    return "\n".join([*_lines(dict(engines)), ""])
+def exposition(engines: Mapping[str, Engine], failed: Mapping[str, int]) -> str:
+    """The text for all models. failed: how often each could not be read again, "" for their folder."""
+    return "\n".join([*_lines(dict(engines)), *_failures(engines, dict(failed)), ""])
+
+
+def _failures(engines: Mapping[str, Engine], failed: Mapping[str, int]) -> Iterator[str]:
+    yield from _head(
+        "csdfgen_reload_failures_total", "counter", "Models, and folders (\"\"), that could not be read again."
+    )  # fmt: skip
+    for name, count in {**dict.fromkeys(("", *engines), 0), **failed}.items():
+        yield f'csdfgen_reload_failures_total{{model="{name}"}} {count}'
 
 
 def _lines(engines: Mapping[str, Engine]) -> Iterator[str]:

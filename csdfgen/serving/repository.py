@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from csdfgen.errors import CsdfgenError, InputError, PlanError, about, option
+from csdfgen.errors import CsdfgenError, InputError, PlanError, about, first_line, option
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS
 from csdfgen.model.units import size_of
 from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
+from csdfgen.serving.kserve import metadata
 from csdfgen.serving.service import Service, plan
 
 __all__ = ["Repository", "named"]
@@ -30,7 +32,8 @@ _SUFFIX = ".onnx"
 @dataclass(eq=False)
 class Repository:
     """Engines by name. sources: model by name, as typed; folder: all models in it, too. memory: bytes of all models, None for
-    any. given: arguments of `plan`; engine: of `Engine`; loading: of `load`.
+    any. given: arguments of `plan`; engine: of `Engine`; loading: of `load`. failed: how often each model could not be
+    read again, "" for the folder; reasons: why the ones that failed last did.
     """
 
     sources: Mapping[str, str]
@@ -40,31 +43,39 @@ class Repository:
     engine: Mapping[str, Any] = field(default_factory=dict)
     loading: Mapping[str, Any] = field(default_factory=dict)
     engines: dict[str, Engine] = field(default_factory=dict, init=False)
+    failed: Counter[str] = field(default_factory=Counter, init=False)
+    reasons: dict[str, str] = field(default_factory=dict, init=False)
     _stamps: dict[str, tuple[str, float]] = field(default_factory=dict, init=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, init=False)
 
     def start(self, progress: Callable[[str], None] = lambda name: None) -> None:
         """Load, plan and measure all models. Raises CsdfgenError, with the model in front."""
         with self._lock:
-            found = self._found()
+            found = self._find()
             services = self._planned(found, progress)
             for name, service in services.items():
-                self.engines[name] = Engine(service, **self._of_one())
+                self.engines[name] = Engine(service, **self.engine)
             self._stamps = found
 
     def reload(self) -> list[str]:
-        """Read the folder again; returns a line for everything that has changed, or could not."""
+        """Read the folder again; returns a line for everything that has changed, or could not. What could not be read leaves the
+        model of its name as it runs, and all models if it is the folder.
+        """
         said: list[str] = []
         with self._lock:
-            found = self._found()
+            self.reasons.clear()
+            try:
+                found = self._find()
+            except (CsdfgenError, OSError) as error:
+                return [self._fail("", error)]
             for name, stamp in found.items():
                 if self._stamps.get(name) == stamp:
                     continue
                 try:
                     (service,) = self._planned({name: stamp}, lambda name: None).values()
-                    made = Engine(service, **self._of_one())
-                except CsdfgenError as error:
-                    said.append(f"{name}: not loaded: {error}")
+                    made = Engine(service, **self.engine)
+                except Exception as error:
+                    said.append(self._fail(name, error))
                     continue
                 old = self.engines.get(name)
                 self.engines[name] = made
@@ -78,6 +89,26 @@ class Repository:
                 said.append(f"{name}: stopped")
         return said
 
+    def _fail(self, name: str, error: Exception) -> str:
+        """Note that a model could not be read; returns the line that says so."""
+        self.failed[name] += 1
+        known = isinstance(error, (CsdfgenError, OSError))
+        why = (
+            str(error) if known else f"internal error: {type(error).__name__}: {first_line(error)}"
+        )
+        self.reasons[name] = why
+        runs = "what runs stays" if name in self.engines or not name else "not loaded"
+        return f"{name or self.folder}: {runs}: {why}"
+
+    def index(self) -> list[dict[str, str]]:
+        """The models as the protocol's extension lists them: those that run, and those that could not be read."""
+        ready = {name: ("READY", self.reasons.get(name, "")) for name in list(self.engines)}
+        others = {name: ("UNAVAILABLE", why) for name, why in list(self.reasons.items()) if name}
+        return [
+            {"name": name, "version": "1", "state": state, "reason": why}
+            for name, (state, why) in sorted({**others, **ready}.items())
+        ]
+
     def drain(self) -> None:
         """Let open requests finish without waiting for others to fill batches."""
         for engine in list(self.engines.values()):
@@ -88,17 +119,24 @@ class Repository:
         for engine in list(self.engines.values()):
             engine.close()
 
-    def _of_one(self) -> dict[str, Any]:
-        return dict(self.engine)
-
-    def _found(self) -> dict[str, tuple[str, float]]:
-        """Model and time of change by name. Raises InputError for a folder that has none and no other models."""
+    def _find(self) -> dict[str, tuple[str, float]]:
+        """Model and time of change by name. Raises InputError if there is none, and for a folder that cannot be read."""
         found = {name: (source, 0.0) for name, source in self.sources.items()}
         if self.folder is not None:
-            for path in sorted(self.folder.glob(f"*{_SUFFIX}")):
-                if _NAME.fullmatch(path.stem) and path.stem not in found:
-                    found[path.stem] = str(path), path.stat().st_mtime
-        if not found and not self._stamps:
+            try:
+                names = sorted(self.folder.iterdir())
+            except OSError as error:
+                raise InputError(
+                    f"cannot be read: {error.strerror}", where=str(self.folder)
+                ) from None
+            for path in names:
+                if path.suffix == _SUFFIX and _NAME.fullmatch(path.stem) and path.stem not in found:
+                    try:
+                        changed = path.stat().st_mtime
+                    except OSError:  # loading it says why
+                        changed = -1.0
+                    found[path.stem] = str(path), changed
+        if not found:
             raise InputError(f"has no {_SUFFIX} models", where=str(self.folder))
         return found
 
@@ -114,14 +152,14 @@ class Repository:
             with about(source):
                 weights = self.given.get("weights", DEFAULTS.weights)
                 networks[name] = load(source, weights=weights, **self.loading)
+                metadata(name, networks[name])
         made: dict[str, Service] = {}
         for name, network in networks.items():
             with about(found[name][0]):
                 made[name] = plan(network, **self.given)
         total = None if self.memory is None else size_of(self.memory)
-        others = sum(
-            one.service.total_bytes for name, one in self.engines.items() if name not in found
-        )
+        # a model that is replaced answers what is open, in its own memory, while the new one runs
+        others = sum(one.service.total_bytes for one in self.engines.values())
         wanted = sum(one.total_bytes for one in made.values())
         if total is None or others + wanted <= total:
             return made

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gzip
 import http.client
 import json
 import os
@@ -15,6 +16,8 @@ import subprocess
 import sys
 import threading
 import time
+import tracemalloc
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -28,13 +31,18 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("starlette")
 pytest.importorskip("httptools")
 
+import csdfgen
 from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.serving import kserve
+from csdfgen.serving.engine import Engine, QueueFullError
 from csdfgen.serving.http import Limits, Server
 from csdfgen.serving.kserve import inference_of
+from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository, named
 from tests.command import ROOT, Call, refused
 from tests.models import model, onnxruntime_outputs
 from tests.small_models import residual_classifier, two_inputs
+from tests.ways import some
 
 IMAGES = np.random.default_rng(3).standard_normal((24, 3, 16, 12)).astype(np.float32)
 SHAPE = (3, 16, 12)
@@ -119,7 +127,8 @@ def server(folder: Path) -> Iterator[Running]:
 def test_health_and_metadata(server: Running) -> None:
     for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/small/ready"):
         assert server.ask("GET", path)[0] == 200
-    assert json.loads(server.ask("GET", "/v2")[2])["extensions"] == ["binary_tensor_data"]
+    extensions = json.loads(server.ask("GET", "/v2")[2])["extensions"]
+    assert extensions == ["binary_tensor_data", "classification", "model_repository"]
     found = json.loads(server.ask("GET", "/v2/models/small/versions/1")[2])
     assert found["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 3, 16, 12]}]
     assert found["outputs"] == [{"name": "scores", "datatype": "FP32", "shape": [-1, 7, 1, 1]}]
@@ -194,7 +203,7 @@ def test_metrics_count_what_was_answered(server: Running) -> None:
     assert re.search(r'bucket\{model="small",le="\+Inf"\} ' + answered[1], text)
     for line in text.splitlines():
         assert line.startswith("# ") or re.fullmatch(
-            r'\w+\{model="\w+"(,\w+="[^"]+")?\} [-+.e\d]+', line
+            r'\w+\{model="\w*"(,\w+="[^"]+")?\} [-+.e\d]+', line
         )
 
 
@@ -215,13 +224,21 @@ def tensor(**changes: object) -> dict[str, object]:
         ({"inputs": [tensor(), tensor()]}, "is there twice"),
         ({"inputs": []}, "'x' is missing"),
         ({"inputs": [tensor(datatype="BYTES")]}, "'datatype' is 'BYTES'"),
-        ({"inputs": [tensor(datatype="INT8", data=[300] * 576)]}, "no INT8"),
-        ({"inputs": [tensor(shape=[1, 3, 16])]}, "shape has 48"),
-        ({"inputs": [tensor(shape=[-1, *SHAPE])]}, "a list of sizes"),
+        *(
+            ({"inputs": [tensor(datatype=kind)]}, f"'{kind}'; input 'x' takes FP32")
+            for kind in ("INT8", "FP16", "FP64", "BF16")
+        ),
+        ({"inputs": [tensor(shape=[1, 3, 16])]}, "[N, 3, 16, 12] is needed"),
+        ({"inputs": [tensor(shape="x")]}, "a list of sizes"),
+        ({"inputs": [tensor(shape=[-1, *SHAPE])]}, "N images from 1 on"),
         ({"inputs": [tensor(shape=[0, *SHAPE], data=[])]}, "N images from 1 on"),
-        ({"inputs": [tensor(shape=[2**31 - 1] * 30)]}, "elements; the shape has"),
-        ({"inputs": [tensor(data=["a"] * 576)]}, "FP32 are needed"),
-        ({"inputs": [tensor(data=[[1], 2])]}, "nested unevenly"),
+        ({"inputs": [tensor(shape=[2**31 - 1] * 3000)]}, "a list of 3000"),
+        ({"inputs": [tensor(data=["a"] * 576)]}, "a list of FP32 is needed"),
+        ({"inputs": [tensor(data=[True] * 576)]}, "no FP32"),
+        ({"inputs": [tensor(data=[[1], 2] * 300)]}, "more elements than the shape"),
+        ({"inputs": [tensor(data=[1])]}, "too few"),
+        ({"inputs": [tensor(name="\ud800")]}, "is no input"),
+        ({"inputs": [tensor()], "outputs": [{"name": "\udfff"}]}, "is none of scores"),
         ({"inputs": [tensor(data=None, parameters={"binary_data_size": 2304})]}, "0 left"),
         ({"inputs": [tensor(data=None, parameters={"binary_data_size": 7})]}, "has 2,304 bytes"),
         ({"inputs": [tensor()], "parameters": {"timeout": -1}}, "'timeout' is -1"),
@@ -230,6 +247,13 @@ def tensor(**changes: object) -> dict[str, object]:
         ({"inputs": [tensor()], "parameters": []}, "'parameters' is []"),
         ({"inputs": [tensor()], "outputs": [{"name": "z"}]}, "'z' is none of scores"),
         ({"inputs": [tensor()], "id": "a" * 300}, "300 characters"),
+        (
+            {
+                "inputs": [tensor()],
+                "outputs": [{"name": "scores", "parameters": {"classification": -1}}],
+            },
+            "-1",
+        ),
     ],
 )
 def test_a_bad_request_is_one_sentence(server: Running, request_: object, message: str) -> None:
@@ -246,37 +270,234 @@ def test_a_bad_request_is_one_sentence(server: Running, request_: object, messag
         (b"\xff\xfe", None, "is not JSON"),
         (b"{}", "999", "the body has 2 bytes"),
         (b"{}", "-1", "a number is needed"),
+        (b'{"a": "%b"}' % (b"x" * 300_000), None, "more than 262,144 bytes of JSON besides"),
         (b'{"inputs": []}xyz', "14", "3 bytes follow"),
     ],
 )
 def test_a_damaged_body_is_refused(body: bytes, length: str | None, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        inference_of(body, length)
+        inference_of(body, length, csdfgen.load(residual_classifier()))
 
 
 def test_random_bytes_never_break_the_parser() -> None:
     """Mutated requests are read, or refused in one sentence."""
     request, data = binary_request(IMAGES[:1], timeout=5, priority=1)
     head = json.dumps(request).encode()
-    rng = random.Random(0)
+    rng, network = random.Random(0), csdfgen.load(residual_classifier())
     for _ in range(500):
         body = bytearray(head + data[:64])
         for _ in range(rng.randint(1, 4)):
             body[rng.randrange(len(head))] = rng.randrange(256)
         with contextlib.suppress(InputError):
-            inference_of(bytes(body), str(rng.choice([len(head), len(body), 10])))
+            inference_of(bytes(body), str(rng.choice([len(head), len(body), 10])), network)
+
+
+def written(rng: random.Random, values: list[Any], shape: list[int]) -> str:
+    """A list of numbers in JSON, flat or nested as the shape, with spaces anywhere."""
+    if len(shape) < 2 or rng.random() < 0.2:
+        items = [json.dumps(one) for one in values]
+    else:
+        size = len(values) // shape[0]
+        parts = (values[k : k + size] for k in range(0, len(values), size))
+        items = [written(rng, one, shape[1:]) for one in parts]
+    space = lambda: " \n\t\r"[: rng.randrange(5)] if rng.random() < 0.1 else ""  # noqa: E731
+    return f"[{space()}{','.join(space() + one + space() for one in items)}]"
+
+
+def flattened(data: Any) -> list[Any]:
+    return [one for part in data for one in flattened(part)] if isinstance(data, list) else [data]
+
+
+def test_numbers_are_read_in_pieces_as_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any JSON, valid or damaged, in any pieces: the numbers of Python's own reader, or a refusal where that refuses."""
+    rng, refusals, taken = random.Random(5), 0, 0
+    networks = {
+        kind: csdfgen.load(model(f"one ({onnx_type}[1,2,3,4] x) => ({onnx_type}[1,2,3,4] y) {{ y = Identity(x) }}"))
+        for kind, onnx_type in (("FP32", "float"), ("INT8", "int8"), ("BOOL", "bool"), ("UINT64", "uint64"))
+    }  # fmt: skip
+    for _ in range(some(1500, 30_000)):
+        monkeypatch.setattr(kserve, "_PIECE", rng.choice([24, 40, 100, 2**14]))
+        monkeypatch.setattr(kserve, "_WINDOW", rng.choice([1, 7, 2**18]))
+        kind, count = rng.choice(list(networks)), rng.randint(1, 3)
+        shape = [count, 2, 3, 4]
+        draw = {
+            "FP32": lambda: rng.choice([rng.gauss(0, 1), rng.randrange(9), 1e30, -0.0]),
+            "INT8": lambda: rng.randrange(-128, 128),
+            "BOOL": lambda: rng.random() < 0.5,
+            "UINT64": lambda: rng.randrange(2**64),
+        }[kind]
+        data = written(rng, [draw() for _ in range(24 * count)], shape)
+        fields = [f'"shape":{shape}', f'"datatype": "{kind}"', '"name":"x"', f'"data" : {data}']
+        rng.shuffle(fields)
+        text = f'{{"id":"\\"data\\": [1]", "inputs": [{{{", ".join(fields)}}}]}}'
+        if rng.random() < 0.5:
+            at = rng.randrange(len(text))
+            text = text[:at] + rng.choice(["", *'[],{}"0 -e:']) + text[at + rng.randrange(2) :]
+        try:
+            one = json.loads(text)["inputs"][0]
+            wanted = flattened(one["data"])
+        except (ValueError, KeyError, TypeError):
+            wanted = None
+        try:
+            found = inference_of(text.encode(), None, networks[kind]).inputs["x"]
+        except InputError:
+            refusals += 1
+            continue
+        taken += 1
+        assert wanted is not None, text
+        np.testing.assert_array_equal(found.reshape(-1), np.array(wanted, found.dtype), text)
+    assert taken > refusals > taken / 9
+
+
+@pytest.mark.parametrize(
+    "unit", [b"0,", b"[],", b'"a",', b"[[", b" ", b'"data":[],', b'{"":0},', b'\\"']
+)
+def test_a_request_costs_little_more_than_its_bytes(unit: bytes) -> None:
+    """Whatever is repeated within it, in front of the inputs, in their data or in a string. Symptom: 20 times the bytes."""
+    network = csdfgen.load(model("one (float[1,1,1,4] x) => (float[1,1,1,4] y) { y = Relu(x) }"))
+    some_bytes = unit * (300_000 // len(unit))
+    images = len(some_bytes) // len(unit) // 4
+    head = b'{"inputs":[{"name":"x","datatype":"FP32","shape":[%d,1,1,4],"data":' % images
+    for body in (
+        head + b"[" + some_bytes + b"0]}]}", head + some_bytes, b'{"a":[' + some_bytes, b'{"id":"' + some_bytes + b'"}'
+    ):  # fmt: skip
+        tracemalloc.start()
+        with contextlib.suppress(InputError):
+            inference_of(body, None, network)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 20 * 2**20 + 2 * len(body), body[:120]
+
+
+def test_images_are_counted_before_arrays_are_made() -> None:
+    """Symptom: two million images of a byte each took 1 GB and 4 s before their 429."""
+    network = csdfgen.load(model("one (int8[1,1,1,1] x) => (int8[1,1,1,1] y) { y = Identity(x) }"))
+    count = 2_000_000
+    item = {
+        "name": "x",
+        "datatype": "INT8",
+        "shape": [count, 1, 1, 1],
+        "parameters": {"binary_data_size": count},
+    }
+    head = json.dumps({"inputs": [item]}).encode()
+    with Engine(network, policy="serial", times=None, max_batch=2, stages=1, queue=9) as engine:
+        tracemalloc.start()
+        with pytest.raises(QueueFullError, match="2,000,000 images would exceed 9"):
+            inference_of(bytearray(head) + bytes(count), str(len(head)), network, engine.admit)
+        with pytest.raises(QueueFullError, match="2,000,000 images would exceed 9"):
+            engine.submit(np.zeros((count, 1, 1, 1), np.int8))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < 3 * count
 
 
 def test_paths_methods_and_limits(server: Running) -> None:
-    assert server.ask("GET", "/v2/models/none")[0] == 404
-    assert server.ask("GET", "/v2/models/small/versions/2")[0] == 404
-    assert server.ask("GET", "/v2/models/small/infer")[0] == 405
-    assert server.ask("POST", "/v2/models/small/infer", b"x" * 200_001)[0] == 413
-    assert server.ask("GET", "/v2", X="y" * 40_000)[0] == 431
+    """Every error is JSON, which clients of KServe and Triton read. Symptom: they showed that it was none."""
+    infer, chunked = "/v2/models/small/infer", {"Transfer_Encoding": "chunked"}
+    packed = zlib.compress(bytes(300_000))
+    gzip_ = {"Content_Encoding": "gzip"}
+    for status, message, method, path, body, headers in (
+        (404, "no model 'none'", "GET", "/v2/models/none", b"", {}),
+        (404, "of version 2", "GET", "/v2/models/small/versions/2", b"", {}),
+        (404, "'/v1': Not Found", "GET", "/v1", b"", {}),
+        (405, "Method Not Allowed", "GET", infer, b"", {}),
+        (413, "at most 200,000", "POST", infer, b"x" * 200_001, {}),
+        (413, "more than 200,000", "POST", infer, b"30d41\r\n%b\r\n" % bytes(200_001), chunked),
+        (413, "more than 200,000", "POST", infer, packed, {"Content_Encoding": "deflate"}),
+        (415, "'br'; gzip and", "POST", infer, b"x", {"Content_Encoding": "br"}),
+        (400, "is no gzip", "POST", infer, b"{}", gzip_),
+        (400, "within its gzip", "POST", infer, packed[:99], gzip_),
+        (400, "follow the gzip", "POST", infer, zlib.compress(b"{}") + b"{}", gzip_),
+        (431, "headers of more", "GET", "/v2", b"", {"X": "y" * 40_000}),
+        (400, "change the folder", "POST", "/v2/repository/models/small/load", b"", {}),
+    ):  # fmt: skip
+        found, answered, text = server.ask(method, path, body, **headers)
+        assert (found, answered["content-type"]) == (status, "application/json"), message
+        assert message in json.loads(text)["error"]
     large = np.zeros((65, *SHAPE), np.float32)
     status, answer, _ = server.infer("small", *binary_request(large))
-    assert status == 429 and "would exceed 64" in answer["error"]
+    assert status == 429 and "65 images would exceed 64" in answer["error"]
+    for begin, status in (
+        (b"nonsense\r\n\r\n", 400), (b"POST %b HTTP/1.1\r\nhost: a\r\n\r\n" % infer.encode(), 411),
+        (b"GET /v2 HTTP/1.1\r\ncontent-length: x\r\n\r\n", 400),
+        (b"GET /v2 HTTP/1.1\r\nhost: a\r\n\r\n" * 99, 400),
+    ):  # fmt: skip
+        head, _, text = raw(server.port, begin, 0.3).partition(b"\r\n\r\n")
+        assert b" %d " % status in head.splitlines()[0] and b"application/json" in head
+        assert b'{"error": "' in text
     assert server.ask("GET", "/v2/health/live")[0] == 200
+
+
+def test_packed_bodies_are_unpacked(server: Running) -> None:
+    request, data = binary_request(IMAGES[:2])
+    head = json.dumps(request).encode()
+    wanted = server.infer("small", request, data)[2]
+    for coding, packed in (
+        ("gzip", gzip.compress(head + data)), ("deflate", zlib.compress(head + data)), ("identity", head + data),
+    ):  # fmt: skip
+        headers = {"Inference_Header_Content_Length": str(len(head)), "Content_Encoding": coding}
+        status, answered, body = server.ask("POST", "/v2/models/small/infer", packed, **headers)
+        assert status == 200
+        assert body[int(answered["inference-header-content-length"]) :] == wanted
+
+
+@pytest.mark.parametrize("binary", [True, False])
+def test_classes_are_answered_as_triton_does(server: Running, binary: bool) -> None:
+    request, data = binary_request(IMAGES[:2])
+    scores = np.frombuffer(server.infer("small", request, data)[2], np.float32).reshape(2, 7)
+    request["outputs"] = [
+        {"name": "scores", "parameters": {"classification": 3, "binary_data": binary}}
+    ]
+    status, answer, body = server.infer("small", request, data)
+    (found,) = answer["outputs"]
+    assert (status, found["datatype"], found["shape"]) == (200, "BYTES", [2, 3])
+    texts = found.get("data", [])
+    while body:
+        size = int.from_bytes(body[:4], "little")
+        texts.append(body[4 : 4 + size].decode())
+        body = body[4 + size :]
+    best = [sorted(range(7), key=lambda k: (-row[k], k))[:3] for row in scores]
+    assert texts == [f"{row[k]:f}:{k}" for row, own in zip(scores, best, strict=True) for k in own]
+
+
+def test_the_index_lists_models(server: Running) -> None:
+    found = json.loads(server.ask("POST", "/v2/repository/index", b'{"ready": true}')[2])
+    assert [(one["name"], one["state"]) for one in found] == [("small", "READY"), ("two", "READY")]
+    assert server.ask("POST", "/v2/repository/index")[0] == 200
+    assert server.ask("POST", "/v2/repository/index", b'{"ready": 1}')[0] == 400
+
+
+def test_bfloat16_and_large_answers_are_served() -> None:
+    """Symptom: a model in bfloat16 started, and answered 500."""
+    repository = Repository({}, given={"max_batch": 1, "stages": 1})
+    for name, kind in (("halves", "bfloat16"), ("large", "float")):
+        network = csdfgen.load(
+            model(f"n ({kind}[1,1,40,1000] x) => ({kind}[1,1,40,1000] y) {{ y = Relu(x) }}")
+        )
+        repository.engines[name] = Engine(network, **repository.given)
+    repository.start = lambda: None  # type: ignore[method-assign,assignment]
+    running = Running(repository, Limits())
+    try:
+        values = np.random.default_rng(0).standard_normal((1, 1, 40, 1000)).astype("bfloat16")
+        values[0, 0, 0, 0] = np.inf
+        for name, kind, array in (
+            ("halves", "BF16", values),
+            ("large", "FP32", values.astype(np.float32)),
+        ):
+            request, data = binary_request(array)
+            request["inputs"][0]["datatype"] = kind  # type: ignore[index]
+            status, answer, body = running.infer(name, request, data)
+            assert status == 200 and answer["outputs"][0]["datatype"] == kind
+            assert body == np.maximum(array, 0).astype(array.dtype).tobytes()
+            del request["parameters"]
+            status, answer, _ = running.infer(name, request, data)
+            found = answer["outputs"][0]["data"]
+            assert status == 200 and found[0] is None
+            np.testing.assert_array_equal(
+                found[1:], np.maximum(values, 0).reshape(-1)[1:].astype(float)
+            )
+    finally:
+        running.stop()
 
 
 def test_hopeless_requests_are_answered_503_at_once(server: Running) -> None:
@@ -313,7 +534,7 @@ def test_a_client_that_hangs_up_gives_its_place_back(folder: Path) -> None:
     repository = Repository(
         {"small": str(folder / "small.onnx")},
         given={"max_batch": 4},
-        engine={"policy": "window:m=4"},
+        engine={"policy": "window:m=4,delay=1000s"},
     )
     running = Running(repository, Limits())
     try:
@@ -333,6 +554,74 @@ def test_a_client_that_hangs_up_gives_its_place_back(folder: Path) -> None:
         assert engine.counts["cancelled"] == 1
     finally:
         running.stop()
+
+
+@pytest.mark.parametrize("close", [False, True])
+def test_a_client_that_stops_sending_gets_its_answer(folder: Path, close: bool) -> None:
+    """A client that also stops reading gives its place back. Symptom: neither was told from the other."""
+    repository = Repository(
+        {"small": str(folder / "small.onnx")}, given={"max_batch": 4},
+        engine={"policy": f"window:m=4,delay={1000 if close else 0.5}s"},
+    )  # fmt: skip
+    running = Running(repository, Limits())
+    try:
+        request, data = binary_request(IMAGES[:1])
+        head = json.dumps(request).encode()
+        with socket.create_connection(("127.0.0.1", running.port), timeout=5) as client:
+            client.sendall(
+                b"POST /v2/models/small/infer HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n"
+                b"inference-header-content-length: %d\r\n\r\n" % (len(head + data), len(head))
+                + head + data
+            )  # fmt: skip
+            engine = repository.engines["small"]
+            wait_until(lambda: engine.waiting == 1)
+            if not close:
+                client.shutdown(socket.SHUT_WR)
+                answer = http.client.HTTPResponse(client)
+                answer.begin()
+                assert answer.status == 200 and b"scores" in answer.read()
+        if close:
+            wait_until(lambda: engine.waiting == 0)
+            assert engine.counts["cancelled"] == 1
+    finally:
+        running.stop()
+
+
+def test_one_client_cannot_take_all_connections(folder: Path) -> None:
+    """Idle connections give way; those that are answered stay, and a client has half of all. Symptom: 1,100 idle ones shut all
+    others out.
+    """
+    repository = Repository(
+        {"small": str(folder / "small.onnx")}, given={"max_batch": 4},
+        engine={"policy": "window:m=4,delay=1000s"},
+    )  # fmt: skip
+    running = Running(repository, Limits(connections=6))
+    with contextlib.ExitStack() as stack:
+        stack.callback(running.stop)
+
+        def connect(host: str) -> socket.socket:
+            address = "127.0.0.1", running.port
+            made = socket.create_connection(address, timeout=5, source_address=(host, 0))
+            return stack.enter_context(made)
+
+        for _ in range(50):
+            connect("127.0.0.1")
+        assert running.ask("GET", "/v2/health/live")[0] == 200
+        request, data = binary_request(IMAGES[:1])
+        head = json.dumps(request).encode()
+        for _ in range(3):
+            connect("127.0.0.1").sendall(
+                b"POST /v2/models/small/infer HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n"
+                b"inference-header-content-length: %d\r\n\r\n" % (len(head + data), len(head))
+                + head + data
+            )  # fmt: skip
+        wait_until(lambda: repository.engines["small"].waiting == 3)
+        for host, status in (("127.0.0.1", b" 503 "), ("127.0.0.2", b" 200 ")):
+            if sys.platform != "linux" and host != "127.0.0.1":
+                continue  # other systems have one loopback address
+            client = connect(host)
+            client.sendall(b"GET /v2/health/live HTTP/1.1\r\nhost: a\r\n\r\n")
+            assert status in client.recv(4096)
 
 
 def wait_until(holds: Any) -> None:
@@ -361,7 +650,49 @@ def test_a_folder_is_read_again(tmp_path: Path) -> None:
     assert repository.engines["a"].submit(IMAGES[:1]).result(20)["scores"].shape == (1, 5, 1, 1)
     (tmp_path / "b.onnx").unlink()
     assert "b: stopped" in repository.reload() and set(repository.engines) == {"a"}
+    # what cannot be read stays as it runs, and is counted. Symptom: a missing folder stopped all models
+    running = repository.engines["a"]
+    (tmp_path / "a.onnx").unlink()
+    (tmp_path / "a.onnx").symlink_to("nowhere")
+    (tmp_path / "d.onnx").mkdir()
+    said = repository.reload()
+    assert [line[: line.index(":", 3)] for line in said] == [
+        "a: what runs stays", "c: not loaded", "d: not loaded"
+    ]  # fmt: skip
+    assert [(one["name"], one["state"]) for one in repository.index()] == [
+        ("a", "READY"), ("c", "UNAVAILABLE"), ("d", "UNAVAILABLE")
+    ]  # fmt: skip
+    for change in (
+        lambda: [one.unlink() for one in tmp_path.glob("[ac].onnx")] + [(tmp_path / "d.onnx").rmdir()],
+        tmp_path.rmdir,
+    ):  # fmt: skip
+        change()
+        (line,) = repository.reload()
+        assert (
+            line.startswith(f"{tmp_path}: what runs stays: ") and repository.engines["a"] is running
+        )
+    assert repository.failed == {"a": 1, "c": 3, "d": 1, "": 2}
+    assert 'failures_total{model="d"} 1\n' in exposition(repository.engines, repository.failed)
     repository.close()
+
+
+def test_a_model_that_is_replaced_is_counted_until_it_ends(tmp_path: Path) -> None:
+    """Symptom: both had the whole memory at that time."""
+    onnx.save(residual_classifier(), tmp_path / "a.onnx")
+    alone = Repository({}, tmp_path, given={"max_batch": 4})
+    alone.start()
+    alone.close()
+    whole = alone.engines["a"].service.total_bytes
+    for memory, said in ((whole * 5 // 4, "a: replaced"), (whole + 8, "those that run have")):
+        repository = Repository({}, tmp_path, memory, given={"max_batch": 4})
+        repository.start()
+        old = repository.engines["a"].service.total_bytes
+        os.utime(tmp_path / "a.onnx", (memory, memory))
+        (line,) = repository.reload()
+        assert said in line and repository.engines["a"].service.total_bytes <= max(
+            old, memory - old
+        )
+        repository.close()
 
 
 def test_memory_is_shared_by_need(folder: Path) -> None:
@@ -435,7 +766,7 @@ def ask_one(connection: http.client.HTTPConnection, images: np.ndarray) -> int:
 
 def test_sigterm_loses_no_accepted_request(folder: Path) -> None:
     """Requests of a window that never fills are answered when the server is told to stop."""
-    process, port = started(str(folder / "small.onnx"), "--policy", "window:m=8")
+    process, port = started(str(folder / "small.onnx"), "--policy", "window:m=8,delay=1000s")
     found: list[int] = []
 
     def ask(k: int) -> None:

@@ -52,6 +52,27 @@ def served(
 
 
 @pytest.mark.parametrize("policy", POLICIES)
+def test_every_request_is_answered_though_no_other_comes(policy: str) -> None:
+    """By default no policy waits for more than a second. Symptom: a window waited without end, and bench-serve with it."""
+    times = table_of("net", {name: {1: 0.01, 2: 0.014, 4: 0.02} for name in "abc"})
+    for count in range(1, 6):
+        desk = Desk(policy_of(policy), times, most=4, slots=8)
+        requests = [Request(k, k / 1000) for k in range(count)]
+        for one in requests:
+            desk.arrive(one, one.arrival)
+        now = 0.1
+        while not desk.idle:
+            found = desk.turn(0, now)
+            assert isinstance(found, Batch) or now < found < 2
+            now = (
+                found if isinstance(found, float) else now + times.stage[found.stage][found.images]
+            )
+            if isinstance(found, Batch):
+                desk.passed(0, now)
+        assert {one.outcome for one in requests} == {"answered"}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("workers", [1, 3])
 def test_every_request_ends_once_and_every_image_passes_every_stage(
     policy: str, workers: int

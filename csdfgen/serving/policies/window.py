@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from csdfgen.serving.policies.base import Policy
@@ -16,12 +15,12 @@ _NOTHING = Decision()
 @dataclass
 class Window(Policy):
     """m: images of a batch. delay: seconds after which the oldest request starts with fewer; the paper does not print its
-    own.
+    own, and the default is what its users accept.
     """
 
     name = "window"
     m: int = 10
-    delay: float = math.inf
+    delay: float = 0.5
 
     def decide(self, view: View) -> Decision:
         """A batch if it is full, the oldest request has waited, or no others come."""
