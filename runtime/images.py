@@ -26,8 +26,10 @@ from csdfgen.files import read_bytes, write_bytes
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Tensor
 from csdfgen.ops.stored import quantized
+from runtime.drawing import SYMMETRIC, Span, random_inputs
 
 __all__ = [
+    "SYMMETRIC",
     "ImageOptions",
     "check_output_path",
     "parse_channel_values",
@@ -42,11 +44,6 @@ __all__ = [
 ARRAY_SUFFIXES = (".npy", ".npz")
 IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg")
 LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
-
-Span = tuple[float, float]
-"""Lowest and highest random value."""
-
-SYMMETRIC: Span = (-1.0, 1.0)
 
 TOP = 5
 """Classes shown for a classifier; an output with fewer classes is not treated as one."""
@@ -92,65 +89,6 @@ def parse_channel_values(option: str, text: str | None) -> tuple[float, ...] | N
 
 
 # Inputs -----------------------------------------------------------------------------------------
-
-
-def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[str, np.ndarray]:
-    """Seeded values for every input: floats uniform in the span, integers in [0, 10), fewer where they name lines of a
-    smaller table, booleans.
-    """
-    rng, tables = np.random.default_rng(seed), _lines(network)
-    return {
-        tensor.name: _random(
-            rng,
-            network.whole_shape(tensor),
-            np.dtype(tensor.dtype),
-            span,
-            min(tables.get(tensor.name, _INTEGERS), _INTEGERS),
-        )
-        for tensor in network.inputs
-    }
-
-
-_INTEGERS = 10
-"""How many an input takes at random."""
-
-_MOVED = frozenset(
-    {
-        "Cast",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    }
-)
-"""Operators of which the first operand's values are those of the result."""
-
-
-def _lines(network: Network) -> dict[str, int]:
-    """Input -> lines of the smallest constant table that it is an index of."""
-    found: dict[str, int] = {}
-    given = {tensor.name: tensor.name for tensor in network.inputs}
-    for layer in network.layers:
-        sources = [None if t is None else given.get(t.name) for t in layer.inputs]
-        if layer.op_type in _MOVED and (first := sources[0]) is not None:
-            given.update((tensor.name, first) for tensor in layer.outputs)
-        if layer.op_type == "Gather" and 0 in layer.constants and (index := sources[1]) is not None:
-            count = layer.constants[0].shape[int(layer.attributes["axis"])]
-            found[index] = min(count, found.get(index, count))
-    return found
-
-
-def _random(
-    rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype, span: Span, count: int
-) -> np.ndarray:
-    if dtype.kind == "f":
-        return rng.uniform(*span, shape).astype(dtype)
-    return rng.integers(0, 2 if dtype.kind == "b" else count, shape).astype(dtype)
 
 
 def read_inputs(

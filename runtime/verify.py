@@ -149,7 +149,7 @@ def _with_other_inputs(
     )
 
 
-_SCALES = (1.0, 0.5)
+_SCALES = (1.0, 0.5, 1.0, 0.5)
 """Of the other inputs."""
 
 

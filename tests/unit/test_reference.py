@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from onnx import helper
 
 import csdfgen
@@ -20,7 +20,9 @@ from runtime.report import kept_whole, to_json
 from runtime.verify import check_layers, check_outputs, check_rows, mismatch, types_of
 from tests.builder import Graph
 from tests.command import Call, refused
+from tests.fuzz import onnxruntime_outputs
 from tests.models import model as model_of
+from tests.networks import feeds as feeds_of
 from tests.random_networks import networks
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs, weight
 from tests.ways import some
@@ -357,6 +359,7 @@ def assert_faults_are_found(model: onnx.ModelProto, feeds: Mapping[str, np.ndarr
 @settings(max_examples=some(10, 1000), deadline=None)
 @given(networks())
 def test_planted_faults_are_found(model: onnx.ModelProto) -> None:
+    assume(onnxruntime_outputs(model, feeds_of(model)) is not None)
     assert_faults_are_found(model, random_inputs(csdfgen.load(model), 0))
 
 
@@ -427,3 +430,80 @@ def test_a_detector_without_detections_says_so(call: Call) -> None:
     values = call("run", "detector.onnx", "--check", "--json")
     assert values.code == 1 and values.json["ok"] is False
     assert values.json["checks"]["y"]["inconclusive"] == "nothing was found in these inputs"
+
+
+CHAINS = {
+    "itself": "v = Identity (n)",
+    "frames of samples": "a = Add (n, c7) b = Div (a, c16) v = Add (b, c1)",
+    "of floats": "f = Cast <to = 1> (n) g = Div (f, f4) h = Ceil (g) v = Cast <to = 7> (h)",
+    "counted down": "v = Sub (c40, n)",
+}
+"""How what the network uses is computed of the integer that it takes."""
+
+USES = {
+    "shorter": ("u = Less (places, w) y = Where (u, x, zero)", range(25, 51)),
+    "at most": ("u = GreaterOrEqual (w, places) y = Where (u, x, zero)", range(25, 51)),
+    "one of them": ("u = Equal (places, w) y = Where (u, x, zero)", range(50)),
+    "index": ("y = Gather <axis = 1> (x, v)", range(50)),
+    "line": ("y = Gather (table, v)", range(6)),
+    "one hot": ("o = OneHot (v, depth, pair) y = Cast <to = 1> (o)", range(5)),
+    "mean": ("f2 = Cast <to = 1> (w) y = Div (x, f2)", range(1, 2**31)),
+}
+"""Where it must fit, and the values that do."""
+
+
+@pytest.mark.parametrize("chain", CHAINS)
+@pytest.mark.parametrize("use", USES)
+def test_random_integers_fit_where_the_network_uses_them(chain: str, use: str) -> None:
+    text, fitting = USES[use]
+    integers = {"c1": 1, "c7": 7, "c16": 16, "c40": 40, "depth": 5}
+    constants = {name: np.array(value) for name, value in integers.items()} | {
+        "f4": np.array(4, np.float32),
+        "axis": np.array([1]),
+        "places": np.arange(50)[None],
+        "zero": np.array(0, np.float32),
+        "table": np.arange(24, dtype=np.float32).reshape(6, 4),
+        "pair": np.array([0, 1]),
+    }
+    model = model_of(
+        "g (float[1,50] x, int64[1] n) => (float[a,b] y, int64[1] v)"
+        f" {{ {CHAINS[chain]} w = Unsqueeze (v, axis) {text} }}",
+        constants,
+    )
+    network = csdfgen.load(model)
+    for one in (network, csdfgen.plan(network).network):  # whose layers are joined
+        for seed in range(4):
+            feeds = random_inputs(one, seed)
+            theirs = Reference(model, network)(feeds)
+            assert int(theirs["v"].item()) in fitting, feeds["n"]
+    report = csdfgen.report(network, reference=model, seed=3)
+    assert report.comparisons is not None and all(c.ok for c in report.comparisons)
+    assert "y" not in report.inconclusive, report.inconclusive
+
+
+def test_random_lengths_masks_and_bytes_are_those_that_a_network_takes() -> None:
+    model = model_of(
+        "g (float[2,1,40] x, float[2] share, int64[2,40] mask, uint8[2,9] pixels)"
+        " => (float[2,1,40] y, float[2,1,40] z, float[2,9] p)"
+        " { s = Mul (share, f40) t = Unsqueeze (s, axes) u = Less (places, t) y = Where (u, x, zero)"
+        " f = Cast <to = 1> (mask) i = Sub (one, f) b = Mul (i, far) c = Unsqueeze (b, axis)"
+        " a = Add (x, c) z = Softmax (a) p = Cast <to = 1> (pixels) }",
+        {"f40": np.array(40, np.float32), "axes": np.array([1, 2]), "axis": np.array([1]),
+         "places": np.arange(40, dtype=np.float32)[None, None], "zero": np.array(0, np.float32),
+         "one": np.array(1, np.float32), "far": np.array(-1e9, np.float32)},
+    )  # fmt: skip
+    network = csdfgen.load(model)
+    feeds = random_inputs(network, 0)
+    assert ((feeds["share"] > 0.48) & (feeds["share"] <= 1)).all()
+    assert set(feeds["mask"].ravel()) == {0, 1} and feeds["pixels"].max() > 100
+    assert csdfgen.report(network, reference=model).ok
+
+
+def test_random_values_have_the_range_that_they_are_quantized_in() -> None:
+    model = model_of(
+        "g (float[1,3,8,8] x) => (float[1,3,8,8] y)"
+        " { q = QuantizeLinear (x, s, z) y = DequantizeLinear (q, s, z) }",
+        {"s": np.array(0.5, np.float32), "z": np.array(100, np.uint8)},
+    )
+    x = random_inputs(csdfgen.load(model), 0)["x"]
+    assert -50 <= x.min() < -40 and 70 < x.max() <= 77.5

@@ -1,0 +1,187 @@
+"""Random inputs that a network can take: what does it measure, index or mask with an input?
+
+An integer, or one number for each image, is followed through arithmetic with constants to where its values must fit: an
+axis that they index, positions that a length is compared with, a mask that is added to scores. Random values are among
+those that fit everywhere. So a length covers at least half of its axis: of length 0, a network masks all that it computes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from math import prod
+from types import MappingProxyType
+
+import numpy as np
+
+from csdfgen.model.formats import Format
+from csdfgen.model.network import Layer, Network, Tensor
+from csdfgen.ops.integers import limits
+
+__all__ = ["SYMMETRIC", "Span", "random_inputs"]
+
+Span = tuple[float, float]
+"""Lowest and highest random value."""
+
+SYMMETRIC: Span = (-1.0, 1.0)
+
+_INTEGERS = 10
+"""How many values an integer that is no length takes at random, the least first."""
+
+_COUNTED = np.unique([*range(1024), *np.geomspace(1024, 2**31 - 1, 20_000).round()])
+_SHARES = np.concatenate([np.arange(1, 1000) / 1000, _COUNTED])
+"""Candidates: integers, and for a float also fractions of a length."""
+
+_MASKING = 1e3
+"""What a mask adds to scores where they do not count has at least this size."""
+
+_MOVED = frozenset(
+    [
+        "Cast",
+        "Expand",
+        "Flatten",
+        "Gather",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Transpose",
+        "Unsqueeze",
+    ]
+)
+"""Operators of which the first operand's values are those of the result, if not rounded."""
+
+_COMPUTED: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(
+    {
+        "Add": np.add,
+        "Ceil": np.ceil,
+        "Div": np.divide,
+        "Floor": np.floor,
+        "Max": np.maximum,
+        "Min": np.minimum,
+        "Mod": np.mod,
+        "Mul": np.multiply,
+        "Neg": np.negative,
+        "Round": np.rint,
+        "Sub": np.subtract,
+    }
+)
+"""Operators whose results are followed, where their other operand is one constant."""
+
+_ORDERED = frozenset(["Greater", "GreaterOrEqual", "Less", "LessOrEqual"])
+_INDEXED = frozenset(["Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND"])
+
+
+def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[str, np.ndarray]:
+    """Seeded values for every input: floats uniform in the span, or in the range of the integers that they become at once;
+    bytes of their whole range; other integers, booleans and numbers of an image among those that the network can take.
+    """
+    rng = np.random.default_rng(seed)
+    fitting, spans = _fitting(network), _quantized_spans(network)
+
+    def drawn(tensor: Tensor) -> np.ndarray:
+        shape, dtype = network.whole_shape(tensor), np.dtype(tensor.dtype)
+        known = fitting.get(tensor.name)
+        if known is not None:
+            return known[rng.integers(0, len(known), shape)].astype(dtype)
+        if dtype.kind not in "biu":
+            return rng.uniform(*spans.get(tensor.name, span), shape).astype(dtype)
+        low, high = (0, 1) if dtype.kind == "b" else limits(dtype.name)
+        low, high = (low, high) if dtype.itemsize == 1 else (0, _INTEGERS - 1)
+        return rng.integers(low, high + 1, shape).astype(dtype)
+
+    return {tensor.name: drawn(tensor) for tensor in network.inputs}
+
+
+def _quantized_spans(network: Network) -> dict[str, Span]:
+    """Input -> the values of the integers that it is quantized to."""
+    inputs, found = {tensor.name for tensor in network.inputs}, {}
+    for layer in network.layers:
+        form, first = layer.attributes.get("format"), layer.inputs[0] if layer.inputs else None
+        if layer.op_type != "QuantizeLinear" or first is None or first.name not in inputs:
+            continue
+        if isinstance(form, Format) and form.scale is not None and form.zero_point is not None:
+            low, high = (form.scale[0] * (one - form.zero_point[0]) for one in limits(form.dtype))
+            found[first.name] = (low, high)
+    return found
+
+
+def _fitting(network: Network) -> dict[str, np.ndarray]:
+    """Input -> its values that fit wherever the network uses them; of the smallest ones, unless it is a length."""
+    integers = {t.name for t in network.inputs if np.dtype(t.dtype).kind in "iu"}
+    values = {
+        t.name: _COUNTED[np.iinfo(t.dtype).max >= _COUNTED] if t.name in integers else _SHARES
+        for t in network.inputs
+        if t.name in integers or (t.dtype[:5] == "float" and prod(t.shape[1:]) == 1)
+    }
+    followed = {name: (name, candidates) for name, candidates in values.items()}
+    left: dict[str, np.ndarray] = {}
+    lengths: set[str] = set()
+    for layer in network.layers:
+        made: tuple[str, np.ndarray] | None = None
+        for part in (layer, *layer.epilogue):  # which reads what the part before it made
+            before, made = made, None
+            for position, operand in enumerate(part.inputs):
+                if operand is None:
+                    continue
+                within = None if operand.name in network.tensors else before
+                source = followed.get(operand.name, within)
+                if source is None:
+                    continue
+                name, results = source
+                for fits, length in _limits(part, position, results):
+                    both = left.get(name, np.ones(len(results), np.bool_)) & fits
+                    if both.any():
+                        left[name] = both
+                        lengths |= {name} if length else set()
+                further = _followed(part, position, results)
+                made = made if further is None else (name, further)
+        if made is not None:
+            followed.update((tensor.name, made) for tensor in layer.outputs)
+    return {
+        name: values[name][mask][: None if name in lengths else _INTEGERS]
+        for name, mask in left.items()
+        if name in lengths or name in integers
+    }
+
+
+def _followed(layer: Layer, position: int, values: np.ndarray) -> np.ndarray | None:
+    """The results of a layer for each candidate, with its values as an operand; None where they depend on more."""
+    if layer.op_type in _MOVED and position == 0:
+        found = values
+    elif layer.op_type in _COMPUTED:
+        others = list(layer.constants.values())
+        if sum(one is not None for one in layer.inputs) > 1 or any(c.size != 1 for c in others):
+            return None
+        operands = [values, *(one.astype(np.float64).reshape(()) for one in others)]
+        with np.errstate(all="ignore"):
+            found = _COMPUTED[layer.op_type](*(operands if position == 0 else operands[::-1]))
+    else:
+        return None
+    return np.trunc(found) if np.dtype(layer.output.dtype).kind in "iu" else found
+
+
+def _limits(layer: Layer, position: int, values: np.ndarray) -> Iterator[tuple[np.ndarray, bool]]:
+    """Which candidates fit where a layer reads them, and whether they are lengths there."""
+    kind, other = layer.op_type, layer.constants.get(1 - position)
+    if kind in _INDEXED and position == 1:
+        data = layer.inputs[0]
+        shape = layer.constants[0].shape if data is None else data.shape
+        if kind.endswith("ND"):
+            batch = int(layer.attributes.get("batch_dims", 0))
+            sizes = shape[batch : batch + layer.inputs[1].shape[-1]]  # type: ignore[union-attr]
+        else:
+            sizes = (shape[int(layer.attributes["axis"])],)
+        yield (values >= 0) & (values < min(sizes)), False
+    elif kind == "OneHot" and position == 0:
+        yield (values >= 0) & (values < layer.attributes["depth"]), False
+    elif kind in _ORDERED and other is not None and len(np.unique(other)) > 1:
+        positions = other.astype(np.float64)
+        yield (values > np.median(positions)) & (values <= positions.max() + 1), True
+    elif kind == "Equal" and other is not None and len(np.unique(other)) > 1:
+        yield (values >= other.min()) & (values <= other.max()), False
+    elif kind == "Cast" and layer.output.dtype == "bool":
+        yield (values == 0) | (values == 1), False
+    elif kind == "Div" and position == 1:
+        yield values > 0, False
+    elif kind == "Add" and other is None and np.abs(values[:2]).max() >= _MASKING:
+        yield values <= 0, False
