@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import JSON, Loaded, ModelArgument, check_picture, refuse_graph
-from csdfgen.cli.terminal import csv_text, reporting, say, say_json, table
+from csdfgen.cli.terminal import csv_text, reporting, say, say_json
 from csdfgen.errors import InputError
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from csdfgen.serving.bench import Point
 
 __all__ = ["BenchServe"]
@@ -87,6 +87,7 @@ class BenchServe(Command):
                 self.model, network, times, names, loads=loads, rates=rates, several=several, count=self.requests,
                 deadline=wanted, seed=self.seed, progress=progress,
                 options=["--stages", str(self.stages), *chain(*asked.typed())],
+                show=(lambda *found: None) if self.as_json else partial(_show, network.name),
             )  # fmt: skip
         rows = [_facts(point) for point in points]
         if self.csv is not None:
@@ -95,8 +96,6 @@ class BenchServe(Command):
             write_bytes(self.svg, _picture(network.name, capacity, points))
         if self.as_json:
             say_json({"model": self.model, "images_per_second_at_load_1": capacity, "points": rows})
-            return
-        say(f"{network.name}: load 1 is {capacity:.1f} images a second\n", _table(points))
 
 
 def _numbers(name: str, text: str) -> list[float]:
@@ -125,30 +124,34 @@ def _ms(seconds: float) -> float | None:
     return None if math.isnan(seconds) else 1e3 * seconds
 
 
-def _table(points: list[Point]) -> Table:
-    rows = []
-    for one in points:
-        seen, again = one.served, one.simulated
-        values = (
-            seen.mean,
-            seen.percentiles[50],
-            seen.percentiles[99],
-            again.mean,
-            again.percentiles[99],
-        )
-        shown = [f"{1e3 * value:.1f}" for value in values]
-        rows.append(
-            (
-                one.traffic,
-                one.policy,
-                *shown,
-                f"{100 * seen.in_time_of_all:.1f} %",
-                seen.refused,
-                f"{seen.rate:.1f}",
-            )
-        )
-    columns = "mean ms", "p50", "p99", "simulated mean", "p99 ", "in time", "refused", "answers/s"
-    return table("traffic", "policy", *(f"> {name}" for name in columns), rows=rows)
+_COLUMNS = {
+    "mean ms": 8, "p50": 8, "p99": 8, "simulated mean": 14, "p99 ": 8, "in time": 7, "refused": 7, "answers/s": 9
+}  # fmt: skip
+"""The columns of numbers, with their widths."""
+
+
+def _show(model: str, capacity: float, points: Sequence[Point]) -> None:
+    """Print the last point below those before it."""
+    one = points[-1]
+    if len(points) == 1:
+        say(f"{model}: load 1 is {capacity:.1f} images a second\n")
+        say(_line("traffic", "policy", _COLUMNS))
+    seen, again = one.served, one.simulated
+    times = (
+        seen.mean,
+        seen.percentiles[50],
+        seen.percentiles[99],
+        again.mean,
+        again.percentiles[99],
+    )
+    shown = [f"{1e3 * value:.1f}" for value in times]
+    shown += [f"{100 * seen.in_time_of_all:.1f} %", f"{seen.refused:,}", f"{seen.rate:.1f}"]
+    say(_line(one.traffic, one.policy, shown))
+
+
+def _line(traffic: str, policy: str, cells: Iterable[str]) -> str:
+    wide = "  ".join(f"{one:>{width}}" for one, width in zip(cells, _COLUMNS.values(), strict=True))
+    return f"{traffic:<14}  {policy:<20}  {wide}"
 
 
 def _picture(model: str, capacity: float, points: list[Point]) -> bytes:

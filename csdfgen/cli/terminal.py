@@ -122,7 +122,11 @@ def reporting() -> Iterator[Progress]:
 
     text = bars.TextColumn("{task.description}", markup=False)
     columns = bars.SpinnerColumn(), text, bars.BarColumn(), bars.TimeElapsedColumn()
-    with bars.Progress(*columns, console=Console(stderr=True), transient=True) as shown:
+    # lines that are printed meanwhile go above the bar, but not those of a pipe
+    above = sys.stdout.isatty()
+    with bars.Progress(
+        *columns, console=Console(stderr=True), transient=True, redirect_stdout=above
+    ) as shown:
         task = shown.add_task("", total=None)
 
         def progress(what: str, done: int = 0, total: int | None = None) -> None:

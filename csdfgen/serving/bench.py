@@ -10,10 +10,12 @@ import asyncio
 import re
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import IO
 
 import numpy as np
 
@@ -92,13 +94,15 @@ def measured(
     seed: int = 0,
     options: Sequence[str] = (),
     progress: Callable[..., None] = lambda *said: None,
+    show: Callable[[float, Sequence[Point]], None] = lambda capacity, points: None,
 ) -> tuple[float, list[Point]]:
     """Images a second at load 1, and all points. loads: multiples of it; rates: requests a second; several: for each, requests of
-    1 to so many images every 100 ms. count: requests of a point. Raises ToolError for a server that does not start.
+    1 to so many images every 100 ms. count: requests of a point. show: called with images a second at load 1 and all points
+    until now when one is measured. Raises ToolError for a server that does not start, or that ends.
     """
     plan = _Plan(model, network, times, options, count, deadline, seed, times.most)
-    with _server(plan, "serial") as port:
-        capacity = asyncio.run(_capacity(plan, port))
+    with _server(plan, "serial") as server:
+        capacity = asyncio.run(_capacity(plan, server.port))
     one = 1, 1
     made = {f"load {load:g}": Traffic("poisson", load * capacity, one, deadline) for load in loads}
     made |= {f"{rate:g} a second": Traffic("poisson", rate, one, deadline) for rate in rates}
@@ -106,18 +110,21 @@ def measured(
         f"1 to {images} images": Traffic("uniform", 1 / _PAUSE, (1, images), deadline)
         for images in several
     }
-    points = []
-    for number, name in enumerate(policies):
-        with _server(plan, name) as port:
-            for at, (said, traffic) in enumerate(made.items()):
-                progress(f"{name}, {said}", number * len(made) + at, len(policies) * len(made))
-                served, again = (traffic.requests(count, seed) for _ in range(2))
-                asyncio.run(_offered(plan, port, served))
-                virtual = simulate(policy_of(name), times, again, most=plan.most, seed=seed)
-                load = traffic.rate * sum(traffic.images) / 2 / capacity
-                points.append(
-                    Point(name, said, traffic.rate, load, summary(served), virtual.summary)
-                )
+    points: list[Point] = []
+    for name in policies:
+        left = list(made.items())
+        while left:
+            with _server(plan, name) as server:
+                while left and not server.drained:
+                    said, traffic = left.pop(0)
+                    progress(f"{name}, {said}", len(points), len(policies) * len(made))
+                    served, again = (traffic.requests(count, seed) for _ in range(2))
+                    asyncio.run(_offered(plan, server, served))
+                    virtual = simulate(policy_of(name), times, again, most=plan.most, seed=seed)
+                    load = traffic.rate * sum(traffic.images) / 2 / capacity
+                    own = summary(served), virtual.summary
+                    points.append(Point(name, said, traffic.rate, load, *own))
+                    show(capacity, points)
     return capacity, points
 
 
@@ -132,33 +139,59 @@ async def _capacity(plan: _Plan, port: int) -> float:
     return 1 / float(np.median(found))
 
 
-async def _offered(plan: _Plan, port: int, requests: Sequence[Request]) -> None:
-    client = Client(port, _MODEL, dict(plan.pool))
-    await offer(client, requests)
+async def _offered(plan: _Plan, server: _Server, requests: Sequence[Request]) -> None:
+    client = Client(server.port, _MODEL, dict(plan.pool))
+    await offer(client, requests, server.drain)
     await client.close()
 
 
+@dataclass
+class _Server:
+    """A server of one policy in a process of its own. drained: it answers what it has, and ends."""
+
+    process: subprocess.Popen[str]
+    port: int
+    drained: bool = False
+
+    def drain(self) -> None:
+        """No further requests come: windows need not wait for them."""
+        self.drained = True
+        self.process.terminate()
+
+
 @contextmanager
-def _server(plan: _Plan, policy: str) -> Iterator[int]:
-    """The port of a server of one policy, which ends with the block. Raises ToolError."""
+def _server(plan: _Plan, policy: str) -> Iterator[_Server]:
+    """A server of one policy, which ends with the block. Raises ToolError."""
     command = [
         sys.executable, "-m", "csdfgen", "serve", plan.model, "--name", _MODEL, "--port", "0", "--policy", policy,
         "--max-batch", str(plan.most), "--queue", "1000000", *plan.options,
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stderr is not None
-    try:
-        port = None
-        for line in process.stdout:
-            port = re.match(r"http://[^ ]*:(\d+)/v2", line)
-            if port:
-                break
-        if port is None:
-            said = process.stderr.read().strip() or "no reason"
-            raise ToolError(f"the server of policy {policy} did not start: {said}")
-        yield int(port[1])
-    finally:
-        process.terminate()
-        process.wait(30)
-        process.stdout.close()
-        process.stderr.close()
+    with (
+        tempfile.TemporaryFile("w+") as log,  # a pipe that nobody reads would fill
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            port = None
+            for line in process.stdout:
+                port = re.match(r"http://[^ ]*:(\d+)/v2", line)
+                if port:
+                    break
+            if port is None:
+                raise ToolError(
+                    f"the server of policy {policy} did not start: {_end_of(log) or 'no reason'}"
+                )
+            try:
+                yield _Server(process, int(port[1]))
+            except (OSError, EOFError) as error:
+                raise ToolError(
+                    f"the server of policy {policy} hung up: {_end_of(log) or error}"
+                ) from None
+        finally:
+            process.terminate()
+
+
+def _end_of(log: IO[str]) -> str:
+    """The last line of a log."""
+    log.seek(0)
+    return next(iter(log.read().strip().splitlines()[-1:]), "")

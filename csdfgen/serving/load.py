@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from time import perf_counter
 
 import numpy as np
@@ -20,6 +20,9 @@ __all__ = ["Client", "offer"]
 
 _MOST = 512
 """Connections at one time."""
+
+_PATIENCE = 2.0
+"""Seconds after the last request in which all answers come, unless the server waits for others."""
 
 _OUTCOMES = {200: "answered", 503: "refused", 429: "refused"}
 
@@ -83,9 +86,10 @@ class Client:
                 await writer.wait_closed()
 
 
-async def offer(client: Client, requests: Sequence[Request]) -> None:
+async def offer(client: Client, requests: Sequence[Request], drain: Callable[[], None]) -> None:
     """Send requests when they are due, and wait for all answers; their outcomes and times are noted, with the start of the run
-    as time 0. Raises InputError for an answer that is none of 200, 429 and 503.
+    as time 0. drain: called at the end if answers are still missing a while later. Raises InputError for an answer that is
+    none of 200, 429 and 503; OSError and EOFError if the server hangs up.
     """
     bodies: dict[tuple[int, float], bytes] = {}
     for one in requests:
@@ -106,4 +110,6 @@ async def offer(client: Client, requests: Sequence[Request]) -> None:
         if wait > 0:
             await asyncio.sleep(wait)
         sent.append(asyncio.ensure_future(send(one)))
+    if (await asyncio.wait(sent, timeout=_PATIENCE))[1]:
+        drain()
     await asyncio.gather(*sent)
