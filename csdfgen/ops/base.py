@@ -37,6 +37,7 @@ __all__ = [
     "AliasKind",
     "Call",
     "ComputedOperandError",
+    "ConstantOperandError",
     "CountingScratch",
     "DeclaringScratch",
     "Emit",
@@ -66,6 +67,7 @@ __all__ = [
     "require_tensor",
     "run_slab",
     "stored_rows",
+    "with_tensors",
     "written_in",
 ]
 
@@ -427,10 +429,40 @@ class Operator:
 def require_tensor(node: Node, position: int) -> Tensor:
     """The activation at a position; ModelError if it is a constant or absent."""
     operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent, a computed tensor is needed")
     if not isinstance(operand, Tensor):
-        state = "absent" if operand is None else "a constant"
-        raise ModelError(f"input {position} is {state}, a computed tensor is needed")
+        message = f"input {position} is a constant, a computed tensor is needed"
+        raise ConstantOperandError(message, operand=operand)
     return operand
+
+
+class ConstantOperandError(ModelError):
+    """An operand is a constant, and its operator reads rows of a tensor there."""
+
+    def __init__(self, message: str, *, where: str = "", operand: np.ndarray | None = None) -> None:
+        super().__init__(message, where=where)
+        self.operand = operand
+
+
+def with_tensors(
+    make: Callable[[Node], tuple[Layer, ...]],
+    node: Node,
+    written: Callable[[str, np.ndarray], Tensor],
+) -> tuple[Layer, ...]:
+    """What is made of a node; a constant of which its operator reads rows is a tensor that a layer writes.
+
+    written: (name, constant) -> that tensor. Raises ModelError.
+    """
+    try:
+        return make(node)
+    except ConstantOperandError as error:
+        at = next((k for k, one in enumerate(node.inputs) if one is error.operand), None)
+        if at is None or error.operand is None:
+            raise
+        tensor = written(f"{node.name}/input {at}", error.operand)
+        inputs = (*node.inputs[:at], tensor, *node.inputs[at + 1 :])
+        return with_tensors(make, replace(node, inputs=inputs), written)
 
 
 class ComputedOperandError(ModelError):

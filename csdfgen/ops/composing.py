@@ -36,7 +36,7 @@ from csdfgen.ops import (
     reshaping,
     selection,
 )
-from csdfgen.ops.base import Operator
+from csdfgen.ops.base import Operator, with_tensors
 from csdfgen.ops.evaluated import run_layer
 
 __all__ = ["OPSET", "Composition", "Operand", "Write", "composed", "is_composed", "required"]
@@ -113,13 +113,18 @@ class Composition:
             assert first is not None
             given[0] = Tensor("constant", first.shape, Format(first.dtype.name))
         node = Node(name, op_type, opset, attributes, tuple(given), made)
-        layers = _OPERATORS[op_type].layers(node)
+        layers = with_tensors(_OPERATORS[op_type].layers, node, self._constant)
         if known:
             (layer,) = layers
             return run_layer(_OPERATORS[op_type], layer, arrays)
         self.layers += (replace(layer, onnx_nodes=(self.node.name,)) for layer in layers)
         tensors = {tensor.name: tensor for layer in layers for tensor in layer.outputs}
         return tuple(tensors[one] for one in made)
+
+    def _constant(self, name: str, value: np.ndarray) -> Tensor:
+        """A tensor of this value, which a layer writes in every frame."""
+        self.layers.append(joining.constant_layer(name, name, value))
+        return self.layers[-1].output
 
     # What is written more often than once
 
@@ -156,7 +161,10 @@ class Composition:
         for position, (name, result) in enumerate(zip(self.node.outputs, found, strict=False)):
             if not name:
                 continue
-            if not isinstance(result, Tensor):
+            if isinstance(result, np.ndarray):
+                self._constant(name, result)
+                continue
+            if result is None:
                 raise ModelError(
                     f"output {position} ('{name}') is not computed; remove what reads it"
                 )

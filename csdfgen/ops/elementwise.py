@@ -35,6 +35,7 @@ from csdfgen.ops.base import (
     aligned_rows,
     broadcast_view,
     operand_view,
+    require_tensor,
 )
 from csdfgen.ops.reducing import FLOATS, INTEGERS, in_blocks
 from csdfgen.ops.spread import Spread, edges
@@ -196,7 +197,7 @@ def _build(
     operands = _operands(node, len(node.inputs) if count is None else count)
     computed = [x for x in operands if isinstance(x, Tensor)]
     if not computed:
-        raise ModelError("no input is computed; fold the constants")
+        require_tensor(node, 0)
     shape = _broadcast_shape([x.shape for x in operands])
     dtype = types(node, [str(x.dtype) for x in operands])
     attributes: Mapping[str, Any] = {

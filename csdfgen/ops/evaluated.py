@@ -34,12 +34,9 @@ def run_layer(
     ]
     outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
     targets = held_in(operator, layer, outputs)
-    tallest = max(
-        height_along(t, axis)
-        for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
-        if t is not None
-    )
-    for phase in phases(operator, layer, max(tallest, layer.output.rows)):
+    read = zip(layer.inputs, layer.input_axes, strict=True)
+    tallest = [height_along(t, axis) for t, axis in read if t is not None]
+    for phase in phases(operator, layer, max(*tallest, layer.output.rows, 1)):
         slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
         run_slab(operator, layer, phase, slabs, written_in(operator, layer, phase, targets))
     for output, target in zip(outputs, targets, strict=True):

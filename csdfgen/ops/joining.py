@@ -15,6 +15,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
@@ -47,7 +48,7 @@ from csdfgen.ops.base import (
 from csdfgen.ops.copies import MANY, Selection, contiguous, cut, gather, take
 from csdfgen.ops.spread import Spread
 
-__all__ = ["CONCAT", "OPERATORS", "concat_kernel"]
+__all__ = ["CONCAT", "OPERATORS", "concat_kernel", "constant_layer"]
 
 Copied = Callable[[int, np.ndarray, np.ndarray, Scratch], Iterable[Call]]
 """(position of an operand, target, source, scratch) -> calls that copy the operand."""
@@ -543,4 +544,32 @@ GATHER_ND = replace(
     structure="row-phased; whole when rows are gathered out of order, or by several coordinates",
 )
 
-OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE)
+# Constant ----------------------------------------------------------------------------------------
+
+
+def _build_constant(node: Node) -> Layer:
+    value = require_constant(node, 0)
+    output = Tensor(node.outputs[0], checked_shape(value.shape), Format(value.dtype.name))
+    return node_layer(node, (value,), (output,), {})
+
+
+def constant_layer(name: str, output: str, value: np.ndarray) -> Layer:
+    """A layer that writes a constant in every frame. output: name of its tensor. Raises ModelError."""
+    return _build_constant(Node(name, "Constant", 13, {}, (value,), (output,)))
+
+
+CONSTANT = Operator(
+    "Constant",
+    _build_constant,
+    input_rows=lambda layer, out: (None,),
+    kernel=each_phase(
+        lambda layer, work: [(np.copyto, (work.result, layer.constants[0][np.newaxis]))]
+    ),
+    cost=output_elements,
+    mode=lambda layer: Mode.WHOLE,
+    structure="whole",
+    notes="A layer only where its reader needs rows, or where a network computes nothing else.",
+)
+
+
+OPERATORS: tuple[Operator, ...] = (CONCAT, SPLIT, SLICE, CONSTANT)

@@ -14,7 +14,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Node, Tensor
+from csdfgen.model.network import Node
 from csdfgen.ops._operands import one_of
 from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed
@@ -259,7 +259,7 @@ def _vectorized(make: Composition, node: Node) -> Results:
     tables: list[Operand] = []
     for position, width in enumerate(node.attributes.get("inputdimensions") or ()):
         x = node.operand(position)
-        if not isinstance(x, Tensor) or len(x.shape) != 2 or x.shape[1] != width:
+        if x is None or len(x.shape) != 2 or x.shape[1] != width:
             raise ModelError(f"input {position} is no table of {width} features")
         tables.append(x if x.dtype == "float32" else make("Cast", x, to=_FLOAT32))
     return [tables[0] if len(tables) == 1 else make("Concat", *tables, axis=1)]

@@ -206,7 +206,7 @@ def problem_of(
     """
     number = {work.name: at for at, work in enumerate(conversion.actors)}
     phases = [len(work.phases) for work in conversion.actors]
-    base = np.concatenate([[0], np.cumsum(phases)])
+    base = np.cumsum([0, *phases])
     extra = np.zeros(base[-1], np.int64)
     for name, sizes in (workspaces or {}).items():
         extra[base[number[name]] : base[number[name] + 1]] = sizes

@@ -16,12 +16,13 @@ from math import inf
 import numpy as np
 
 from csdfgen.errors import InputError, option
-from csdfgen.model.network import Network
+from csdfgen.model.network import Network, Output
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import LEAST
 from csdfgen.ops.integers import by_shifts
+from csdfgen.ops.joining import constant_layer
 from csdfgen.phases.conversion import ActorKey, ActorWork, Conversion, convert, fed_slices
 from csdfgen.phases.heights import RowSpec
 from csdfgen.planning.buffers import ARENA, Buffer, buffers_of
@@ -229,15 +230,13 @@ class Prepared:
 def prepare(
     network: Network, options: PlanOptions, kernels: Backend, *, apart: bool = True
 ) -> Prepared:
-    """Fuse layers, and cut them into the tiles of the options. Raises InputError for a value that is no network, for
-    one without anything to compute, and for tiles that do not fit.
+    """Fuse layers, and cut them into the tiles of the options. Raises InputError for a value that is no network, and for
+    tiles that do not fit.
     """
     if not isinstance(network, Network):
         raise InputError(
             f"plan takes a network, not {type(network).__name__}; csdfgen.load reads one"
         )
-    if not (network.layers or network.inputs):
-        raise InputError("nothing is left to compute: all outputs are constants")
     network = _divided(network, options)
     for part in options.probability.split(",") if options.probability else ():
         branch = part.rpartition("=")[0]
@@ -254,6 +253,14 @@ def prepare(
 
 
 def _divided(network: Network, options: PlanOptions) -> Network:
+    if (
+        not network.layers
+    ):  # all outputs are constants: a layer writes the first, so that there is something to plan
+        first, *others = network.outputs
+        assert first.constant is not None
+        layer = constant_layer(first.name, first.name, first.constant)
+        outputs = (Output(first.name, layer.output), *others)
+        network = replace(network, layers=(layer,), outputs=outputs)
     if options.requantize == "integer":
         network = replace(network, layers=tuple(map(by_shifts, network.layers)))
     return in_branches(network) if options.experts else network

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.model.network import Layer, Network, Node, Tensor
+from csdfgen.ops import operator_of
 from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
@@ -117,7 +118,8 @@ def _mixes_images(whole: Layer, single: Layer, batch: int) -> str | None:
         return f"operands of {', '.join(map(_text, operands))} differ in rank"
     if _looks_along_axis_0(whole):
         return f"it looks along axis 0, where there are {batch} images instead of 1"
-    return None
+    known = operator_of(whole).pointwise or _FOR_EACH_IMAGE.get(whole.op_type, _never)(whole)
+    return None if known else "it is not known to compute each image for itself"
 
 
 def _moved(whole: Tensor, single: Tensor, batch: int) -> str:
@@ -181,6 +183,35 @@ _TOUCHES_IMAGES: Mapping[str, Callable[[Any, int], bool]] = {
     "steps": lambda steps, rank: len(steps) == rank and steps[0] != 1,
 }
 """Setting -> whether it makes a layer on operands of that rank look along axis 0."""
+
+
+def _never(layer: Layer) -> bool:
+    return False
+
+
+def _always(layer: Layer) -> bool:
+    return True
+
+
+_USUAL = """
+    ArgMax ArgMin AveragePool BatchNormalization Concat Conv ConvInteger ConvTranspose CumProd CumSum DepthToSpace Expand
+    Flatten Gather Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LRN
+    LayerNormalization LogSoftmax LpNormalization LpPool MatMul MatMulInteger MaxPool MeanVarianceNormalization OneHot Pad
+    QGemm QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearMatMul QLinearSoftmax
+    RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
+    ReduceSumSquare Reshape Resize ScatterElements Slice Softmax SpaceToDepth Split Squeeze Tile TopK Transpose Unsqueeze
+    Upsample
+"""
+
+_FOR_EACH_IMAGE: Mapping[str, Callable[[Layer], bool]] = {
+    **dict.fromkeys(_USUAL.split(), _always),
+    "GatherElements": lambda layer: 0 not in layer.constants,
+    "GatherND": lambda layer: 0 in layer.constants or layer.attributes["batch_dims"] > 0,
+}
+"""Operator -> whether a layer of it computes each position along axis 0 from that of its operands, if no setting is about
+that axis and shapes differ by the images alone. Constants with a position for each image change the shapes, but for data
+that is gathered at the positions of its indices. All other operators may combine images.
+"""
 
 
 def _looks_along_axis_0(layer: Layer) -> bool:

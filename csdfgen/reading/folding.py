@@ -12,7 +12,6 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import chain
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,9 @@ from csdfgen.model.formats import Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
+from csdfgen.ops.base import with_tensors
 from csdfgen.ops.evaluated import run_layer
+from csdfgen.ops.selection import SELECTING
 from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
@@ -223,6 +224,12 @@ class Folder:
             return (_filled_array(node, self._directory),)
         if node.op_type in _DIRECT:
             return (_DIRECT[node.op_type](node),)
+        known = node.op_type in OPERATORS and node.op_type not in SELECTING
+        if known and all(array.size for array in _operands(node)):
+            try:
+                return _by_kernel(node, self._check_size)
+            except ModelError:  # it is for operands that are computed; the reference takes more
+                pass
         return _by_reference(operation, node)
 
     def _check_size(self, elements: int, limit: int = _MANY) -> None:
@@ -271,19 +278,8 @@ def _divided(node: Node) -> np.ndarray:
     return np.asarray(towards_minus + inexact.astype(a.dtype))
 
 
-def _gather_nd(node: Node) -> np.ndarray:
-    """The reference evaluator walks through the indices one by one."""
-    data, indices = _operands(node)
-    batch = node.attributes.get("batch_dims", 0)
-    if indices.shape[:batch] != data.shape[:batch]:
-        raise ModelError(f"indices of shape {indices.shape} for data of shape {data.shape}")
-    apart = np.indices(indices.shape[:-1], sparse=True)[:batch]
-    return np.asarray(data[tuple(chain(apart, np.moveaxis(indices, -1, 0)))])
-
-
 _DIRECT: Mapping[str, Callable[[Node], np.ndarray]] = {
     "Div": _divided,
-    "GatherND": _gather_nd,
     "Identity": lambda node: _operands(node)[0],
     "Shape": _shape,
     "Size": lambda node: np.array(_operands(node)[0].size, np.int64),
@@ -321,20 +317,26 @@ def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
 
 
 def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarray, ...]:
-    """Results of our own operator for a single node, its first operand taken for an activation."""
-    operator = OPERATORS[node.op_type]
-    data = node.inputs[0]
-    if not isinstance(data, np.ndarray):
+    """Results of our own operator for a single node, its first operand that may be computed taken for an activation."""
+    operator, known = OPERATORS[node.op_type], dict[str, np.ndarray]()
+    free = (k for k, one in enumerate(node.inputs) if one is not None)
+    first = next((k for k in free if k not in operator.constant_inputs), None)
+    if first is None:
         raise ModelError("has no first operand")
-    source = Tensor("constant", data.shape, Format(data.dtype.name))
-    layers = operator.layers(replace(node, inputs=(source, *node.inputs[1:])))
+
+    def written(name: str, value: Any) -> Tensor:
+        known[name] = value
+        return Tensor(name, value.shape, Format(value.dtype.name))
+
+    inputs = list(node.inputs)
+    inputs[first] = written("constant", inputs[first])
+    layers = with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
     check_size(max(t.elements for layer in layers for t in layer.outputs))
     work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
     if work > MAX_FOLDED_WORK:
         raise ModelError(
             f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant"
         )
-    known = {source.name: data}
     for layer in layers:
         arrays = [None if t is None else known[t.name] for t in layer.inputs]
         results = run_layer(operator_of(layer), layer, arrays)

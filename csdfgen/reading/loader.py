@@ -243,7 +243,12 @@ def _network(
     try:
         whole = build(sizes)
     except ModelError as error:
-        single = build(one)  # if this fails too, the batch is not to blame
+        try:
+            single = build(one)
+        except (
+            ModelError
+        ):  # the batch is not to blame, and shapes of one image may be wrong elsewhere
+            raise error from None
         if batch in declared:
             raise _one_image_only(batch, str(error)) from error
         found = _lifted(lambda: build(sizes, batch), single, batch)

@@ -19,7 +19,14 @@ from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, o
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
-from csdfgen.ops.base import MICROSOFT, TABLES, ComputedOperandError, require_constant
+from csdfgen.ops.base import (
+    MICROSOFT,
+    TABLES,
+    ComputedOperandError,
+    require_constant,
+    with_tensors,
+)
+from csdfgen.ops.joining import constant_layer
 from csdfgen.ops.stored import quantized, values_of
 from csdfgen.reading.batching import for_each, lifted
 from csdfgen.reading.bfloat16 import in_float32, rounded_at_the_ends, several
@@ -579,7 +586,9 @@ class _Visit:
         node = self._bounded.prepared(node, operation.inputs)
         try:
             alone = operation.stored is not None and not several(operation)
-            layers = _layers(self._for_all_images(node), alone=alone)
+            layers = with_tensors(
+                lambda one: _layers(self._for_all_images(one), alone=alone), node, self._written
+            )
         except ComputedOperandError as error:
             raise self._not_constant(error) from error
         if alone or [layer.op_type for layer in layers] == [operation.op_type]:
@@ -594,6 +603,12 @@ class _Visit:
         if missing and not self._empty(operation, operands, missing):
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _written(self, name: str, value: np.ndarray) -> Tensor:
+        """A tensor of this value, which a layer writes in every frame."""
+        name = self._fresh_tensor(name)
+        self._add(constant_layer(self._layer_name(name), name, value))
+        return self.layers[-1].output
 
     def _grouped(self, layers: tuple[Layer, ...]) -> tuple[Layer, ...]:
         """The layers; a normalization of groups that ends with them takes the place of its layers."""

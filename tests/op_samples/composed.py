@@ -633,9 +633,14 @@ def _tables() -> list[Sample]:
 
 
 WITHOUT_A_REFERENCE = frozenset(
-    {"BiasAdd", "BiasSplitGelu", "GroupNorm", "Scan", "SkipGroupNorm", "com.microsoft.SwiGLU"}
+    {
+        *("BiasAdd", "BiasSplitGelu", "Constant", "GroupNorm", "Scan", "SkipGroupNorm"),
+        "com.microsoft.SwiGLU",
+    }
 )
-"""Operators that onnxruntime does not compute on a CPU, and Scan, which has a body; they have tests of their own."""
+"""Operators that onnxruntime does not compute on a CPU, Constant, which has no operand, and Scan, which has a body; they
+have tests of their own.
+"""
 
 SAMPLES: list[Sample] = [
     *_dynamic(),

@@ -34,7 +34,7 @@ def build(
     ("op_type", "inputs", "settings", "message"),
     [
         ("Relu", (), {}, "input 0 is absent"),
-        ("Relu", (ONE,), {}, "no input is computed"),
+        ("Relu", (ONE,), {}, "input 0 is a constant"),
         ("Relu", (Tensor("x", (1, 0, 2)),), {}, r"\(1, 0, 2\), without elements"),
         ("Sigmoid", (NUMBERS,), {}, "int32 is not one of float16, float32, float64; insert a Cast"),
         ("Add", (X, NUMBERS), {}, "types float32, int32"),

@@ -11,7 +11,7 @@ import pytest
 
 import csdfgen
 import runtime
-from csdfgen.errors import InputError, ModelError, PlanError, options_as_flags
+from csdfgen.errors import ModelError, PlanError, options_as_flags
 from csdfgen.reading.loader import load
 from tests.command import Call, refused
 from tests.models import model, onnxruntime_outputs
@@ -51,12 +51,14 @@ def test_a_branch_is_selected_by_a_fixed_input(rate: int, backend: str) -> None:
     np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
 
 
-def test_a_network_of_which_all_inputs_are_fixed_has_nothing_to_plan() -> None:
+@pytest.mark.parametrize("rows", [1, "auto"])
+def test_a_network_of_which_all_inputs_are_fixed_is_planned_and_run(rows: object) -> None:
     """Symptom: an internal error of numpy."""
     network = load(by_rate(), fix={"rate": 8000, "x": IMAGE.reshape(-1).tolist()})
     assert not network.layers and network.outputs[0].constant is not None
-    with pytest.raises(InputError, match=r"nothing is left to compute: all outputs are constants$"):
-        csdfgen.plan(network)
+    found = runtime.run(csdfgen.plan(network, rows=rows), {})
+    want = onnxruntime_outputs(by_rate(), {"x": IMAGE, "rate": np.array(8000)})
+    np.testing.assert_allclose(found["y"], want["y"], rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("rate", [16000, 8000])
