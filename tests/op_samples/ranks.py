@@ -703,7 +703,9 @@ def of_channels(op_type: str) -> Iterator[Sample]:
     ranks = range(2, 6) if op_type == "BatchNormalization" else range(3, 6)
     for rank, lead in product(ranks, (1, 2, 3)):
         shape = (lead, 4, *draw.shape(5)[: rank - 2])
-        dtype = draw.kind(("float32", "float32", "float64"))
+        # the statistics of groups are of float32, whatever the type
+        wide = "float32" if op_type == "GroupNormalization" else "float64"
+        dtype = draw.kind(("float32", "float32", wide))
         each = [arg((4,), dtype, 0.5, 1.5) for _ in range(count)]
         more = {"num_groups": 2} if op_type == "GroupNormalization" else {}
         yield draw.sample(arg(shape, dtype), *each, **more)
