@@ -14,12 +14,20 @@ from hypothesis import strategies as st
 
 from tests.patterns import PATTERNS
 from tests.patterns.branching import branched
+from tests.patterns.control import controlled
 from tests.patterns.convolutional import PATTERNS as BLOCKS
 from tests.patterns.convolutional import classifier, joined, pointwise
 from tests.patterns.growing import LARGEST_SIDE, Growing, Map, Pattern, Signal, Tokens, Value
 from tests.patterns.quantizing import quantized
 
-__all__ = ["branched_networks", "models", "networks", "patterns_of", "row_choices"]
+__all__ = [
+    "branched_networks",
+    "controlled_networks",
+    "models",
+    "networks",
+    "patterns_of",
+    "row_choices",
+]
 
 MOST_ELEMENTS = 4000
 """Elements of a tensor behind which no pattern is put: the networks are to be many."""
@@ -106,6 +114,12 @@ def branched_networks(draw: st.DrawFn) -> onnx.ModelProto:
         return (choice,) if not net.conditions else (choice, *inside)
 
     return _grown(net, x, patterns, 4)
+
+
+@st.composite
+def controlled_networks(draw: st.DrawFn) -> onnx.ModelProto:
+    """A random network of Ifs, Loops, Scans and functions in each other."""
+    return controlled(Growing(draw))
 
 
 def patterns_of(model: onnx.ModelProto) -> list[str]:

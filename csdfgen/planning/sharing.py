@@ -155,18 +155,37 @@ class _Forest:
         return None if strides is None else Place(outer.buffer, outer.offset, strides)
 
     def try_link(self, child: str, link: _Link) -> bool:
-        """Add a link unless it contradicts the others (a second parent, a cycle, a place that needs a copy)."""
+        """Add a link unless it contradicts the others (a second parent, a cycle, a place that needs a copy, or one that the
+        result of another branch has at the same time).
+        """
         if child in self.links or self.root(link.parent) == child:
             return False
         before, after = self.network.tensors[child], self.network.tensors[link.parent]
         if before.rows != after.rows or before.dtype != after.dtype:
             return False
         self.links[child] = link
-        if any(self.place(name) is None for name in self.below(child)):
+        if any(self.place(name) is None for name in self.below(child)) or self._is_taken(child):
             del self.links[child]
             return False
         self.children.setdefault(link.parent, []).append(child)
         return True
+
+    def _is_taken(self, child: str) -> bool:
+        """Whether what another branch makes may be in the new place of a tensor, or of what is stored there before it, when
+        that is written: it is made for the same images, from something else.
+        """
+        guards, parent, mine = self._guards, self.links[child].parent, self.below(child)
+        for other in set(self.below(self.root(parent))).difference(mine):
+            if exclusive(guards(other), guards(parent)):
+                read = {t.name for t in self.network.producer[other].inputs if t is not None}
+                late = (n for n in mine if not exclusive(guards(other), guards(n)))
+                if child not in read and not read.issuperset(late):
+                    return True
+        return False
+
+    def _guards(self, name: str) -> tuple[Guard, ...]:
+        maker = self.network.producer.get(name)
+        return maker.guards if maker is not None else ()
 
     def unlink(self, child: str) -> None:
         """Take a link back."""

@@ -265,9 +265,9 @@ _COUNTS = (
 
 
 class Bounded:
-    """The bounded tensors of a network, as it is built. add: takes the layers that fill them."""
+    """The bounded tensors of a network, as it is built. add: takes the layers that fill one, and returns it."""
 
-    def __init__(self, add: Callable[[Layer], None]) -> None:
+    def __init__(self, add: Callable[[Sequence[Layer], Node], Tensor]) -> None:
         self._add = add
         self._bounds: dict[str, _Bound] = {}
         self._sizes: dict[str, np.ndarray] = {}
@@ -432,11 +432,8 @@ class Bounded:
     def _written(self, name: str, write: Callable[[Composition], Any]) -> Tensor:
         """The tensor that layers make."""
         make = Composition(Node(name, "", OPSET, {}, (), ()))
-        result = write(make)
-        for layer in make.layers:
-            self._add(layer)
-        assert isinstance(result, Tensor)
-        return result
+        write(make)
+        return self._add(make.layers, make.node)
 
     def _filled(self, tensor: Tensor, bound: _Bound, value: float) -> Tensor:
         """A tensor with a value where nothing was found; it is not bounded."""

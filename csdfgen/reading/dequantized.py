@@ -87,7 +87,6 @@ def _translated_apart(graph: Graph) -> Graph:
     others is translated before, byte by byte, which its maker can do in its own slab.
     """
     found: list[Operation] = []
-    taken = {n for op in graph.operations for n in (*op.inputs, *op.outputs)}
     for operation in graph.operations:
         if (operation.domain, operation.op_type) != (MICROSOFT, "QLinearConcat"):
             found.append(operation)
@@ -97,10 +96,7 @@ def _translated_apart(graph: Graph) -> Graph:
             x, *form = inputs[k : k + 3]
             if x in graph.constants or _same(graph, form, made):
                 continue
-            name = f"{operation.name}_{k}"
-            while name in taken or name in graph.constants:
-                name += "'"
-            taken.add(name)
+            name = graph.names.fresh(f"{operation.name}_{k}")
             identity = {"alpha": helper.make_attribute("alpha", 1.0)}
             found.append(
                 replace(
@@ -137,7 +133,6 @@ class _Rewriting:
             for name in (*op.inputs, *op.captured):
                 self._readers.setdefault(name, []).append(op)
         self._replaced: dict[int, list[Operation]] = {}
-        self._taken = {n for op in graph.operations for n in (*op.inputs, *op.outputs)}
 
     def done(self) -> Graph:
         """The graph with what could be replaced, without operations that nothing reads any more."""
@@ -437,10 +432,7 @@ class _Rewriting:
 
     def fresh(self, name: str) -> str:
         """A name that nothing has yet."""
-        while name in self._taken or name in self._graph.constants:
-            name += "'"
-        self._taken.add(name)
-        return name
+        return self._graph.names.fresh(name)
 
     def add(self, name: str, array: np.ndarray) -> str:
         """A new constant, and its name."""

@@ -7,6 +7,7 @@ be built, so that one error names every operator that is not supported.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -86,7 +87,8 @@ def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset
         if _can_open(operation) and operation.inputs and operation.inputs[0] in graph.constants:
             condition = graph.constants[operation.inputs[0]]
             if condition.size == 1:
-                waiting += reversed(graph.branch(operation, bool(condition.item())))
+                taken = bool(condition.item())
+                waiting += reversed(graph.branch(operation, taken, operation.outputs))
                 opened = True
                 continue
         if (
@@ -275,12 +277,12 @@ class _Visit:
         self._apart = apart
         self._as_rows = as_rows
         self._inputs = inputs
-        self._made = frozenset(name for one in graph.operations for name in one.outputs)
         self._values: dict[str, _Value] = {"": None, **inputs}
         self._layer_names: set[str] = set()
+        self._asked: Counter[str] = Counter()
         self._first_error: CsdfgenError | None = None
         self._guards: tuple[Guard, ...] = ()
-        self._bounded = Bounded(self._add)
+        self._bounded = Bounded(self._add_made)
 
     @property
     def bounded(self) -> Mapping[str, int]:
@@ -384,7 +386,8 @@ class _Visit:
         if _can_open(operation) and operands and isinstance(operands[0], np.ndarray):
             if operands[0].size != 1:
                 raise ModelError(f"its condition has {operands[0].size} elements, one is needed")
-            for inner in self._graph.branch(operation, bool(operands[0].item())):
+            taken = bool(operands[0].item())
+            for inner in self._graph.branch(operation, taken, operation.outputs):
                 self.operation(inner)
             return True
         constants = [o for o in operands if o is None or isinstance(o, np.ndarray)]
@@ -414,14 +417,15 @@ class _Visit:
         results: list[list[_Value]] = []
         before = len(self.layers)
         for taken in (True, False):
-            inside = self._graph.branch(operation, taken)
             ends = {n: self._fresh_tensor(f"{n}/{'then' if taken else 'else'}") for n in outputs}
+            wanted = tuple(ends.get(n, "") for n in operation.outputs)
+            inside = self._graph.branch(operation, taken, wanted)
             self._guards = (*outer, Guard(name, taken))
             failed = self._first_error
             try:
                 with self._bounded.in_a_branch():
                     for one in inside:
-                        self.operation(_renamed(one, ends))
+                        self.operation(one)
             finally:
                 self._guards = outer
             if failed is None and self._first_error is not None and not outer:
@@ -555,6 +559,7 @@ class _Visit:
         def turn(given: Sequence[Tensor], ends: Sequence[str]) -> Sequence[Layer] | None:
             inside = _Visit(self._graph, self._inputs, self._folder, apart=self._apart)
             inside._values = {**self._values, **{t.name: t for t in given}}
+            inside._asked = self._asked
             names = tuple(t.name for t in given)
             for one in self._graph.turn(operation, 0, names, tuple(ends)):
                 inside.operation(one)
@@ -595,7 +600,7 @@ class _Visit:
             layers = (_on_integers(layers[0], operation, known, values),)
         elif operation.stored is not None:
             layers = rounded_at_the_ends(layers, operation, known)
-        for layer in self._normalized(self._grouped(layers)):
+        for layer in self._with_own_names(self._normalized(self._grouped(layers)), node):
             self._add(layer)
             self._bounded.follow(layer)
         self._bounded.sized(node, operation.inputs, layers)
@@ -683,6 +688,30 @@ class _Visit:
         nodes = layer.onnx_nodes or (layer.name,)
         self.layers.append(replace(layer, onnx_nodes=nodes, guards=self._guards))
 
+    def _add_made(self, layers: Sequence[Layer], node: Node) -> Tensor:
+        """Add layers that no node of the file stands for, and return what the last one makes."""
+        for layer in self._with_own_names(layers, node):
+            self._add(layer)
+        return self.layers[-1].output
+
+    def _with_own_names(self, layers: Sequence[Layer], node: Node) -> Sequence[Layer]:
+        """The layers of a node, in which what the file has no names for has names that nothing else has."""
+        inner = (t.name for layer in layers for t in layer.outputs if t.name not in node.outputs)
+        names = {name: self._fresh_tensor(name) for name in inner}
+
+        def named(tensor: Tensor) -> Tensor:
+            return replace(tensor, name=names.get(tensor.name, tensor.name))
+
+        found = []
+        for layer in layers:
+            name = layer.name if layer.name == node.name else self._layer_name(layer.name)
+            if name != layer.name or any(a != b for a, b in names.items()):
+                inputs = tuple(t and named(t) for t in layer.inputs)
+                outputs = tuple(map(named, layer.outputs))
+                layer = replace(layer, name=name, inputs=inputs, outputs=outputs)
+            found.append(layer)
+        return found
+
     def _layer_name(self, name: str) -> str:
         unique, count = name, 1
         while unique in self._layer_names:
@@ -692,18 +721,9 @@ class _Visit:
         return unique
 
     def _fresh_tensor(self, name: str) -> str:
-        while name in self._values or name in self._made or name in self._graph.constants:
-            name += "'"
-        return name
-
-
-def _renamed(operation: Operation, names: Mapping[str, str]) -> Operation:
-    """The operation with other names of what it reads and makes."""
-    inputs, outputs, captured = (
-        tuple(names.get(n, n) for n in some)
-        for some in (operation.inputs, operation.outputs, operation.captured)
-    )
-    return replace(operation, inputs=inputs, outputs=outputs, captured=captured)
+        """A name that no tensor of the file has, and none of this walk; other walks give the same ones."""
+        self._asked[name] += 1
+        return self._graph.names.given((name, self._asked[name]), name)
 
 
 def _as_read(operation: Operation, operands: Sequence[_Value]) -> list[_Value]:

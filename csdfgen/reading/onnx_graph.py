@@ -9,7 +9,7 @@ branches of an If stay closed until its condition is known.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -27,6 +27,7 @@ __all__ = [
     "Constants",
     "Graph",
     "GraphInput",
+    "Names",
     "Operation",
     "in_order",
     "operators_named",
@@ -38,6 +39,11 @@ MAX_OPERATIONS = 200_000
 
 _FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
+
+Place = tuple[int | str, ...]
+"""Where an operation is: the position of its node, behind the place of the body that it is in and what of it this is
+("then", "else", the number of a turn). Names say nothing of that: a file may repeat them, or leave them out.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,7 @@ class GraphInput:
 class _Scope:
     """What the names inside a function or a branch stand for outside of it.
 
+    place: of the operation, and which of its bodies this is.
     names: inner name -> name in the whole network. Other names are those of `outer`, if there is
         one.
     arguments: attributes at the call, for those that the inner operations refer to.
@@ -60,6 +67,7 @@ class _Scope:
     """
 
     prefix: str
+    place: Place
     names: Mapping[str, str]
     opsets: Mapping[str, int]
     arguments: Mapping[str, AttributeProto]
@@ -77,9 +85,9 @@ class _Scope:
 class Operation:
     """One node, its names valid in the whole network.
 
+    place: no other operation of the network has it.
     outputs: "" where nothing reads the result.
-    captured: names that its sub-graphs use; those of the surrounding graph are operands like its
-        inputs.
+    captured: names of the surrounding graphs that its sub-graphs read: operands like its inputs.
     stored: of an operator on values, which operands and results are integers.
     """
 
@@ -92,6 +100,7 @@ class Operation:
     outputs: tuple[str, ...]
     captured: tuple[str, ...]
     scope: _Scope
+    place: Place
     stored: Stored | None = None
 
     def proto(self, inputs: Sequence[str]) -> onnx.NodeProto:
@@ -102,6 +111,27 @@ class Operation:
             made.attribute[-1].name = name
             made.attribute[-1].ref_attr_name = ""
         return made
+
+
+class Names:
+    """The names that are taken, and those that were given to what has none of its own."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._taken = set(taken)
+        self._given: dict[Hashable, str] = {}
+
+    def fresh(self, name: str) -> str:
+        """A name that nothing has, like this one."""
+        while name in self._taken:
+            name += "'"
+        self._taken.add(name)
+        return name
+
+    def given(self, key: Hashable, name: str) -> str:
+        """The name of what a key stands for, the same one whenever it is asked for: a fresh one like this."""
+        if key not in self._given:
+            self._given[key] = self.fresh(name)
+        return self._given[key]
 
 
 class Constants:
@@ -153,7 +183,7 @@ class _Known:
 class Graph:
     """The operations of a model in an order in which they can run, and everything they start from.
 
-    branch: (If operation, condition) -> the operations of that branch, which make the If's outputs.
+    branch: (If operation, condition, names of its results) -> the operations of that branch.
     turn: (Loop or Scan operation, number of the turn, what the body reads, names of its results) -> its operations.
     """
 
@@ -161,7 +191,8 @@ class Graph:
     outputs: tuple[str, ...]
     operations: tuple[Operation, ...]
     constants: Constants
-    branch: Callable[[Operation, bool], tuple[Operation, ...]]
+    names: Names
+    branch: Callable[[Operation, bool, tuple[str, ...]], tuple[Operation, ...]]
     turn: Callable[[Operation, int, tuple[str, ...], tuple[str, ...]], tuple[Operation, ...]]
 
 
@@ -170,7 +201,7 @@ def read_graph(file: ModelFile) -> Graph:
     reader = _Reader(file)
     graph = file.graph
     own = not graph.node or any(not _domain(node.domain) for node in graph.node)
-    root = _Scope("", {}, opsets(file.model.opset_import, required=own), {})
+    root = _Scope("", (), {}, opsets(file.model.opset_import, required=own), {})
     inputs = tuple(_graph_input(i) for i in graph.input if text(i.name) not in reader.constants)
     operations = reader.flatten(graph.node, root)
     made = [i.name for i in inputs] + [o for op in operations for o in op.outputs if o]
@@ -181,7 +212,9 @@ def read_graph(file: ModelFile) -> Graph:
     _refuse_twice(outputs, ())
     known = _Known(frozenset(i.name for i in inputs), reader.constants)
     ordered = _in_order(operations, outputs, known)
-    return Graph(inputs, outputs, ordered, reader.constants, reader.branch, reader.turn)
+    return Graph(
+        inputs, outputs, ordered, reader.constants, reader.names, reader.branch, reader.turn
+    )
 
 
 def in_order(graph: Graph, operations: Sequence[Operation]) -> Graph:
@@ -232,30 +265,37 @@ def _refuse_twice(names: Iterable[str], others: Container[str]) -> None:
 
 
 class _Reader:
-    """Flattens nodes into operations; knows the functions and hands out names that are not taken."""
+    """Flattens nodes into operations; knows the functions and gives names to what is inside of bodies."""
 
     def __init__(self, file: ModelFile) -> None:
         graph = file.graph
         self.constants = Constants(file.directory)
-        self._add_initializers(graph, file.weights, str)
-        self._taken = {text(i.name) for i in graph.input} | {
-            text(o) for n in graph.node for o in n.output
-        }
+        known = self._add_initializers(graph, file.weights, str)
+        inputs = (text(i.name) for i in graph.input)
+        self.names = Names({*known, *inputs, *(text(o) for n in graph.node for o in n.output)})
         self._functions = {
             (_domain(f.domain), text(f.name), text(f.overload)): f for f in file.model.functions
         }
-        self._branches: dict[tuple[str, bool], tuple[Operation, ...]] = {}
-        self._weights: dict[str, dict[str, str]] = {}
-        """Of each body the initializers, by their inner names."""
+        self._opened: dict[Hashable, tuple[Operation, ...]] = {}
+        self._weights: dict[int, tuple[onnx.GraphProto, Mapping[str, str]]] = {}
+        """Of each body, by its identity, the initializers by their inner names."""
         self._count = 0
 
     def _add_initializers(
         self, graph: onnx.GraphProto, weights: Iterable[Weight], rename: Callable[[str], str]
-    ) -> None:
-        for weight in weights:
-            self.constants.expect(rename(text(weight.tensor.name)), weight)
-        for sparse in graph.sparse_initializer:
-            self.constants.expect(rename(text(sparse.values.name)), sparse)
+    ) -> Mapping[str, str]:
+        """Their names, by those in the file."""
+        found: dict[str, str] = {}
+        sources = [
+            *((w.tensor.name, w) for w in weights),
+            *((one.values.name, one) for one in graph.sparse_initializer),
+        ]
+        for name, source in sources:
+            if text(name) in found:
+                raise ModelError(f"initializer '{label(name)}' is there twice")
+            found[text(name)] = rename(text(name))
+            self.constants.expect(found[text(name)], source)
+        return found
 
     def flatten(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> list[Operation]:
         """Operations of the nodes in their order, functions opened."""
@@ -273,12 +313,6 @@ class _Reader:
             else:
                 operations.append(operation)
         return operations
-
-    def _fresh(self, name: str) -> str:
-        while name in self._taken or name in self.constants:
-            name += "'"
-        self._taken.add(name)
-        return name
 
     def _open(self, call: Operation, key: _FunctionKey) -> list[Operation]:
         """The operations of a model-local function in place of its call."""
@@ -299,41 +333,24 @@ class _Reader:
         arguments = {text(a.name): a for a in function.attribute_proto}
         arguments.update(call.attributes)
         imports = {**call.scope.opsets, **opsets(function.opset_import, required=False)}
-        scope = _Scope(f"{call.name}/", names, imports, arguments, None, call.scope.calls | {key})
+        calls = call.scope.calls | {key}
+        scope = _Scope(f"{call.name}/", call.place, names, imports, arguments, None, calls)
         return self._inside(function.node, scope, names, [text(o) for o in function.output], call)
 
-    def branch(self, operation: Operation, condition: bool) -> tuple[Operation, ...]:
-        """The operations of one branch of an If, which make the If's outputs; ModelError if it has
-        none.
-        """
-        key = (operation.name, condition)
-        if key not in self._branches:
-            which = "then_branch" if condition else "else_branch"
-            if which not in operation.attributes or not operation.attributes[which].HasField("g"):
-                raise ModelError(f"has no {which}")
-            graph = operation.attributes[which].g
-            outputs = [text(o.name) for o in graph.output]
-            if len(outputs) < len(operation.outputs):
-                raise ModelError(
-                    f"takes {len(operation.outputs)} outputs of its {which}, which has {len(outputs)}"
-                )
-            outer = operation.scope
-            names: dict[str, str] = {}
-            scope = _Scope(
-                f"{operation.name}/", names, outer.opsets, outer.arguments, outer, outer.calls
+    def branch(
+        self, operation: Operation, condition: bool, results: tuple[str, ...]
+    ) -> tuple[Operation, ...]:
+        """The operations of one branch of an If. results: names of what it makes. Raises ModelError if it has none."""
+        part = "then" if condition else "else"
+        which = f"{part}_branch"
+        if which not in operation.attributes or not operation.attributes[which].HasField("g"):
+            raise ModelError(f"has no {which}")
+        graph = operation.attributes[which].g
+        if len(graph.output) < len(results):
+            raise ModelError(
+                f"takes {len(results)} outputs of its {which}, which has {len(graph.output)}"
             )
-
-            def rename(name: str) -> str:
-                names[name] = self._fresh(scope.prefix + name)
-                return names[name]
-
-            self._add_initializers(graph, (Weight(t) for t in graph.initializer), rename)
-            inner = self._inside(graph.node, scope, names, outputs, operation)
-            outside = {n for op in inner for n in op.inputs if n} - {
-                n for op in inner for n in op.outputs
-            }
-            self._branches[key] = _in_order(inner, [o for o in operation.outputs if o], outside)
-        return self._branches[key]
+        return self._body(operation, graph, part, {}, results)
 
     def turn(
         self, operation: Operation, number: int, given: tuple[str, ...], results: tuple[str, ...]
@@ -341,36 +358,57 @@ class _Reader:
         """The operations of one turn of a loop. given: names in the whole network of what the body reads, by the position
         of its inputs; results: of what it makes. Raises ModelError.
         """
-        graph, outer = operation.attributes["body"].g, operation.scope
-        formals, outputs = ([text(o.name) for o in some] for some in (graph.input, graph.output))
-        if len(formals) != len(given) or len(outputs) != len(results):
+        graph = operation.attributes["body"].g
+        formals = [text(i.name) for i in graph.input]
+        if len(formals) != len(given) or len(graph.output) != len(results):
             raise ModelError(
                 f"gives {len(given)} inputs and takes {len(results)} outputs of its body, which has {len(formals)} and "
-                f"{len(outputs)}"
+                f"{len(graph.output)}"
             )
-        if operation.name not in self._weights:
-            weights: dict[str, str] = {}
+        read = dict(zip(formals, given, strict=True))
+        return self._body(operation, graph, number, read, results)
 
-            def rename(name: str) -> str:
-                weights[name] = self._fresh(f"{operation.name}/{name}")
-                return weights[name]
-
-            self._add_initializers(graph, (Weight(t) for t in graph.initializer), rename)
-            self._weights[operation.name] = weights
-        names = {**self._weights[operation.name], **dict(zip(formals, given, strict=True))}
-        scope = _Scope(
-            f"{operation.name}/{number}/",
-            names,
-            outer.opsets,
-            outer.arguments,
-            outer,
-            outer.calls,
-        )
-        inner = self._inside(graph.node, scope, names, outputs, replace(operation, outputs=results))
-        outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {
-            n for op in inner for n in op.outputs
-        }
-        return _in_order(inner, results, outside)
+    def _body(
+        self,
+        operation: Operation,
+        graph: onnx.GraphProto,
+        part: int | str,
+        given: Mapping[str, str],
+        results: tuple[str, ...],
+    ) -> tuple[Operation, ...]:
+        """The operations of a sub-graph. part: which one of its operation, or which turn of it."""
+        key = (operation.place, part, tuple(given.values()), results)
+        if key not in self._opened:
+            if id(graph) not in self._weights:
+                weights = self._add_initializers(
+                    graph,
+                    (Weight(t) for t in graph.initializer),
+                    lambda name: self.names.fresh(f"{operation.name}/{name}"),
+                )
+                self._weights[id(graph)] = graph, weights  # with it, so that no other has its id
+            outer, weights = operation.scope, self._weights[id(graph)][1]
+            # What the other branch reads by that name is handed to both, and runtimes take it in both.
+            own = {n: w for n, w in weights.items() if outer.resolve(n) not in operation.captured}
+            names = {**own, **given}
+            scope = _Scope(
+                f"{operation.name}/{part}/" if isinstance(part, int) else f"{operation.name}/",
+                (*operation.place, part),
+                names,
+                outer.opsets,
+                outer.arguments,
+                outer,
+                outer.calls,
+            )
+            call, outputs = (
+                replace(operation, outputs=results),
+                [text(o.name) for o in graph.output],
+            )
+            inner = self._inside(graph.node, scope, names, outputs, call)
+            outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {
+                n for op in inner for n in op.outputs
+            }
+            self._opened[key] = _in_order(inner, [o for o in results if o], outside)
+        return self._opened[key]
 
     def _inside(
         self,
@@ -393,7 +431,8 @@ class _Reader:
             if inner in made:
                 renamed.setdefault(inner, outer)
         names.update(
-            (n, renamed[n] if n in renamed else self._fresh(scope.prefix + n)) for n in made
+            (n, renamed.get(n) or self.names.given((scope.place, n), scope.prefix + n))
+            for n in made
         )
         operations = self.flatten(nodes, scope)
         # A result that the body does not make itself, or hands out twice, is passed on.
@@ -447,21 +486,21 @@ def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
         attributes=attributes,
         inputs=tuple(scope.resolve(text(i)) for i in node.input),
         outputs=tuple(scope.resolve(text(o)) for o in node.output),
-        captured=tuple(dict.fromkeys(scope.resolve(n) for g in graphs for n in _names_read(g))),
+        captured=tuple(dict.fromkeys(scope.resolve(n) for g in graphs for n in _captured(g))),
         scope=scope,
+        place=(*scope.place, index),
     )
 
 
-def _names_read(graph: onnx.GraphProto) -> Iterator[str]:
-    """Every name that the nodes of a sub-graph read, those of its own included."""
-    yield from (text(o.name) for o in graph.output if o.name)
+def _captured(graph: onnx.GraphProto) -> Iterator[str]:
+    """The names that a sub-graph reads and does not make."""
+    made = {i.name for i in graph.input} | {t.name for t in graph.initializer}
+    made |= {t.values.name for t in graph.sparse_initializer}
+    made |= {o for node in graph.node for o in node.output}
+    read = [o.name for o in graph.output]
     for node in graph.node:
-        yield from (text(i) for i in node.input if i)
-        for attribute in node.attribute:
-            for inner in ([attribute.g] if attribute.HasField("g") else []) + list(
-                attribute.graphs
-            ):
-                yield from _names_read(inner)
+        read += [*node.input, *(n for inner in graphs_of(node) for n in _captured(inner))]
+    yield from (text(n) for n in read if n and n not in made)
 
 
 def _in_order(

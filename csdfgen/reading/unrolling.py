@@ -86,7 +86,7 @@ class _Turns(Writing):
 
     def turn(self, number: int, given: Sequence[str], results: int) -> list[str]:
         """Run the body. given: what it reads, by the position of its inputs. Returns the names of its results."""
-        names = [f"{self.operation.name}/{number}:{k}" for k in range(results)]
+        names = [self.fresh(f"{self.operation.name}/{number}:{k}") for k in range(results)]
         for inner in self.graph.turn(self.operation, number, tuple(given), tuple(names)):
             self.run(inner)
         return names
@@ -199,7 +199,7 @@ def _scan(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
         given = []
         for k, name in enumerate(operation.inputs[first:]):
             place = count - 1 - number if back[k] else number
-            given.append(f"{operation.name}/{number} of {k}")
+            given.append(turns.fresh(f"{operation.name}/{number} of {k}"))
             index = turns.constant(np.int64(place), f"{number} place {k}")
             turns.one("Gather", [name, index], given[-1], axis=axes[k])
         results = turns.turn(number, [*states, *given], outputs)

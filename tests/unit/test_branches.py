@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from itertools import product
+from functools import partial
+from itertools import pairwise, product
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import onnx
 import pytest
+from hypothesis import strategies as st
+from onnx import helper
 
 import csdfgen
 import runtime
@@ -26,7 +29,9 @@ from tests.fuzz import Coverage, run_seed
 from tests.models import model
 from tests.native_steps import compiler_missing
 from tests.opencl_device import device_missing
-from tests.random_networks import branched_networks
+from tests.patterns.quantizing import is_quantized
+from tests.random_networks import branched_networks, controlled_networks, networks
+from tests.ways import some
 
 RNG = np.random.default_rng(5)
 WEIGHTS = {
@@ -349,3 +354,80 @@ def test_random_networks_with_branches(number: int) -> None:
     """Up to three Ifs, also in each other, with every combination of their conditions (`make fuzz ARGS=--branches`)."""
     found = run_seed(41 + number, 10, Coverage(), 20.0, branched_networks)
     assert not found.message, found.message
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_random_control_flow(number: int) -> None:
+    """Ifs, Loops, Scans and functions in each other, which share names or have none (`make fuzz ARGS=--control`)."""
+    found = run_seed(61 + number, some(10, 200), Coverage(), 20.0, controlled_networks)
+    assert not found.message, found.message
+
+
+@st.composite
+def crowded(
+    draw: st.DrawFn, drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]]
+) -> onnx.ModelProto:
+    """A network whose file has the names, of tensors and nodes, that the loader gives to what has none."""
+    made = draw(drawn())
+    try:
+        network = csdfgen.load(made)
+    except Exception:  # it is found in the network as it is
+        return made
+    graph = made.graph
+    known = {*(o for node in graph.node for o in node.output), *(i.name for i in graph.input)}
+    known |= {one.name for one in graph.initializer}
+    nodes = {node.name for node in graph.node}
+    called = iter([one.name for one in network.layers if one.name not in nodes] + [""] * 9999)
+    first = next(i.name for i in graph.input if i.type.tensor_type.elem_type == 1)
+    names = [first, *(name for name in network.tensors if name not in known)]
+    for before, name in pairwise(names):
+        graph.node.append(helper.make_node("Neg", [before], [name], name=next(called)))
+    if len(names) > 1:
+        graph.output.append(helper.make_tensor_value_info(names[-1], onnx.TensorProto.FLOAT, None))
+    return made
+
+
+def in_float() -> st.SearchStrategy[onnx.ModelProto]:
+    return networks().filter(lambda made: not is_quantized(made))
+
+
+@pytest.mark.parametrize("drawn", [controlled_networks, in_float])
+def test_names_that_the_loader_would_give_may_be_in_the_file(
+    drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]],
+) -> None:
+    found = run_seed(71, some(20, 400), Coverage(), 20.0, partial(crowded, drawn))
+    assert not found.message, found.message
+
+
+OUTER_W = "g (float[5,3] x, bool p) => (float[5,3] y) <float[3] w = {1,2,3}> {"
+OWN_W = "t = If (p) <then_branch = a () => (float[5,3] q) <float[3] w = {4,5,6}> { q = Add(x, w) }"
+SHADOWED = {
+    "in one branch": f"{OUTER_W} {OWN_W}, else_branch = b () => (float[5,3] r) {{ r = Exp(x) }}> y = Mul(t, w) }}",
+    "in one branch, read in the other": f"{OUTER_W} {OWN_W}, else_branch = b () => (float[5,3] r) {{ r = Mul(x, w) }}> "
+    "y = Mul(t, w) }",
+    "by the formal of a loop": """g (float[5,3] x, bool p) => (float[5,3] y) <int64 n = {2}> {
+        v = Neg(x)
+        z = Loop (n, , x) <body = b (int64 i, bool c, float[5,3] v) => (bool c, float[5,3] o) { o = Sin(v) }>
+        y = Add(z, v)
+    }""",
+    "made later around it": """g (float[5,3] x, bool p) => (float[5,3] y) {
+        z = If (p) <
+            then_branch = t () => (float[5,3] q) { a = Abs(x) q = Relu(a) },
+            else_branch = e () => (float[5,3] y) { y = Exp(x) }
+        >
+        a = Neg(x)
+        y = Add(z, a)
+    }""",
+}
+"""Where a name in a body is also one around it -> a network, as onnxruntime takes it."""
+
+
+@pytest.mark.parametrize("case", SHADOWED)
+@pytest.mark.parametrize("p", [True, False])
+def test_a_name_of_a_body_may_be_one_around_it(case: str, p: bool) -> None:
+    made = model(SHADOWED[case], {})
+    x = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
+    feeds = {"x": x, "p": np.asarray(p)}
+    frame = runtime.compile(csdfgen.plan(csdfgen.load(made)))
+    given = {name: feeds[name] for name in (one.name for one in frame.plan.network.inputs)}
+    np.testing.assert_allclose(frame(given)["y"], reference(made, feeds)["y"], atol=1e-5)
