@@ -19,7 +19,7 @@ from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network
 from csdfgen.precision.calibrate import Calibration
-from csdfgen.precision.products import number
+from csdfgen.precision.products import KINDS, number
 from csdfgen.precision.ranges import EVERYTHING, Observer, Range, format_of
 from csdfgen.precision.thresholds import settled, threshold
 from csdfgen.precision.wish import METHOD, Wish
@@ -61,12 +61,17 @@ def tensor_formats(
     clipped: dict[str, Range] = {}
     whole: dict[str, Range] = {}
     useful, useful_wide = (useful_ranges(model, found, levels) for levels in LEVELS)
+    summed = _summed(model)
     more = min(MORE_OF_FEW, 1 + 1 / images)
     for name in found.leaders:
         one = seen.observed[name]
         told = _with_a_step(useful.get(name, EVERYTHING), one)
         seen_there = one.within(*told)
-        kept = threshold(seen_there, wish.method, LEVELS[0], wish.percentile)
+        kept = threshold(
+            seen_there,
+            wish.method if wish.method != "kl" or summed & set(found.members(name)) else "minmax",
+            wish.percentile,
+        )
         ends = found.bounds.get(name, told)
         clipped[name] = _times(more, kept, ends)
         if wish.method == METHOD:
@@ -82,6 +87,18 @@ def tensor_formats(
         {name: format_of(one, "uint8") for name, one in clipped.items()},
         {name: format_of(one, "int16") for name, one in whole.items()},
     )
+
+
+def _summed(model: onnx.ModelProto) -> set[str]:
+    """Tensors that a layer with weights reads, through other layers or at once. Relative entropy weighs values by how
+    often they occur: that of others, scores and probabilities above all, would cut off what the network answers, and no
+    sum makes up for it. TensorRT leaves them in float32.
+    """
+    found: set[str] = set()
+    for node in reversed(model.graph.node):
+        if node.op_type in KINDS or found.intersection(node.output):
+            found.update(node.input)
+    return found
 
 
 def _times(factor: float, ends: Range, bounds: Range) -> Range:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +21,6 @@ from csdfgen.precision.ends import ends_of
 from csdfgen.precision.noise import decibels, relative_noise
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.ranges import BINS, Observer, binned, format_of
-from csdfgen.precision.tensor_formats import LEVELS
 from csdfgen.precision.thresholds import METHODS, threshold
 from csdfgen.precision.weights import with_fine_biases
 from csdfgen.precision.wish import FORMATS
@@ -29,6 +29,7 @@ from csdfgen.reading.zoo import build
 from runtime.widened import in_float32
 from tests.builder import Graph
 from tests.quantized_models import feeds_of, onnxruntime_outputs
+from tests.ways import some
 
 
 def small(channels: int = 8) -> onnx.ModelProto:
@@ -117,43 +118,127 @@ def test_thresholds_against_outliers() -> None:
     assert errors["mse"] < 1.05 * min(others)
 
 
-@pytest.mark.parametrize("levels", [256, 64])
-@pytest.mark.parametrize("low", [0.0, -1.0])
-def test_relative_entropy_by_hand(low: float, levels: int) -> None:
-    """The range of least relative entropy with these levels, by loops over the bins of numpy's histogram."""
-    rng, seen = np.random.default_rng(3), Observer()
-    values = np.concatenate([rng.normal(0, 1, 30000), rng.normal(0, 8, 60), [30.0]]).clip(30 * low)
-    seen.see(values.astype(np.float32))
-    counts, edges = np.histogram(values.astype(np.float32), seen.edges)
-    middles = (edges[1:] + edges[:-1]) / 2
-    counts[np.abs(middles) <= seen.width / 2] = 0
-    divergences = {}
-    for part in range(1, 129):
-        magnitude = max(-seen.low, seen.high) * part / 128
-        inside = [k for k, middle in enumerate(middles) if abs(middle) <= magnitude]
-        if len(inside) < levels:
-            continue
-        p = {k: float(counts[k]) for k in inside}
-        q = dict.fromkeys(inside, 0.0)
-        by_level: dict[int, list[int]] = {}
-        for at, k in enumerate(inside):
-            if counts[k]:
-                by_level.setdefault(at * levels // len(inside), []).append(k)
-        for filled in by_level.values():
-            q.update({k: sum(p[one] for one in filled) / len(filled) for k in filled})
-        p[inside[0]] += sum(counts[: inside[0]])
-        p[inside[-1]] += sum(counts[inside[-1] + 1 :])
+DISTRIBUTIONS: Mapping[str, Callable[[np.random.Generator, np.ndarray], np.ndarray]] = {
+    "relu": lambda rng, x: np.maximum(x, 0),
+    "symmetric": lambda rng, x: x,
+    "negative": lambda rng, x: -np.abs(x),
+    "lopsided": lambda rng, x: np.where(x < 0, x / 20, x),
+    "far from zero": lambda rng, x: x + 3 * np.abs(x).max(),
+    "heavy tails": lambda rng, x: rng.standard_t(2, x.size),
+    "heavy tail of one side": lambda rng, x: rng.lognormal(0, 1.5, x.size),
+    "mostly zero": lambda rng, x: np.where(rng.random(x.size) < 0.95, 0, x),
+    "few values": lambda rng, x: rng.choice(x[:5], x.size),
+    "outliers": lambda rng, x: np.append(x, [40 * x.max(), 3 * x.min()]),
+}
+
+
+def drawn(kind: str, seed: int) -> tuple[np.ndarray, Observer]:
+    """Values, and what an observer has of them that saw them in three parts, so that its bins may have doubled."""
+    rng, seen = np.random.default_rng([seed, *kind.encode()]), Observer()
+    x = rng.normal(0, rng.uniform(0.01, 30), int(rng.integers(100, 20000)))
+    values = DISTRIBUTIONS[kind](rng, x).astype(np.float32)
+    for part in np.array_split(values, 3):
+        seen.see(part)
+    return values, seen
+
+
+def covered(values: np.ndarray) -> tuple[float, float]:
+    return min(float(values.min()), 0.0), max(float(values.max()), 0.0)
+
+
+@pytest.mark.parametrize("seed", range(some(2, 40)))
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_no_range_has_a_smaller_error_than_that_of_mse(kind: str, seed: int) -> None:
+    values, seen = drawn(kind, seed)
+    low, high = covered(values)
+    unique, counts = np.unique(values, return_counts=True)
+
+    def error(found: tuple[float, float]) -> float:
+        return float((unique - binned(unique, format_of(found, "uint8"))) ** 2 @ counts)
+
+    parts = np.linspace(0.05, 1, 20)
+    tried = {(low * a, high * b) for a in parts for b in parts}
+    step = (high - low) / 255
+    best = min(map(error, tried)) + 0.02 * step**2 * np.count_nonzero(values)
+    assert error(threshold(seen, "mse")) <= 1.02 * best
+    assert threshold(seen, "minmax") == (seen.low, seen.high)
+
+
+@pytest.mark.parametrize("seed", range(some(2, 40)))
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+@pytest.mark.parametrize("percent", [99.9, 99.99])
+def test_percentiles_are_those_of_the_values(kind: str, seed: int, percent: float) -> None:
+    values, seen = drawn(kind, seed)
+    rest = (1 - percent / 100) / 2
+    wanted = [
+        np.quantile(values, 0 + rest, method="lower"),
+        np.quantile(values, 1 - rest, method="higher"),
+    ]
+    assert threshold(seen, "percentile", percent) == pytest.approx(wanted, abs=1.01 * seen.width)
+
+
+@pytest.mark.parametrize("seed", range(some(2, 40)))
+@pytest.mark.parametrize("kind", DISTRIBUTIONS)
+def test_no_range_has_less_relative_entropy_than_that_of_kl(kind: str, seed: int) -> None:
+    """Migacz's procedure in loops over bins, and the integers that they become."""
+    values, seen = drawn(kind, seed)
+    counts, edges = seen.counts, seen.edges
+    middles = ((edges[1:] + edges[:-1]) / 2).tolist()
+    bins = {k: int(n) for k, n in enumerate(counts) if n and not edges[k] <= 0 <= edges[k + 1]}
+    low, high = covered(values)
+    entropies = {}
+    for part in range(128, 0, -1):
+        most = part / 128 * max(-low, high)
+        ends = max(low, -most), min(high, most)
+        step = float(np.float32((ends[1] - ends[0]) / 255))
+        inside = [k for k in range(BINS) if edges[k + 1] >= ends[0] and edges[k] <= ends[1]]
+        kept = {k: n for k, n in bins.items() if inside and inside[0] <= k <= inside[-1]}
+        if step < seen.width or not kept:
+            break
+        p = dict(kept)
+        for k, n in bins.items():
+            if k not in kept:
+                end = inside[0] if k < inside[0] else inside[-1]
+                p[end] = p.get(end, 0) + n
+        shared: dict[int, list[int]] = {}
+        for k in p:
+            shared.setdefault(round(middles[k] / step), []).append(k)
+        q = {
+            k: sum(kept.get(one, 0) for one in several) / len(several)
+            for several in shared.values() for k in several
+        }  # fmt: skip
         whole, told = sum(p.values()), sum(q.values())
-        divergences[magnitude] = sum(
-            p[k] / whole * (np.log(p[k] / whole / (q[k] / told)) if q[k] else 1)
-            for k in inside if p[k]
-        )  # fmt: skip
-    best = min(divergences, key=lambda one: divergences[one])
-    want = max(-best, seen.low), min(best, seen.high)
-    found = threshold(seen, "kl", levels)
-    assert found == pytest.approx(want, abs=max(-seen.low, seen.high) / 128)
-    assert (found == threshold(seen, "kl")) is (levels == LEVELS[0])  # int8 has 256 of them
-    assert best < 0.9 * seen.high
+        entropies[ends] = sum(
+            n / whole * np.log(n / whole / max(q[k] / told, 1e-12)) for k, n in p.items()
+        ) - (len(p) - len(shared)) / (2 * whole)
+    found = threshold(seen, "kl")
+    if not entropies or len(bins) < 2:
+        return
+    near = min(entropies, key=lambda ends: abs(ends[0] - found[0]) + abs(ends[1] - found[1]))
+    assert near[0] <= found[0] + 1e-6 * high and found == pytest.approx(
+        (max(near[0], seen.low), min(near[1], seen.high))
+    )
+    assert entropies[near] <= min(entropies.values()) + 1e-9
+
+
+def test_kl_counts_no_chance_and_cuts_no_answers_off() -> None:
+    """A level density of few values is told as well by wide steps as by fine ones; scores keep all of their range."""
+    few = Observer()
+    few.see(np.random.default_rng(0).uniform(-1, 1, 3000).astype(np.float32))
+    assert threshold(few, "kl") == (few.low, few.high)
+    g = Graph()
+    x = g.input("x", (1, 4, 8, 8))
+    y = g.conv(g.conv(x, 4), 3)
+    model = g.model(g.node("Softmax", y, axis=1))
+    rng = np.random.default_rng(1)
+    seen = [{"x": rng.standard_t(1.5, (1, 4, 8, 8)).astype(np.float32)} for _ in range(8)]
+    wide, kl = (csdfgen.quantize(model, seen, method=one).model for one in ("minmax", "kl"))
+    scales = [
+        {c.name: numpy_helper.to_array(c) for c in m.graph.initializer if c.name.endswith("_scale")}
+        for m in (wide, kl)
+    ]
+    assert scales[1][f"{y}_scale"] == scales[0][f"{y}_scale"]
+    assert scales[1]["x_scale"] < 0.8 * scales[0]["x_scale"]
 
 
 _ENDS = st.floats(-(2.0**99), 2.0**99, width=32, allow_subnormal=False)
