@@ -114,7 +114,9 @@ class Serve(Command):
             __version__,
         )
         opened = server.listen()
-        logging.getLogger("csdfgen.serving").addHandler(logging.StreamHandler())
+        log = logging.getLogger("csdfgen.serving")
+        log.addHandler(logging.StreamHandler())
+        log.propagate = False  # or the command would say each line again at its end
         with reporting() as progress:
             repository.start(lambda name: progress(f"planning and measuring {name}"))
         server.run([opened])

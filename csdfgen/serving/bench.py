@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import IO
 
 import numpy as np
 
@@ -178,20 +177,11 @@ def _server(plan: _Plan, policy: str) -> Iterator[_Server]:
                 if port:
                     break
             if port is None:
-                raise ToolError(
-                    f"the server of policy {policy} did not start: {_end_of(log) or 'no reason'}"
-                )
-            try:
-                yield _Server(process, int(port[1]))
-            except (OSError, EOFError) as error:
-                raise ToolError(
-                    f"the server of policy {policy} hung up: {_end_of(log) or error}"
-                ) from None
+                raise EOFError
+            yield _Server(process, int(port[1]))
+        except (OSError, EOFError):
+            log.seek(0)
+            said = (log.read().strip().splitlines() or ["no reason"])[-1]
+            raise ToolError(f"the server of policy {policy} does not run: {said}") from None
         finally:
             process.terminate()
-
-
-def _end_of(log: IO[str]) -> str:
-    """The last line of a log."""
-    log.seek(0)
-    return next(iter(log.read().strip().splitlines()[-1:]), "")

@@ -166,10 +166,8 @@ class Engine:
         count = len(next(iter(feeds.values()))) if feeds else 1
         wanted = math.inf if deadline is None else time_of(deadline, "deadline")
         self.admit(count)
-        inputs = {
-            one.name: feeds[one.name].astype(one.dtype, copy=False)
-            for one in self.service.network.inputs
-        }
+        types = {one.name: one.dtype for one in self.service.network.inputs}
+        inputs = {name: array.astype(types[name], copy=False) for name, array in feeds.items()}
         outputs = self._outputs(count)
         with self._changed:
             if self._closing:
@@ -189,13 +187,10 @@ class Engine:
 
     def admit(self, images: int) -> None:
         """Raise QueueFullError if the queue cannot take so many more images now."""
-        if images > self._queue:
-            raise QueueFullError(
-                f"a request of {images:,} images would exceed {self._queue:,}, the queue; ask for fewer at once"
-            )
         if self._desk.waiting + images > self._queue:
+            way_out = "ask for fewer at once" if images > self._queue else "try again later"
             raise QueueFullError(
-                f"{self._desk.waiting} images wait, and {images} more would exceed {self._queue}; try again later"
+                f"{self._desk.waiting} images wait, and {images:,} more would exceed {self._queue}; {way_out}"
             )
 
     def _checked(self, given: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

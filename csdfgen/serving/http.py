@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import logging
+import os
 import signal
 import socket
 import sys
@@ -59,17 +60,9 @@ _PIPELINED = 16
 """Requests that a client may send before it has the answer of the first."""
 
 _SMALL = 64 * 2**10
-"""Bytes of a body or an answer that is read or written in one step; while the loop does so, it serves nobody else."""
+"""Bytes that are read, unpacked or written in one step; while the loop does so, it serves nobody else."""
 
-_INFLATED = 256 * 2**10
-"""Bytes that are unpacked in one step."""
-
-_RESERVED_FILES = 64
-"""Files that the process needs besides connections."""
-
-_CODINGS = ("gzip", "x-gzip", "deflate")
-_GZIP_OR_ZLIB = 47
-"""zlib's number for either header."""
+_CODINGS = ("identity", "gzip", "x-gzip", "deflate")
 
 _SWITCH = 0.0005
 """Seconds after which the thread of HTTP lets a worker have Python's lock; a worker needs it for moments, between stages."""
@@ -93,14 +86,6 @@ class _HangUpError(Exception):
     """The client has gone."""
 
 
-class _StatusError(Exception):
-    """An answer of a status and one sentence."""
-
-    def __init__(self, status: int, message: str, **headers: str) -> None:
-        super().__init__(message)
-        self.status, self.headers = status, headers
-
-
 def application(repository: Repository, limits: Limits, version: str = "") -> Starlette:
     """The ASGI application. Raises nothing: what is wrong with a request is its answer, {"error": "one sentence"}."""
     state = {"ready": True}
@@ -111,9 +96,8 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         engine = repository.engines.get(name)
         if engine is None or number != "1":
             known = ", ".join(repository.engines)
-            raise _StatusError(
-                404, f"no model '{name[:128]}' of version {number[:16]}; there are {known}"
-            )
+            said = f"no model '{name[:128]}' of version {number[:16]}; there are {known}"
+            raise HTTPException(404, said)
         return name, engine
 
     async def live(request: Request) -> Response:
@@ -141,8 +125,8 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         return _json([one for one in repository.index() if not only or one["state"] == "READY"])
 
     async def control(request: Request) -> Response:
-        raise _StatusError(
-            400, "models are not loaded or unloaded one by one; change the folder and send SIGHUP"
+        raise HTTPException(
+            400, "models do not change one by one; change the folder and send SIGHUP"
         )
 
     async def metrics(request: Request) -> Response:
@@ -156,13 +140,11 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         def admit(images: int) -> None:
             engine.admit(images)
             if images > 1 and images * one > most:
-                raise _StatusError(
-                    413,
-                    f"the answer for {images:,} images has {images * one:,} bytes; ask for {max(1, most // one):,} at once",
-                )
+                said = f"the answer has {images * one:,} bytes; ask for {max(1, most // one):,} images at once"
+                raise HTTPException(413, said)
 
         if not {"content-length", "transfer-encoding"} & {*request.headers}:
-            raise _StatusError(411, "has no body; Content-Length or chunks are needed")
+            raise HTTPException(411, "a body is needed, with a Content-Length or in chunks")
         length = request.headers.get("inference-header-content-length")
         body = await _body(request, limits)
         whole = body, length, engine.service.network, admit
@@ -205,12 +187,11 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
     async def failed(request: Request, error: Exception) -> Response:
         if isinstance(error, _HangUpError):
             return Response(status_code=499)
-        status, headers = _status(error)
-        message = "internal error"
+        status, headers = next((v for k, v in _STATUSES.items() if isinstance(error, k)), (500, {}))
+        message = str(error) if isinstance(error, CsdfgenError) else "internal error"
         if isinstance(error, HTTPException):
+            status, headers = error.status_code, error.headers or {}
             message = f"{request.method} {quoted(request.url.path)}: {error.detail}"
-        elif isinstance(error, (_StatusError, CsdfgenError)):
-            message = str(error)
         if status == 500:
             _LOG.error("a request failed", exc_info=error)
         return _json({"error": message}, status, headers)
@@ -221,7 +202,7 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
         state["ready"] = False
         readers.shutdown()
 
-    kinds = (_StatusError, _HangUpError, CsdfgenError, HTTPException, Exception)
+    kinds = (_HangUpError, CsdfgenError, HTTPException, Exception)
     of_models = [
         (f"/v2/models/{{name}}{version}{rest}", function, method)
         for version in ("", "/versions/{version}")
@@ -232,8 +213,7 @@ def application(repository: Repository, limits: Limits, version: str = "") -> St
     routes = [
         ("/v2", server, "GET"), ("/v2/health/live", live, "GET"), ("/v2/health/ready", ready, "GET"),
         ("/metrics", metrics, "GET"), ("/v2/repository/index", index, "POST"),
-        ("/v2/repository/models/{name}/load", control, "POST"),
-        ("/v2/repository/models/{name}/unload", control, "POST"), *of_models,
+        ("/v2/repository/models/{name}/{change}", control, "POST"), *of_models,
     ]  # fmt: skip
     return Starlette(
         routes=[Route(path, function, methods=[method]) for path, function, method in routes],
@@ -247,19 +227,11 @@ def _json(value: object, status: int = 200, headers: Mapping[str, str] | None = 
     return Response(json.dumps(value), status, headers, "application/json")
 
 
-def _status(error: Exception) -> tuple[int, Mapping[str, str]]:
-    """The status of an error, and headers."""
-    if isinstance(error, _StatusError):
-        return error.status, error.headers
-    if isinstance(error, HTTPException):
-        return error.status_code, error.headers or {}
-    if isinstance(error, RefusedError):
-        return 503, _RETRY
-    if isinstance(error, QueueFullError):
-        return 429, _RETRY
-    if isinstance(error, ClosedError):
-        return 503, {"connection": "close"}
-    return (400 if isinstance(error, InputError) else 500), {}
+_STATUSES: Mapping[type[CsdfgenError], tuple[int, Mapping[str, str]]] = {
+    RefusedError: (503, _RETRY), QueueFullError: (429, _RETRY), InputError: (400, {}),
+    ClosedError: (503, {"connection": "close"}),
+}  # fmt: skip
+"""Of errors: the status, and headers."""
 
 
 async def _in_steps(parts: Iterable[bytes | memoryview]) -> AsyncIterator[bytes | memoryview]:
@@ -271,54 +243,51 @@ async def _in_steps(parts: Iterable[bytes | memoryview]) -> AsyncIterator[bytes 
 
 
 async def _body(request: Request, limits: Limits) -> bytearray:
-    """The body of a request, unpacked. Raises _StatusError, _HangUpError."""
+    """The body of a request, unpacked. Raises HTTPException, _HangUpError."""
     said = request.headers.get("content-length", "0")
     if said.isdigit() and int(said[:20]) > limits.body:
-        raise _StatusError(
+        raise HTTPException(
             413, f"a body of {int(said[:20]):,} bytes; at most {limits.body:,} are taken"
         )
     coding = request.headers.get("content-encoding", "identity").strip().lower()
-    if coding not in ("identity", *_CODINGS):
-        raise _StatusError(
-            415, f"Content-Encoding is {quoted(coding)}; gzip and deflate are taken",
-            **{"accept-encoding": "gzip, deflate"},
-        )  # fmt: skip
-    packed = zlib.decompressobj(_GZIP_OR_ZLIB) if coding in _CODINGS else None
+    if coding not in _CODINGS:
+        said = f"Content-Encoding is {quoted(coding)}; {', '.join(_CODINGS)} are taken"
+        raise HTTPException(415, said, {"accept-encoding": "gzip, deflate"})
+    # 47: zlib's number for the head of either format
+    packed = None if coding == "identity" else zlib.decompressobj(47)
     found = bytearray()
     more, end = True, time.monotonic() + limits.body_seconds
     while more:
         try:
             message = await asyncio.wait_for(request.receive(), max(0.001, end - time.monotonic()))
         except (TimeoutError, asyncio.TimeoutError):
-            raise _StatusError(
+            raise HTTPException(
                 408, f"the body was not there after {limits.body_seconds:g} s"
             ) from None
         if message["type"] == "http.disconnect":
             raise _HangUpError
-        part = message.get("body", b"")
-        async for piece in _unpacked(packed, coding, part) if packed else _in_steps([part]):
+        part, more = message.get("body", b""), message.get("more_body", False)
+        piece = part
+        while part or (packed and len(piece) == _SMALL):
+            piece, part = _unpack(packed, part) if packed else (part, b"")
             found += piece
             if len(found) > limits.body:
-                raise _StatusError(413, f"a body of more than {limits.body:,} bytes")
-        more = message.get("more_body", False)
+                raise HTTPException(413, f"a body of more than {limits.body:,} bytes")
+            await asyncio.sleep(0)
     if packed and not packed.eof:
-        raise _StatusError(400, f"the body ends within its {coding}")
+        raise HTTPException(400, "the packed body has no end")
     return found
 
 
-async def _unpacked(packed: Any, coding: str, part: bytes) -> AsyncIterator[bytes]:
-    """What a part of a packed body holds, in pieces."""
-    piece = part
-    while part or len(piece) == _INFLATED:
-        try:
-            piece = packed.decompress(part, _INFLATED)
-        except zlib.error as error:
-            raise _StatusError(400, f"the body is no {coding}: {error}") from None
-        if packed.unused_data:
-            raise _StatusError(400, f"bytes follow the {coding} of the body")
-        yield piece
-        part = packed.unconsumed_tail
-        await asyncio.sleep(0)
+def _unpack(packed: Any, part: bytes) -> tuple[bytes, bytes]:
+    """A piece of what a part of a packed body holds, and the rest of the part. Raises HTTPException."""
+    try:
+        piece = packed.decompress(part, _SMALL)
+    except zlib.error as error:
+        raise HTTPException(400, f"the body cannot be unpacked: {error}") from None
+    if packed.unused_data:
+        raise HTTPException(400, "bytes follow the packed body")
+    return piece, packed.unconsumed_tail
 
 
 async def _gone(request: Request) -> None:
@@ -348,15 +317,16 @@ class _Protocol(HttpToolsProtocol):
             for one in self.connections
             if isinstance(one, _Protocol) and not one.transport.is_closing()
         ]
-        own = [one for one in there if one.client and one.client[:1] == (self.client or ())[:1]]
-        crowd = own if len(own) > max(1, self.most // 2) else there
-        if crowd is there and len(there) <= self.most:
-            return
+        own = [
+            one for one in there if one.client and self.client and one.client[0] == self.client[0]
+        ]
+        crowd = own if len(own) > self.most // 2 else there
         idle = [one for one in crowd if one is not self and one.idle]
-        if idle:
-            min(idle, key=lambda one: one.since).transport.close()
-        else:
-            self._refused(503, f"{len(crowd):,} connections are open; try again later")
+        if crowd is own or len(there) > self.most:
+            if idle:
+                min(idle, key=lambda one: one.since).transport.close()
+            else:
+                self._refused(503, f"{len(crowd):,} connections are open; try again later")
 
     @property
     def idle(self) -> bool:
@@ -456,21 +426,6 @@ class _Protocol(HttpToolsProtocol):
         self.loop.call_later(_LINGER, self.transport.close)
 
 
-def _allow_files(wanted: int) -> int:
-    """How many files the process may have open at one time, after its limit was raised to so many where that may be."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return wanted
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < wanted:
-        with contextlib.suppress(ValueError, OSError):
-            most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
-            resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
-            return most
-    return min(soft, wanted)
-
-
 class Server(uvicorn.Server):
     """uvicorn, which drains engines when it is told to stop. on_ready: called with the port when it is open. version: of
     csdfgen, for clients."""
@@ -486,12 +441,14 @@ class Server(uvicorn.Server):
     ) -> None:
 
         class Protocol(_Protocol):
-            most = max(2, _allow_files(limits.connections + _RESERVED_FILES) - _RESERVED_FILES)
+            most = limits.connections
 
+        if hasattr(os, "sysconf"):  # each is a file, and models are some
+            Protocol.most = min(Protocol.most, os.sysconf("SC_OPEN_MAX") - 64)
         super().__init__(
             uvicorn.Config(
                 application(repository, limits, version), host=host, port=port, http=Protocol, loop="asyncio",
-                ws="none", log_config=None, access_log=False, lifespan="on", server_header=False,
+                ws="none", log_config=None, log_level="critical", access_log=False, lifespan="on", server_header=False,
                 timeout_keep_alive=30,
             )
         )  # fmt: skip

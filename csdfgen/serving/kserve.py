@@ -16,7 +16,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.model.network import Network, Tensor
 
-__all__ = ["DATATYPES", "Inference", "Wanted", "encode_answer", "inference_of", "metadata"]
+__all__ = ["DATATYPES", "Inference", "encode_answer", "inference_of", "metadata"]
 
 DATATYPES: Mapping[str, str] = {
     "bool": "BOOL",
@@ -40,11 +40,8 @@ _MOST_JSON = 256 * 2**10
 _PIECE = 16 * 2**10
 """Bytes of numbers that are read in one step, and bytes of a tensor that are written in one: a step holds Python's lock."""
 
-_WINDOW = 256 * 2**10
-"""Bytes that are searched in one step."""
-
-_SPARE = 8 * 2**20
-"""Bytes of tensors that JSON may always make; beyond, they may take twice the bytes of the JSON."""
+_SPARE = 4 * 2**20
+"""Bytes that a tensor from JSON may always have; beyond, twice the bytes of its text."""
 
 _DEEPEST = 33
 _MOST_TENSORS = 1_000
@@ -52,27 +49,15 @@ _LONGEST_ID = 256
 _PRIORITIES = 1_000
 
 
-class Wanted(NamedTuple):
-    """An output of a request. classes: so many classes of the highest scores instead of the tensor; 0: the tensor."""
-
-    binary: bool
-    classes: int = 0
-
-
-class _Numbers(NamedTuple):
-    """Where the text of a list of numbers is in a body."""
-
-    start: int
-    stop: int
-
-
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """A request. outputs: the wanted ones; empty: all, as `binary` says. deadline: seconds, None for none."""
+    """A request. outputs: the wanted ones, each with whether it is wanted in binary, and of how many classes of the highest
+    scores instead of the tensor, or 0; empty: all, as `binary` says. deadline: seconds, None for none.
+    """
 
     id: str
     inputs: Mapping[str, np.ndarray]
-    outputs: Mapping[str, Wanted]
+    outputs: Mapping[str, tuple[bool, int]]
     binary: bool
     deadline: float | None
     priority: int
@@ -101,7 +86,7 @@ def inference_of(
     text, numbers = _set_numbers_apart(body, end)
     left = iter(numbers)
 
-    def place(constant: str) -> _Numbers:
+    def place(constant: str) -> slice:
         for found in left:
             return found
         raise ValueError(f"{constant} is not a JSON number")
@@ -110,7 +95,7 @@ def inference_of(
     parameters = _parameters(fields)
     known = {tensor.name: tensor for tensor in network.inputs}
     inputs: dict[str, np.ndarray] = {}
-    at, room = end, 2 * end + _SPARE
+    at = end
     for number, item in enumerate(fields.children("inputs")):
         if number >= _MOST_TENSORS:
             raise item.fault(f"more than {_MOST_TENSORS:,} tensors")
@@ -121,10 +106,10 @@ def inference_of(
             raise item.fault(f"{quoted(name)} is no input of the model; it has {', '.join(known)}")
         shape = _shape(item, known[name])
         admit(shape[0])
-        inputs[name], at, room = _tensor(item, known[name], shape, body, at, room)
+        inputs[name], at = _tensor(item, known[name], shape, body, at)
     if at != len(body):
         raise InputError(f"request: {len(body) - at:,} bytes follow the last tensor")
-    outputs: dict[str, Wanted] = {}
+    outputs: dict[str, tuple[bool, int]] = {}
     binary = _flag(fields, parameters, "binary_data_output", False)
     for item in fields.children("outputs") if "outputs" in fields else ():
         own = _parameters(item)
@@ -133,7 +118,7 @@ def inference_of(
             raise item.fault(
                 f"'classification' is {quoted(classes)}; a number of classes is needed"
             )
-        outputs[item.text("name")] = Wanted(_flag(item, own, "binary_data", binary), classes)
+        outputs[item.text("name")] = _flag(item, own, "binary_data", binary), classes
     name = fields.text("id", "")
     if len(name) > _LONGEST_ID:
         raise fields.fault(f"'id' has {len(name):,} characters; at most {_LONGEST_ID} are taken")
@@ -146,11 +131,11 @@ _LIST = re.compile(rb"\s*:\s*\[")
 _NO_NUMBER = re.compile(rb'["{}]')
 
 
-def _set_numbers_apart(body: bytes | bytearray, end: int) -> tuple[bytes, list[_Numbers]]:
+def _set_numbers_apart(body: bytes | bytearray, end: int) -> tuple[bytes, list[slice]]:
     """The JSON in front of `end` with NaN, which is no JSON, in place of lists of numbers under "data"; and where those are.
     Raises InputError.
     """
-    kept, found, start, at = bytearray(), list[_Numbers](), 0, 0
+    kept, found, start, at = bytearray(), list[slice](), 0, 0
     while True:
         limit = min(end, start + _MOST_JSON - len(kept) + 1)
         opening = body.find(b'"', at, limit)
@@ -167,7 +152,7 @@ def _set_numbers_apart(body: bytes | bytearray, end: int) -> tuple[bytes, list[_
             stop = body.rfind(b"]", first, _end_of_numbers(body, first, end)) + 1
             if stop:
                 kept += body[start:first] + b"NaN"
-                found.append(_Numbers(first, stop))
+                found.append(slice(first, stop))
                 start = at = stop
 
 
@@ -186,9 +171,9 @@ def _end_of_string(body: bytes | bytearray, at: int, limit: int) -> int:
 def _end_of_numbers(body: bytes | bytearray, at: int, end: int) -> int:
     """Where a string, an object or its end follows."""
     while at < end:
-        if there := _NO_NUMBER.search(body, at, min(end, at + _WINDOW)):
+        if there := _NO_NUMBER.search(body, at, min(end, at + _MOST_JSON)):
             return there.start()
-        at += _WINDOW
+        at += _MOST_JSON
     return end
 
 
@@ -235,27 +220,20 @@ def _shape(item: Fields, known: Tensor) -> list[int]:
         raise item.fault(f"'shape' is {quoted(shape)}; a list of sizes is needed")
     if shape[1:] != list(known.shape[1:]) or not shape or not 0 < shape[0] < 2**31:
         needed = ", ".join(["N", *map(str, known.shape[1:])])
-        said = f"{shape}" if len(shape) <= _DEEPEST else quoted(shape)
-        raise item.fault(f"'shape' is {said[:200]}; [{needed}] is needed, N images from 1 on")
+        said = str(shape[:_DEEPEST])[:200]
+        raise item.fault(f"'shape' is {said}; [{needed}] is needed, N images from 1 on")
     return shape
 
 
 def _tensor(
-    item: Fields, known: Tensor, shape: list[int], body: bytes | bytearray, at: int, room: int
-) -> tuple[np.ndarray, int, int]:
-    """An input, from JSON or from the body at a place; the place behind it, and what is left of `room`, the bytes of arrays that
-    JSON may still make. Raises InputError.
-    """
+    item: Fields, known: Tensor, shape: list[int], body: bytes | bytearray, at: int
+) -> tuple[np.ndarray, int]:
+    """An input, from JSON or from the body at a place; and the place behind it. Raises InputError."""
     kind, dtype = DATATYPES[known.dtype], np.dtype(known.dtype)
     size = math.prod(shape) * dtype.itemsize
     stored = _parameters(item).get("binary_data_size")
     if stored is None:
-        if size > room:
-            raise item.fault(
-                f"{kind} of that shape has {size:,} bytes, of which JSON of this length makes at most {room:,}; send it in "
-                "binary"
-            )
-        return _from_json(item, kind, dtype, math.prod(shape), body).reshape(shape), at, room - size
+        return _from_json(item, kind, dtype, math.prod(shape), body).reshape(shape), at
     if type(stored) is not int or stored != size:
         raise item.fault(
             f"'binary_data_size' is {quoted(stored)}; {kind} of that shape has {size:,} bytes"
@@ -267,7 +245,7 @@ def _tensor(
     found = np.frombuffer(body, dtype, math.prod(shape), at).reshape(shape)
     if kind == "BOOL" and (found.view(np.uint8) > 1).any():
         raise item.fault("a BOOL is neither 0 nor 1")
-    return (found if found.flags.aligned else found.copy()), at + size, room
+    return (found if found.flags.aligned else found.copy()), at + size
 
 
 _MISPLACED = re.compile(rb"[^\s\[,]\s*\[|\]\s*[^\s\],]")
@@ -281,11 +259,15 @@ def _from_json(
 ) -> np.ndarray:
     """The elements of a tensor that are numbers in JSON, in a list or in nested ones, whose order counts."""
     data = item.required("data", "a list of elements")
-    if not isinstance(data, _Numbers):
+    if not isinstance(data, slice):
         raise item.fault(f"'data' is {quoted(data)}; a list of {kind} is needed")
-    least = 2 * count - 1
-    if data.stop - data.start < least:
+    size = data.stop - data.start
+    if size < 2 * count:
         raise item.fault(f"'data' has too few elements; the shape has {count:,}")
+    if count * dtype.itemsize > 2 * size + _SPARE:
+        raise item.fault(
+            f"'data' is too short for {count:,} elements of {kind}; send them in binary"
+        )
     found = np.empty(count, dtype)
     at, filled, depth = data.start, 0, 0
     while at < data.stop:
@@ -298,11 +280,8 @@ def _from_json(
         depths = depth + np.cumsum((codes == ord("[")).astype(np.int64) - (codes == ord("]")))
         depth = int(depths[-1]) if len(depths) else depth
         inner = depths[:-1] if last else depths
-        if (
-            _MISPLACED.search(piece)
-            or depth != (0 if last else max(1, depth))
-            or (inner.size and not 1 <= inner.min() <= inner.max() <= _DEEPEST)
-        ):
+        deep = not inner.size or 1 <= inner.min() <= inner.max() <= _DEEPEST
+        if _MISPLACED.search(piece) or not deep or (last and depth):
             raise item.fault("'data' is not JSON: brackets do not match")
         values = _values(item, kind, dtype, piece)
         if not len(values) and not (last and at == data.start):
@@ -342,26 +321,20 @@ def _values(item: Fields, kind: str, dtype: np.dtype, piece: bytes) -> np.ndarra
 
 
 def metadata(name: str, network: Network) -> dict[str, Any]:
-    """A model's inputs and outputs; -1 is any number of images. Raises InputError for a type that the protocol does not have."""
+    """A model's inputs and outputs; -1 is any number of images."""
     ends: dict[str, list[dict[str, Any]]] = {"inputs": [], "outputs": []}
     for tensor in network.inputs:
         sizes = [-1, *tensor.shape[1:]]
         ends["inputs"].append(
-            {"name": tensor.name, "datatype": _datatype(tensor.name, tensor.dtype), "shape": sizes}
+            {"name": tensor.name, "datatype": DATATYPES[tensor.dtype], "shape": sizes}
         )
     for output in network.outputs:
         shape, dtype = network.whole_form(output)
         of_images = [-1, *shape[1:]] if output.tensor is not None else list(shape)
         ends["outputs"].append(
-            {"name": output.name, "datatype": _datatype(output.name, dtype), "shape": of_images}
+            {"name": output.name, "datatype": DATATYPES[dtype], "shape": of_images}
         )
     return {"name": name, "versions": ["1"], "platform": "csdfgen", **ends}
-
-
-def _datatype(name: str, dtype: str) -> str:
-    if dtype not in DATATYPES:
-        raise InputError(f"'{name}' is {dtype}, which the protocol does not have")
-    return DATATYPES[dtype]
 
 
 def encode_answer(
@@ -370,7 +343,7 @@ def encode_answer(
     """An answer's body in parts, of which JSON is written when it is taken, and its headers. Raises InputError for an output
     that the model does not have.
     """
-    wanted = asked.outputs or dict.fromkeys(found, Wanted(asked.binary))
+    wanted = asked.outputs or dict.fromkeys(found, (asked.binary, 0))
     items: list[tuple[dict[str, Any], np.ndarray | None]] = []
     tensors: list[memoryview] = []
     for output, (binary, classes) in wanted.items():

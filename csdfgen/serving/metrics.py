@@ -26,15 +26,15 @@ _OUTCOMES = ("answered", "refused", "cancelled", "failed")
 
 def exposition(engines: Mapping[str, Engine], failed: Mapping[str, int]) -> str:
     """The text for all models. failed: how often each could not be read again, "" for their folder."""
-    return "\n".join([*_lines(dict(engines)), *_failures(engines, dict(failed)), ""])
+    return "\n".join(
+        [*_lines(dict(engines)), *_failures({**dict.fromkeys(engines, 0), **failed}), ""]
+    )
 
 
-def _failures(engines: Mapping[str, Engine], failed: Mapping[str, int]) -> Iterator[str]:
-    yield from _head(
-        "csdfgen_reload_failures_total", "counter", "Models, and folders (\"\"), that could not be read again."
-    )  # fmt: skip
-    for name, count in {**dict.fromkeys(("", *engines), 0), **failed}.items():
-        yield f'csdfgen_reload_failures_total{{model="{name}"}} {count}'
+def _failures(failed: Mapping[str, int]) -> Iterator[str]:
+    name = "csdfgen_reload_failures_total"
+    yield from _head(name, "counter", "Models, and their folder, that could not be read again.")
+    yield from (f'{name}{{model="{model}"}} {count}' for model, count in failed.items())
 
 
 def _lines(engines: Mapping[str, Engine]) -> Iterator[str]:

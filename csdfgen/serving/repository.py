@@ -20,7 +20,6 @@ from csdfgen.model.options import DEFAULTS
 from csdfgen.model.units import size_of
 from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
-from csdfgen.serving.kserve import metadata
 from csdfgen.serving.service import Service, plan
 
 __all__ = ["Repository", "named"]
@@ -97,8 +96,8 @@ class Repository:
             str(error) if known else f"internal error: {type(error).__name__}: {first_line(error)}"
         )
         self.reasons[name] = why
-        runs = "what runs stays" if name in self.engines or not name else "not loaded"
-        return f"{name or self.folder}: {runs}: {why}"
+        runs = "what runs stays" if name in self.engines else "not loaded"
+        return f"{name}: {runs}: {why}" if name else f"what runs stays: {why}"
 
     def index(self) -> list[dict[str, str]]:
         """The models as the protocol's extension lists them: those that run, and those that could not be read."""
@@ -131,10 +130,8 @@ class Repository:
                 ) from None
             for path in names:
                 if path.suffix == _SUFFIX and _NAME.fullmatch(path.stem) and path.stem not in found:
-                    try:
-                        changed = path.stat().st_mtime
-                    except OSError:  # loading it says why
-                        changed = -1.0
+                    # a link to nothing is a model, which cannot be loaded
+                    changed = path.stat().st_mtime if path.exists() else -1.0
                     found[path.stem] = str(path), changed
         if not found:
             raise InputError(f"has no {_SUFFIX} models", where=str(self.folder))
@@ -152,7 +149,6 @@ class Repository:
             with about(source):
                 weights = self.given.get("weights", DEFAULTS.weights)
                 networks[name] = load(source, weights=weights, **self.loading)
-                metadata(name, networks[name])
         made: dict[str, Service] = {}
         for name, network in networks.items():
             with about(found[name][0]):
