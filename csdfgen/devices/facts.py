@@ -19,6 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_info
 
 from csdfgen.devices.profile import Memory, Processor, measured
+from csdfgen.limits import available_bytes, memory_bytes
 
 __all__ = [
     "NOT_TOLD",
@@ -27,7 +28,6 @@ __all__ = [
     "core_count",
     "cpu_name",
     "machine",
-    "memory_bytes",
     "software_facts",
     "tegrastats",
 ]
@@ -85,13 +85,12 @@ def software_facts(threads: int) -> dict[str, str]:
 def machine(root: Path = Path("/")) -> tuple[Memory, Processor]:
     """Memory and cores as the system reports them; the memory that is available now is usable."""
     cores = core_count(root) or 1
-    total, available = memory_bytes(root), memory_bytes(root, "MemAvailable")
-    total = total or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    total = memory_bytes(root) or os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     cache = cache_bytes(root)
     return (
         Memory(
             total=measured(total / 2**20, "MiB", "system"),
-            usable=measured(min(total, available or total) / 2**20, "MiB", "system"),
+            usable=measured(min(total, available_bytes(root)) / 2**20, "MiB", "system"),
             cache=measured(cache / 2**10, "KiB", "system") if cache else None,
         ),
         Processor(cores=measured(cores, "cores", "system")),
@@ -195,13 +194,6 @@ def cache_bytes(root: Path = Path("/")) -> int:
     """Bytes of the largest cache of the first core; 0 if the system does not report it."""
     sizes = [re.fullmatch(r"(\d+)([KM])", size) for _, _, size in _cache_entries(root)]
     return max((int(m[1]) * {"K": 2**10, "M": 2**20}[m[2]] for m in sizes if m), default=0)
-
-
-def memory_bytes(root: Path = Path("/"), name: str = "MemTotal") -> int:
-    """A figure of /proc/meminfo in bytes; 0 if the system does not report it."""
-    value = dict(_fields(root / "proc/meminfo")).get(name, "")
-    number, _, unit = value.partition(" ")
-    return int(number) * 1024 if number.isdigit() and unit == "kB" else 0
 
 
 def _text_of_bytes(size: int) -> str:

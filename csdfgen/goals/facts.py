@@ -139,13 +139,17 @@ def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
     return word, f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
 
 
+MOST_FIRINGS = 100_000
+
+
 def given_up(plan: Plan, profile: DeviceProfile) -> str:
     """What a plan gives up for speed, as a sentence: the bytes that one row a phase would save, and the time that it would
-    add; "" if it would save none.
+    add; "" if it would save none, or for more than `MOST_FIRINGS`, whose order would take longer than the plan.
 
     The firings of one row a phase are ordered on demand and not placed: their bytes alive are what an arena could take.
     """
-    if plan.options.goal != "balanced" or plan.options.rows == "1":
+    rows = sum(tensor.rows for tensor in plan.network.tensors.values()) * plan.options.frames
+    if plan.options.goal != "balanced" or plan.options.rows == "1" or rows > MOST_FIRINGS:
         return ""
     options, silent = plan.options, plan.sharing.silent
     conversion = convert(plan.network, "1", image=options.image, frames=options.frames)

@@ -22,6 +22,7 @@ from typing import Literal
 
 from csdfgen.dataflow.graph import Actor, Channel, CsdfGraph
 from csdfgen.errors import InputError, option
+from csdfgen.limits import PHASES, Budget
 from csdfgen.model.describe import html_table, one_line
 from csdfgen.model.formats import Format
 from csdfgen.model.frozen import Pickled
@@ -60,7 +61,7 @@ network, but for names and weights.
 
 Kind = Literal["input", "layer", "output"]
 
-MAX_PHASES = 1_000_000
+MAX_PHASES = PHASES.most
 """Most phases of one network. A detector at 2176x3840 has 30,000."""
 
 
@@ -497,14 +498,14 @@ def convert(
 def _check_phases(network: Network, spec: RowSpec, frames: int) -> None:
     """Raise InputError for too many phases before any of them is made."""
     total = sum(_slab_count(t.rows, spec.height(t.name, t, t.rows)) for t in network.inputs)
+    budget = Budget()
+    budget.take(PHASES, total, "network inputs", error=InputError)
     for layer in network.layers:
         height, rows = layer_height(spec, layer)
-        total += _slab_count(rows, height)
-        if total > MAX_PHASES:
-            raise InputError(
-                f"layer '{layer.name}' cuts {rows} rows into slabs of {height}: {total} phases so far, at most {MAX_PHASES} "
-                f"are planned; use taller slabs ({option('rows', 'whole')})"
-            )
+        count = _slab_count(rows, height)
+        total += count
+        why = f"layer '{layer.name}' cuts {rows:,} rows into slabs of {height}"
+        budget.take(PHASES, count, why, error=InputError)
     if total * frames > MAX_PHASES:
         raise InputError(
             f"{frames} images in one order have {total * frames} phases, at most {MAX_PHASES} are planned; plan at most "

@@ -21,6 +21,7 @@ import onnx
 from onnx import helper
 
 from csdfgen.errors import ModelError
+from csdfgen.limits import FOLDED, FOLDING, STORED, Budget, Kind
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Node, Tensor
 from csdfgen.model.rows import Rows
@@ -29,8 +30,14 @@ from csdfgen.ops.base import with_tensors
 from csdfgen.ops.evaluated import run_layer
 from csdfgen.ops.selection import SELECTING
 from csdfgen.reading.onnx_file import Weight, label
-from csdfgen.reading.onnx_graph import Operation
-from csdfgen.reading.onnx_tensor import DTYPES, MAX_CONSTANT_ELEMENTS, decode, densify
+from csdfgen.reading.onnx_graph import Constants, Operation
+from csdfgen.reading.onnx_tensor import (
+    DTYPES,
+    MAX_CONSTANT_ELEMENTS,
+    decode,
+    densify,
+    file_bytes,
+)
 
 __all__ = [
     "DESCRIPTION_ONLY",
@@ -50,11 +57,10 @@ DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
 tensors too.
 """
 
-MAX_FOLDED_BYTES = 2**32
-"""Of all folded constants of one model together."""
-
-MAX_FOLDED_WORK = 10**10
-"""Multiply-accumulates (or elements) that our own kernels may spend on one constant."""
+_FOR_EACH = 16
+"""Bytes (and multiply-accumulates of our own kernels) that may be folded for each byte of initializers in the file, beyond
+what a model without any may: weights are transposed, dequantized and merged by rights.
+"""
 
 _MANY = MAX_CONSTANT_ELEMENTS
 _FEW = 2**20
@@ -170,6 +176,11 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
 }
 """Operator -> (most elements of its result, how many are accepted)."""
 
+_KEEPING_TYPES = frozenset(f"{_ELEMENTWISE} {_REARRANGING} Expand Gather GatherND Tile".split()) - {
+    "Cast"
+}
+"""Operators whose results have elements no wider than their operands."""
+
 
 FOLDED_ONLY = frozenset({*_BOUNDS, "Constant"}) - frozenset(OPERATORS)
 """Operators that are evaluated when the model is loaded, and never run."""
@@ -190,9 +201,10 @@ def stand_in(tensor: Tensor) -> np.ndarray:
 class Folder:
     """Evaluates operations of constants within a budget of bytes for the whole model."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, constants: Constants | None = None) -> None:
         self._directory = directory
-        self._left = MAX_FOLDED_BYTES
+        self._constants = constants or Constants(directory, Budget())
+        self._budget = self._constants.budget
 
     def fold(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
         """Results by output position. node.inputs are arrays, or None where absent.
@@ -212,14 +224,22 @@ class Folder:
         for array in results:
             if array.dtype.name not in DTYPES.values():
                 raise ModelError(f"gives a constant of type {array.dtype}, which is not supported")
-            self._left -= array.nbytes
+            if not any(np.may_share_memory(array, one) for one in _operands(node)):
+                self._take(FOLDED, array.nbytes, "folds a constant")
         return results
+
+    def _take(self, kind: Kind, count: int, why: str) -> None:
+        more = 0
+        if self._budget.taken(kind) + count > kind.most:
+            more = _FOR_EACH * self._constants.file_bytes()
+        self._budget.take(kind, count, why, more=more)
 
     def _evaluate(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
         if node.op_type not in _BOUNDS:
-            return _by_kernel(node, self._check_size)
+            return _by_kernel(node, self._check_size, self._take)
         bound, limit = _BOUNDS[node.op_type]
-        self._check_size(bound(node), limit)
+        wide = max((one.itemsize for one in _operands(node)), default=8)
+        self._check_size(bound(node), limit, wide if node.op_type in _KEEPING_TYPES else 8)
         if node.op_type == "ConstantOfShape":
             return (_filled_array(node, self._directory),)
         if node.op_type in _DIRECT:
@@ -227,17 +247,17 @@ class Folder:
         known = node.op_type in OPERATORS and node.op_type not in SELECTING
         if known and all(array.size for array in _operands(node)):
             try:
-                return _by_kernel(node, self._check_size)
+                return _by_kernel(node, self._check_size, self._take)
             except ModelError:  # it is for operands that are computed; the reference takes more
                 pass
         return _by_reference(operation, node)
 
-    def _check_size(self, elements: int, limit: int = _MANY) -> None:
-        limit = min(limit, self._left // 8)
+    def _check_size(self, elements: int, limit: int = _MANY, wide: int = 4) -> None:
+        why = f"would give a constant of up to {elements:,} elements"
         if elements > limit:
-            raise ModelError(
-                f"would give a constant of up to {elements} elements, at most {limit} can be folded"
-            )
+            raise ModelError(f"{why}, at most {limit:,} can be folded; {FOLDED.way}")
+        self._take(FOLDED, elements * wide, why)
+        self._budget.take(FOLDED, -elements * wide, why)  # its own bytes are known when it is there
 
     def _constant(self, node: Node) -> np.ndarray:
         given = [k for k in node.attributes if k in _CONSTANT_VALUES]
@@ -245,7 +265,10 @@ class Folder:
             raise ModelError(
                 f"a Constant has one value of {', '.join(_CONSTANT_VALUES)}; this one has {len(given)}"
             )
-        return _CONSTANT_VALUES[given[0]](node.attributes[given[0]], self._directory)
+        value = node.attributes[given[0]]
+        if given[0] == "value":
+            self._take(STORED, file_bytes(Weight(value), self._directory), "its value")
+        return _CONSTANT_VALUES[given[0]](value, self._directory)
 
 
 _CONSTANT_VALUES: Mapping[str, Callable[[Any, Path | None], np.ndarray]] = {
@@ -316,7 +339,9 @@ def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
     return tuple(np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds))
 
 
-def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarray, ...]:
+def _by_kernel(
+    node: Node, check_size: Callable[[int], None], take: Callable[[Kind, int, str], None]
+) -> tuple[np.ndarray, ...]:
     """Results of our own operator for a single node, its first operand that may be computed taken for an activation."""
     operator, known = OPERATORS[node.op_type], dict[str, np.ndarray]()
     free = (k for k, one in enumerate(node.inputs) if one is not None)
@@ -333,10 +358,7 @@ def _by_kernel(node: Node, check_size: Callable[[int], None]) -> tuple[np.ndarra
     layers = with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
     check_size(max(t.elements for layer in layers for t in layer.outputs))
     work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
-    if work > MAX_FOLDED_WORK:
-        raise ModelError(
-            f"would take {work} operations to fold, at most {MAX_FOLDED_WORK} are spent on a constant"
-        )
+    take(FOLDING, work, "folds a constant")
     for layer in layers:
         arrays = [None if t is None else known[t.name] for t in layer.inputs]
         results = run_layer(operator_of(layer), layer, arrays)

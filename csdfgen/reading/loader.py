@@ -99,7 +99,7 @@ def load(
         if isinstance(shapes, Mapping):
             shapes = {name: sizes for name, sizes in shapes.items() if name not in fixed}
         graph = _graph(file)
-        folder = Folder(file.directory)
+        folder = Folder(file.directory, graph.constants)
         try:
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
             graph = fold_constants(as_integers(graph), folder)

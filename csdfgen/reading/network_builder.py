@@ -17,6 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
+from csdfgen.limits import ELEMENTS, ROWS, Budget
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
@@ -130,9 +131,9 @@ def build_network(
         the network says whether there were any. apart: normalizations of one image may be taken apart; they are not
         where the network is compared with one of several images. as_rows: Scans may become layers, whose rows are turns.
     """
-    for tensor in inputs:
-        _check_size(tensor, f"input '{label(tensor.name)}' has")
     visit = _Visit(graph, {t.name: t for t in inputs}, folder, lift_to, apart, as_rows)
+    for tensor in inputs:
+        visit.check_size(tensor, f"input '{label(tensor.name)}' has")
     for operation in graph.operations:
         visit.operation(operation)
     visit.raise_what_was_found()
@@ -283,12 +284,27 @@ class _Visit:
         self._first_error: CsdfgenError | None = None
         self._guards: tuple[Guard, ...] = ()
         self._bounded = Bounded(self._add_made)
+        self._budget = Budget()
 
     @property
     def bounded(self) -> Mapping[str, int]:
         """Tensor -> the axis along which it has as many positions as are found at run time."""
         made = {tensor.name for layer in self.layers for tensor in layer.outputs}
         return MappingProxyType({n: k for n, k in self._bounded.axes.items() if n in made})
+
+    def check_size(self, tensor: Tensor, what: str) -> None:
+        """Refuse a tensor that is absurdly large: only rows of it are held, but one row is, and tables of all rows."""
+        shape = "x".join(map(str, tensor.shape))
+        if tensor.elements > MAX_ELEMENTS:
+            raise ModelError(f"{what} {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
+        if max(tensor.row_elements, tensor.rows) > MAX_ROW_ELEMENTS:
+            raise ModelError(
+                f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
+            )
+        self._budget.take(ROWS, tensor.rows, f"{what} {tensor.rows:,} rows ({shape})")
+        self._budget.take(
+            ELEMENTS, tensor.elements, f"{what} {tensor.elements:,} elements ({shape})"
+        )
 
     def raise_what_was_found(self) -> None:
         """Unsupported operators before any other error: those need another model, whatever else is
@@ -684,6 +700,7 @@ class _Visit:
     def _add(self, layer: Layer) -> None:
         for tensor in layer.outputs:
             _check_tensor(tensor)
+            self.check_size(tensor, f"output '{label(tensor.name)}' would have")
             self._values[tensor.name] = tensor
         nodes = layer.onnx_nodes or (layer.name,)
         self.layers.append(replace(layer, onnx_nodes=nodes, guards=self._guards))
@@ -854,18 +871,6 @@ def _check_tensor(tensor: Tensor) -> None:
     if min(tensor.shape, default=1) < 1:
         raise ModelError(
             f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes"
-        )
-    _check_size(tensor, f"output '{label(tensor.name)}' would have")
-
-
-def _check_size(tensor: Tensor, what: str) -> None:
-    """Refuse a tensor that is absurdly large: only rows of it are held, but one row is."""
-    shape = "x".join(map(str, tensor.shape))
-    if tensor.elements > MAX_ELEMENTS:
-        raise ModelError(f"{what} {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
-    if max(tensor.row_elements, tensor.rows) > MAX_ROW_ELEMENTS:
-        raise ModelError(
-            f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
         )
 
 

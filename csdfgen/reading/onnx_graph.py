@@ -18,10 +18,11 @@ import onnx
 from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
+from csdfgen.limits import OPERATIONS, STORED, Budget
 from csdfgen.model.formats import Stored
 from csdfgen.reading.onnx_file import ModelFile, Weight, graphs_of, label, opsets, text
 from csdfgen.reading.onnx_schema import known_as
-from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name
+from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name, file_bytes
 
 __all__ = [
     "Constants",
@@ -33,9 +34,6 @@ __all__ = [
     "operators_named",
     "read_graph",
 ]
-
-MAX_OPERATIONS = 200_000
-"""Functions that call functions can stand for any number of operations."""
 
 _FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
@@ -139,8 +137,8 @@ class Constants:
     since.
     """
 
-    def __init__(self, directory: Path | None) -> None:
-        self.directory = directory
+    def __init__(self, directory: Path | None, budget: Budget) -> None:
+        self.directory, self.budget = directory, budget
         self._waiting: dict[str, Weight | onnx.SparseTensorProto] = {}
         self._arrays: dict[str, np.ndarray] = {}
 
@@ -150,6 +148,9 @@ class Constants:
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._arrays:
             waiting = self._waiting[name]
+            if isinstance(waiting, Weight) and not waiting.mapped:
+                held = file_bytes(waiting, self.directory)
+                self.budget.take(STORED, held, f"tensor '{label(name)}'")
             array = (
                 decode(waiting, self.directory)
                 if isinstance(waiting, Weight)
@@ -160,6 +161,11 @@ class Constants:
 
     def __setitem__(self, name: str, array: np.ndarray) -> None:
         self._arrays[name] = array
+
+    def file_bytes(self) -> int:
+        """Bytes that files hold of all initializers."""
+        weights = (one for one in self._waiting.values() if isinstance(one, Weight))
+        return sum(file_bytes(one, self.directory) for one in weights)
 
     def expect(self, name: str, source: Weight | onnx.SparseTensorProto) -> None:
         """An initializer that can be read when it is needed."""
@@ -185,6 +191,7 @@ class Graph:
 
     branch: (If operation, condition, names of its results) -> the operations of that branch.
     turn: (Loop or Scan operation, number of the turn, what the body reads, names of its results) -> its operations.
+    budget: of all that is made of the model.
     """
 
     inputs: tuple[GraphInput, ...]
@@ -194,6 +201,7 @@ class Graph:
     names: Names
     branch: Callable[[Operation, bool, tuple[str, ...]], tuple[Operation, ...]]
     turn: Callable[[Operation, int, tuple[str, ...], tuple[str, ...]], tuple[Operation, ...]]
+    budget: Budget
 
 
 def read_graph(file: ModelFile) -> Graph:
@@ -203,6 +211,7 @@ def read_graph(file: ModelFile) -> Graph:
     own = not graph.node or any(not _domain(node.domain) for node in graph.node)
     root = _Scope("", (), {}, opsets(file.model.opset_import, required=own), {})
     inputs = tuple(_graph_input(i) for i in graph.input if text(i.name) not in reader.constants)
+    reader.take(graph.node, "its graph")
     operations = reader.flatten(graph.node, root)
     made = [i.name for i in inputs] + [o for op in operations for o in op.outputs if o]
     _refuse_twice(made, reader.constants)
@@ -213,7 +222,14 @@ def read_graph(file: ModelFile) -> Graph:
     known = _Known(frozenset(i.name for i in inputs), reader.constants)
     ordered = _in_order(operations, outputs, known)
     return Graph(
-        inputs, outputs, ordered, reader.constants, reader.names, reader.branch, reader.turn
+        inputs,
+        outputs,
+        ordered,
+        reader.constants,
+        reader.names,
+        reader.branch,
+        reader.turn,
+        reader.budget,
     )
 
 
@@ -269,7 +285,8 @@ class _Reader:
 
     def __init__(self, file: ModelFile) -> None:
         graph = file.graph
-        self.constants = Constants(file.directory)
+        self.budget = Budget()
+        self.constants = Constants(file.directory, self.budget)
         known = self._add_initializers(graph, file.weights, str)
         inputs = (text(i.name) for i in graph.input)
         self.names = Names({*known, *inputs, *(text(o) for n in graph.node for o in n.output)})
@@ -279,7 +296,7 @@ class _Reader:
         self._opened: dict[Hashable, tuple[Operation, ...]] = {}
         self._weights: dict[int, tuple[onnx.GraphProto, Mapping[str, str]]] = {}
         """Of each body, by its identity, the initializers by their inner names."""
-        self._count = 0
+        self._sizes: dict[_FunctionKey, int] = {}
 
     def _add_initializers(
         self, graph: onnx.GraphProto, weights: Iterable[Weight], rename: Callable[[str], str]
@@ -297,15 +314,24 @@ class _Reader:
             self.constants.expect(found[text(name)], source)
         return found
 
+    def take(self, nodes: Iterable[onnx.NodeProto], why: str) -> None:
+        """Ask the budget for nodes, before functions that call functions are opened. Raises ModelError."""
+        self.budget.take(OPERATIONS, sum(map(self._size, nodes)), why)
+
+    def _size(self, node: onnx.NodeProto) -> int:
+        """Of how many operations a node is, once functions are opened; one for a function that calls itself."""
+        key = (*known_as(_domain(node.domain), text(node.op_type), 0)[:2], text(node.overload))
+        if key not in self._functions:
+            return 1
+        if key not in self._sizes:
+            self._sizes[key] = 1
+            self._sizes[key] = sum(map(self._size, self._functions[key].node))
+        return self._sizes[key]
+
     def flatten(self, nodes: Sequence[onnx.NodeProto], scope: _Scope) -> list[Operation]:
         """Operations of the nodes in their order, functions opened."""
         operations: list[Operation] = []
         for index, node in enumerate(nodes):
-            self._count += 1
-            if self._count > MAX_OPERATIONS:
-                raise ModelError(
-                    f"has more than {MAX_OPERATIONS} operations once its functions are opened"
-                )
             operation = _operation(node, index, scope)
             key = (operation.domain, operation.op_type, text(node.overload))
             if key in self._functions:
@@ -402,6 +428,9 @@ class _Reader:
             call, outputs = (
                 replace(operation, outputs=results),
                 [text(o.name) for o in graph.output],
+            )
+            self.take(
+                graph.node, f"its {part} part" if isinstance(part, str) else f"its turn {part + 1}"
             )
             inner = self._inside(graph.node, scope, names, outputs, call)
             outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {

@@ -27,6 +27,7 @@ __all__ = [
     "decode",
     "densify",
     "dtype_name",
+    "file_bytes",
 ]
 
 MAX_CONSTANT_ELEMENTS = 2**28
@@ -89,6 +90,18 @@ def decode(weight: Weight, directory: Path | None) -> np.ndarray:
         return _decode(weight, directory)
     except ModelError as error:
         raise error.at(f"tensor '{label(tensor.name)}'") from error
+
+
+def file_bytes(weight: Weight, directory: Path | None) -> int:
+    """Bytes that files hold of a tensor's elements; 0 where it is damaged."""
+    tensor = weight.tensor
+    if weight.stored is not None or tensor.data_location != TensorProto.EXTERNAL:
+        return weight.stored.length if weight.stored else tensor.ByteSize()
+    need = prod(tensor.dims) * np.dtype(DTYPES.get(tensor.data_type, "uint8")).itemsize
+    try:
+        return min(max(0, need), _external(tensor, directory, need).length)
+    except ModelError:
+        return 0
 
 
 def _decode(weight: Weight, directory: Path | None) -> np.ndarray:

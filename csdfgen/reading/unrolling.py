@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import helper
 
 from csdfgen.errors import ModelError, option
+from csdfgen.limits import OPERATIONS
 from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, Operation
@@ -24,7 +26,7 @@ __all__ = ["MOST_OPERATIONS", "UNROLLED", "Writing", "unroll"]
 UNROLLED = frozenset({"Loop", "Scan"})
 
 MOST_OPERATIONS = 20_000
-"""Of all turns of one loop."""
+"""Of all turns of one loop, with those of loops inside of it."""
 
 _OPSET = 13
 """Of the operations around a body."""
@@ -80,9 +82,22 @@ class Writing:
 
 @dataclass(frozen=True, slots=True)
 class _Turns(Writing):
-    """One loop that is written out."""
+    """One loop that is written out. before: operations that were taken before it."""
 
     graph: Graph
+    before: int
+
+    def check_size(self, count: int, done: int, nodes: int) -> None:
+        """Raise ModelError for too many operations before a turn. count: of turns, as far as is known; done: of turns that
+        are written out. nodes: of a body, in which there may be loops.
+        """
+        made = self.graph.budget.taken(OPERATIONS) - self.before
+        each = max(nodes, made // done) if done else nodes
+        if max(count * each, made + nodes) > MOST_OPERATIONS:
+            raise ModelError(
+                f"has {count} turns of {each} operations, at most {MOST_OPERATIONS} operations are written out; take shorter "
+                "inputs"
+            )
 
     def turn(self, number: int, given: Sequence[str], results: int) -> list[str]:
         """Run the body. given: what it reads, by the position of its inputs. Returns the names of its results."""
@@ -113,17 +128,12 @@ def unroll(writing: Writing, operands: Sequence[Known], graph: Graph) -> None:
     body = operation.attributes.get("body")
     if body is None or not body.HasField("g"):
         raise ModelError("has no body")
-    turns = _Turns(operation, writing.run, writing.value, writing.keep, writing.fresh, graph)
+    turns = _Turns(
+        operation, writing.run, writing.value, writing.keep, writing.fresh, graph,
+        graph.budget.taken(OPERATIONS),
+    )  # fmt: skip
     counts = len(body.g.node), len(body.g.input), len(body.g.output)
     (_scan if operation.op_type == "Scan" else _loop)(turns, operands, *counts)
-
-
-def _check_size(count: int, nodes: int) -> None:
-    if count * nodes > MOST_OPERATIONS:
-        raise ModelError(
-            f"has {count} turns of {nodes} operations, at most {MOST_OPERATIONS} operations are written out; take shorter "
-            "inputs"
-        )
 
 
 def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, outputs: int) -> None:
@@ -144,9 +154,10 @@ def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
     if inputs != 2 + len(states) or outputs < 1 + len(states):
         raise ModelError(f"gives {len(states)} states to a body of {inputs} inputs")
     found: list[list[str]] = [[] for _ in range(outputs - 1 - len(states))]
+    exact = _hands_on(operation.attributes["body"].g)
     true, number = turns.constant(True, "condition"), 0
     while going and (most is None or number < most):
-        _check_size(number + 1, nodes)
+        turns.check_size(most if most and exact else number + 1, number, nodes)
         given = [turns.constant(np.int64(number), f"{number} number"), true, *states]
         on, *results = turns.turn(number, given, outputs)
         states = results[: len(states)]
@@ -154,6 +165,19 @@ def _loop(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
             one.append(name)
         going, number = _goes_on(turns.value(on)), number + 1
     turns.finish(states, [(one, 0, False) for one in found])
+
+
+def _hands_on(body: onnx.GraphProto) -> bool:
+    """Whether the body of a Loop hands its condition on, so that all turns are taken."""
+    names = {
+        node.output[0]: node.input[0]
+        for node in body.node
+        if node.op_type == "Identity" and node.input and node.output
+    }
+    end = body.output[0].name
+    while end in names:
+        end = names.pop(end)
+    return bool(end == body.input[1].name)
 
 
 def _goes_on(condition: Any) -> bool:
@@ -192,10 +216,10 @@ def _scan(turns: _Turns, operands: Sequence[Known], nodes: int, inputs: int, out
     if len(sizes) != 1:
         raise ModelError(f"scans operands of {', '.join(map(str, sorted(sizes)))} positions")
     (count,) = sizes
-    _check_size(count, nodes)
     states = list(operation.inputs[:first])
     found: list[list[str]] = [[] for _ in range(made)]
     for number in range(count):
+        turns.check_size(count, number, nodes)
         given = []
         for k, name in enumerate(operation.inputs[first:]):
             place = count - 1 - number if back[k] else number

@@ -65,7 +65,7 @@ def test_more_phases_than_anybody_waits_for_are_refused_at_once() -> None:
     g = Graph()
     x = g.input("x", (1, 1, MAX_PHASES + 1, 1))
     network = csdfgen.load(g.model(g.node("Relu", x)))
-    with pytest.raises(InputError, match="phases so far"):
+    with pytest.raises(InputError, match="phases in total"):
         convert(network, 1)
     assert len(convert(network, "whole").actors) == 3
 

@@ -25,6 +25,7 @@ ROOMS = {
     "csdfgen.errors": "base",
     "csdfgen.files": "base",
     "csdfgen.stopping": "base",
+    "csdfgen.limits": "base",
     "csdfgen.backends": "base",  # the names of backends alone
     "csdfgen.backends.__init__": "base",
     "csdfgen.backends.registry": "backends",

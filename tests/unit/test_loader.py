@@ -496,7 +496,7 @@ def test_functions_that_multiply_without_end_are_refused() -> None:
         imports=', "mine": 1',
         functions=" ".join([*levels, last]),
     )
-    refused(proto, "more than 200000 operations")
+    refused(proto, "its graph: 1,099,511,627,776 operations .* at most 200,000")
 
 
 # Names and outputs ----------------------------------------------------------------------------------
