@@ -78,7 +78,10 @@ class Serve(Command):
         low=1, high=1_000_000,
     )  # fmt: skip
     max_body: str = declare("Bytes of a request's body.", "64MiB", "SIZE", _LIMITS)
-    connections: int = declare("Connections at one time.", 1024, "N", _LIMITS, low=1, high=65_536)
+    connections: int = declare(
+        "Connections at one time; a client may have half of them.", 1024, "N", _LIMITS,
+        low=2, high=65_536,
+    )  # fmt: skip
 
     def run(self) -> None:
         """Serve until a signal comes. Raises CsdfgenError."""
