@@ -7,12 +7,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache
 
+from csdfgen.paper.batches.measured import requests
 from csdfgen.paper.batches.modelled import Point, plan_of, tables_of
 from csdfgen.paper.batches.reproduction import Reproduction, reproduce
 from csdfgen.paper.cells import Cell
 from schedules.batches.replay import replay
 from tests.documents import ROOT
-from tests.paper003_page import grid, shown, table
+from tests.paper003_page import grid, here, shown, table
 from tests.paper_page import filled
 
 PAGE = ROOT / "docs" / "batches.md"
@@ -107,4 +108,4 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(filled(PAGE.read_text(), {**MAKERS, "measured": here(requests)}))

@@ -6,9 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from csdfgen.paper.cells import Cell, Left
+from csdfgen.paper.joining.measured import policies
 from csdfgen.paper.joining.reproduction import reproduce
 from tests.documents import ROOT
-from tests.paper003_page import shown, table
+from tests.paper003_page import here, shown, table
 from tests.paper_page import filled
 
 PAGE = ROOT / "docs" / "lbci.md"
@@ -49,4 +50,4 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(filled(PAGE.read_text(), {**MAKERS, "measured": here(policies)}))

@@ -7,8 +7,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 
+from benchmarks.pages import machine
 from csdfgen.goals.choice import plan
-from csdfgen.paper.cells import Cell
+from csdfgen.paper.cells import Cell, Left
+from csdfgen.paper.formats.measured import formats
 from csdfgen.paper.formats.memory import IMAGE, networks
 from csdfgen.paper.formats.reproduction import Reproduction, reproduce
 from csdfgen.reading.loader import load
@@ -104,6 +106,18 @@ def left() -> str:
     )
 
 
+def here(measure: Callable[[list[Left]], Iterable[Cell]]) -> Callable[[], str]:
+    """Makes the table of what is measured, with the machine and what could not be measured on it."""
+
+    def made() -> str:
+        missing: list[Left] = []
+        cells = list(measure(missing))
+        lines = [f"{one.what}: {one.why}." for one in missing]
+        return "\n".join((grid(cells, ""), *lines, f"{machine('onnxruntime')}.", ""))
+
+    return made
+
+
 MAKERS: dict[str, Callable[[], str]] = {
     "memory": memory,
     "rows": rows,
@@ -118,4 +132,4 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text()))
+    PAGE.write_text(filled(PAGE.read_text(), {**MAKERS, "measured": here(formats)}))

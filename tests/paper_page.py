@@ -81,8 +81,10 @@ MAKERS = {
 
 
 def filled(text: str, makers: Mapping[str, Callable[[], str]]) -> str:
-    """A page with what stands behind each of its markers made anew."""
-    return BLOCK.sub(lambda block: f"{block[1]}\n{makers[block[2]]()}\n{block[3]}", text)
+    """A page with what stands behind those of its markers that have a maker made anew."""
+    return BLOCK.sub(
+        lambda b: f"{b[1]}\n{makers[b[2]]()}\n{b[3]}" if b[2] in makers else b[0], text
+    )
 
 
 def with_tables(text: str) -> str:

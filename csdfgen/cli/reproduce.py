@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, is_dataclass
 from operator import attrgetter
 from pathlib import Path
@@ -18,7 +18,7 @@ from csdfgen.model.options import declare
 if TYPE_CHECKING:
     from csdfgen.paper import table3
     from csdfgen.paper.batches.modelled import Point
-    from csdfgen.paper.cells import Cell, Left
+    from csdfgen.paper.cells import Cell, Left, Progress
 
 __all__ = ["Reproduce"]
 
@@ -280,17 +280,22 @@ def _show_skip() -> None:
 
 def _formats() -> Rows:
     """All of paper 003; the cells, and what is left out with its reason."""
+    from csdfgen.paper.formats.measured import formats
     from csdfgen.paper.formats.reproduction import reproduce
 
-    with reporting() as progress:
-        found, left = reproduce(lambda name: progress(name))
-    return _show_cells(found) + _show_left(left)
+    return _parts(reproduce) + _here(formats)
 
 
 def _embedded() -> Rows:
     """All of paper 004, and its techniques on this machine; the cells, and what is left out with its reason."""
     from csdfgen.paper.embedded.reproduction import reproduce
 
+    return _parts(reproduce)
+
+
+def _parts(
+    reproduce: Callable[[Progress], tuple[Mapping[str, Sequence[Cell]], Sequence[Left]]],
+) -> Rows:
     with reporting() as progress:
         found, left = reproduce(lambda name: progress(name))
     return _show_cells(found) + _show_left(left)
@@ -298,6 +303,7 @@ def _embedded() -> Rows:
 
 def _batches() -> Rows:
     """All of paper 000; cells, points and what is left out."""
+    from csdfgen.paper.batches.measured import requests
     from csdfgen.paper.batches.modelled import point_json
     from csdfgen.paper.batches.reproduction import reproduce
 
@@ -307,16 +313,26 @@ def _batches() -> Rows:
     for figure, points in found.points.items():
         _show_points(figure, points)
         rows += [point_json(figure, point) for point in points]
-    return rows + _show_left(found.left)
+    return rows + _show_left(found.left) + _here(requests)
+
+
+def _here(measure: Callable[[list[Left]], Iterable[Cell]]) -> Rows:
+    """What is measured on this machine, and what of it cannot be."""
+    from csdfgen.paper.turns import PART
+
+    left: list[Left] = []
+    with reporting() as progress:
+        progress(PART)
+        cells = tuple(measure(left))
+    return _show_cells({PART: cells}) + (_show_left(left) if left else [])
 
 
 def _joining() -> Rows:
     """All of paper 001; the cells, and what is left out with its reason."""
+    from csdfgen.paper.joining.measured import policies
     from csdfgen.paper.joining.reproduction import reproduce
 
-    with reporting() as progress:
-        found, left = reproduce(lambda name: progress(name))
-    return _show_cells(found) + _show_left(left)
+    return _parts(reproduce) + _here(policies)
 
 
 def _show_points(figure: str, points: Sequence[Point]) -> None:

@@ -13,13 +13,13 @@ import pytest
 import csdfgen.paper.formats.digits as digits
 from csdfgen.cli import main
 from csdfgen.errors import InputError
-from csdfgen.paper.cells import Cell
-from csdfgen.paper.formats import celsius
+from csdfgen.paper.cells import Cell, Left
+from csdfgen.paper.formats import celsius, measured
 from csdfgen.paper.formats.arithmetic import losses
 from csdfgen.paper.formats.claims import claims, counts, fahrenheit, gains, table_4_1
 from csdfgen.paper.formats.dense import Dense, model_in, observed, outputs_of, quantized
 from csdfgen.paper.formats.memory import headers_that_fit, networks, table_4_2, table_4_3
-from csdfgen.paper.formats.printed import FORMATS, LEFT, TABLE_4_3, TABLE_4_4, TABLE_4_5
+from csdfgen.paper.formats.printed import FORMATS, LEFT, TABLE_4_2, TABLE_4_3, TABLE_4_4, TABLE_4_5
 from csdfgen.paper.formats.reproduction import PARTS
 from tests import paper003_page
 from tests.quantized_models import onnxruntime_outputs
@@ -222,3 +222,14 @@ def test_the_tables_of_the_page_are_current() -> None:
         if name not in ("digits", "celsius"):
             block = f"<!-- {name} -->\n\n{made()}\n<!-- end -->"
             assert block in text, f"{name}: python -m tests.paper003_page brings it up to date"
+
+
+def test_formats_are_measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"NETWORK": "resnet8", "SIZE": 32, "REPEATS": 1}.items():
+        monkeypatch.setattr(measured, name, value)
+    left: list[Left] = []
+    cells = list(measured.formats(left))
+    assert {one.row for one in cells} == {f"ImageNet: {f}" for f in ("float32", *measured.FORMATS)}
+    arena = {one.row: one.ours for one in cells if one.column == "arena, KiB"}
+    assert arena["ImageNet: int8"] < arena["ImageNet: float16"] < arena["ImageNet: float32"]
+    assert not left and all(one.ours > 0 for one in cells)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from csdfgen.paper.cells import Left
+from csdfgen.paper.joining import measured
 from csdfgen.paper.joining.fit import bracket, fitted, largest_error
 from csdfgen.paper.joining.times import alexnet
 from tests import lbci_page
@@ -42,3 +44,19 @@ def test_the_table_is_scaled_and_shared() -> None:
     assert alexnet(0.02).whole[1] == pytest.approx(0.02)
     dense = alexnet(0.02, share=0.75).stage[-1]
     assert dense[1] == pytest.approx(0.015)
+
+
+def test_policies_are_measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {
+        "NETWORK": "zoo:lenet5",
+        "POLICIES": ("serial", "lbci"),
+        "COUNT": 5,
+    }.items():
+        monkeypatch.setattr(measured, name, value)
+    left: list[Left] = []
+    cells = list(measured.policies(left))
+    assert not left
+    assert {one.row for one in cells} == {
+        f"load {load:g}: {policy}" for load in measured.LOADS for policy in ("serial", "lbci")
+    }
+    assert {one.ours for one in cells if "serial" in one.row and one.unit == "%"} == {0.0}

@@ -10,6 +10,7 @@ import pytest
 
 from csdfgen.cli import main
 from csdfgen.devices.catalogue import device
+from csdfgen.paper.batches import measured
 from csdfgen.paper.batches.errata import errata
 from csdfgen.paper.batches.example import example
 from csdfgen.paper.batches.memory import BATCHES, MB, chain_of, needed, workspace
@@ -25,7 +26,7 @@ from csdfgen.paper.batches.modelled import (
 from csdfgen.paper.batches.networks import Module, Op, all_ops, c3d, layers_of, named
 from csdfgen.paper.batches.printed import MEMORIES, TABLE_2
 from csdfgen.paper.batches.times import call_time, modelled
-from csdfgen.paper.cells import Cell
+from csdfgen.paper.cells import Cell, Left
 from schedules.batches.replay import replay
 from schedules.batches.tables import Tables
 from tests import batches_page
@@ -236,3 +237,14 @@ def test_the_command_and_the_page_have_all_cells(
     for name, made in batches_page.MAKERS.items():
         block = f"<!-- {name} -->\n\n{made()}\n<!-- end -->"
         assert block in text, f"{name}: python -m tests.batches_page brings it up to date"
+
+
+def test_requests_are_measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every way that has a plan is executed; one that has none says so."""
+    for name, value in {"NETWORKS": ("lenet5", "resnet8"), "REPEATS": 1, "IMAGES": 4}.items():
+        monkeypatch.setattr(measured, name, value)
+    left: list[Left] = []
+    cells = list(measured.requests(left))
+    ways = [one.row for one in cells if one.column == "an image, ms"] + [one.what for one in left]
+    assert len(ways) == len(set(ways)) == 2 * len(measured.WAYS)
+    assert all(one.ours > 0 for one in cells) and all("least" in one.why for one in left)

@@ -28,6 +28,7 @@ from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.paper.cells import Cell, Left
 from csdfgen.paper.embedded.switched import without
+from csdfgen.paper.turns import PART, Clock, take_turns
 from csdfgen.precision.quantize import quantize
 from csdfgen.program.steps import Backend
 from csdfgen.reading.loader import load
@@ -38,8 +39,6 @@ from runtime.session import Executable
 from zoo_models import ZOO
 
 __all__ = ["NETWORKS", "PART", "REPEATS", "effects", "tuned"]
-
-PART = "measured here"
 
 NETWORKS = {"ResNet-18": "resnet18", "MobileNet-v2": "mobilenet_v2"}
 REPEATS, SIZE = 31, 224
@@ -54,8 +53,6 @@ _TUNED_FOR = 60.0
 def _model(name: str) -> onnx.ModelProto:
     return ZOO[NETWORKS[name]].build(SIZE, weights=True)
 
-
-Clock = Callable[[], float]
 
 Programs = tuple[Callable[[], Executable], Callable[[], Executable]]
 """Without a technique, and with it."""
@@ -138,15 +135,5 @@ def _compared(row: str, off: Executable, on: Executable, clock: Clock) -> Iterat
     yield Cell(PART, row, "arena, without / with", "", None, arenas[0] / arenas[1], 2)
 
 
-def _rounds(off: Executable, on: Executable, clock: Clock) -> list[tuple[float, float]]:
-    """Seconds of a frame of each, in turn, after two rounds that are not counted."""
-    both = [(one, random_inputs(one.plan.network, 1)) for one in (off, on)]
-    rounds = []
-    for _ in range(REPEATS + 2):
-        seconds = []
-        for frame, x in both:
-            start = clock()
-            frame(x)
-            seconds.append(clock() - start)
-        rounds.append((seconds[0], seconds[1]))
-    return rounds[2:]
+def _rounds(off: Executable, on: Executable, clock: Clock) -> list[tuple[float, ...]]:
+    return take_turns((off, on), clock, REPEATS)

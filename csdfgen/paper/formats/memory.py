@@ -20,7 +20,16 @@ from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
 from csdfgen.paper.formulas.reuse import Reuse, reused
 from zoo_models import ZOO, count, experts
 
-__all__ = ["BATCH", "IMAGE", "Blobs", "blobs_of", "headers_that_fit", "networks", "table_4_2", "table_4_3"]
+__all__ = [
+    "BATCH",
+    "IMAGE",
+    "Blobs",
+    "blobs_of",
+    "headers_that_fit",
+    "networks",
+    "table_4_2",
+    "table_4_3",
+]
 
 IMAGE, BATCH = 227, 512
 MIB = 2**20
@@ -94,7 +103,9 @@ def table_4_2() -> Iterator[Cell]:
     for network, row in TABLE_4_2.items():
         least, most = headers_that_fit(network)
         header = (least + most) / 2 if least > 0 else 0.0
-        note = f"in a file with a header of {least / 1e3:.0f} to {most / 1e3:.0f} kB" if header else ""
+        note = (
+            f"in a file with a header of {least / 1e3:.0f} to {most / 1e3:.0f} kB" if header else ""
+        )
         for format_, printed in zip(FORMATS, row, strict=True):
             ours = (_parameter_bytes(network, format_) + header) / 1e6
             yield Cell("4.2", network, format_, "MB", printed, ours, note=note)
