@@ -1,7 +1,8 @@
 # Everything from a clean clone: needs Python >= 3.10 and make, nothing else.
 #   make demo            detects faces in a photograph in a fraction of the memory, and writes out/faces.png
-#   make test            runs all tests; ARGS="-k conv -x" is handed to pytest
-#   make test-all        the same with every random network, and each law in many more ways (tests/ways.py); hours
+#   make test            runs a sample of every test in minutes (tests/tiers.py); ARGS="-k conv -x" is handed to pytest
+#   make test-all        runs the sample, then all other tests; half an hour
+#   make test-more       all tests, with more random networks and each law in many more ways (tests/ways.py); hours
 #   make fuzz            compares random networks with onnxruntime; ARGS="--networks 20000 --seed 1" or "--minutes 30"
 #   make lint            checks lint, formatting and types
 #   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
@@ -53,18 +54,25 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-all test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
 
-test: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
-	@$(ONE_THREAD) $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
+TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
 
-test-all:
-	@CSDFGEN_TESTS=all $(MAKE) test ARGS='$(ARGS)'
+test: $(TESTED)
+	@$(ONE_THREAD) CSDFGEN_TESTS=sample $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-rest: $(TESTED)
+	@$(ONE_THREAD) CSDFGEN_TESTS=rest $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
+
+test-all: test test-rest
+
+test-more: $(TESTED)
+	@$(ONE_THREAD) CSDFGEN_TESTS=more $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-zoo: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m tests.zoo_page $(ARGS)

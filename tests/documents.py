@@ -60,8 +60,8 @@ def has_commands(page: Path) -> bool:
     return any(block[1] != "text" for block in BLOCK.finditer(page.read_text()))
 
 
-def executed(text: str) -> str:
-    """The text with the real output of every command and program in it."""
+def executed(text: str, blocks: int | None = None) -> str:
+    """The text with the real output of every command and program in it. blocks: so many of the first alone."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
         programs = place / "programs"
@@ -96,7 +96,7 @@ def executed(text: str) -> str:
                 body = printed
             return f"```{kind}\n{body}```"
 
-        return BLOCK.sub(run, text)
+        return BLOCK.sub(run, text, blocks or 0)
 
 
 def output(command: str, folder: Path, environment: dict[str, str]) -> str:

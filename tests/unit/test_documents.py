@@ -41,10 +41,23 @@ NEEDED = (
 NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
 
 
-@pytest.mark.parametrize(
-    "page", [*filter(documents.has_commands, documents.PAGES)], ids=lambda path: path.name
-)
+WITH_COMMANDS = [*filter(documents.has_commands, documents.PAGES)]
+
+
+@pytest.mark.every
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda path: path.name)
+def test_the_first_example_of_a_page_prints_what_it_shows(page: Path) -> None:
+    compare(page, blocks=2)
+
+
+@pytest.mark.networks
+@pytest.mark.parametrize("page", WITH_COMMANDS, ids=lambda path: path.name)
 def test_commands_print_what_the_page_shows(page: Path) -> None:
+    compare(page)
+
+
+def compare(page: Path, blocks: int | None = None) -> None:
+    """A page's first blocks, or all, are executed, and have the output that it shows."""
     text = page.read_text()
     for command, package, file in NEEDED:
         if command in text:
@@ -60,7 +73,7 @@ def test_commands_print_what_the_page_shows(page: Path) -> None:
         pytest.skip(device_missing())
     if "--engine sdf3" in text and (find_sdf3(None) or find_kiter(None)):
         pytest.skip("the page shows a machine without SDF3 and Kiter")
-    assert documents.masked(documents.executed(text)) == documents.masked(text), (
+    assert documents.masked(documents.executed(text, blocks)) == documents.masked(text), (
         f"the output has changed; python -m tests.documents {page.relative_to(documents.ROOT)} writes the new one"
     )
 

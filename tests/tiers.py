@@ -1,0 +1,51 @@
+"""Which tests does `make test` run? A sample of every function, in minutes; `make test-all` runs the rest as well.
+
+`CSDFGEN_TESTS` names the tier: `sample`, `rest` (what the sample leaves out, so that both together are all) or `more`
+(all tests, each law in many more ways: `tests.ways`). Without it every test that is asked for runs.
+
+The cases of a function are a table or a range of seeds in which neighbours are alike: of n cases the sample has about
+the square root of n, evenly spaced, and begins elsewhere for each function, so that laws over one table meet other lines.
+A test that is marked `networks` takes seconds: the sample has one case of each file's; of one that is marked `every` it has all.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from math import ceil, sqrt
+from zlib import crc32
+
+TIER = os.environ.get("CSDFGEN_TESTS", "")
+
+MOST = 24
+"""Cases of one function at most."""
+
+
+def sampled(name: str, count: int, few: int) -> set[int]:
+    """Which of `count` cases the sample has: `few` of them, evenly spaced.
+
+    >>> sorted(sampled("a law", 100, 4))
+    [2, 27, 52, 77]
+    >>> sampled("a test", 1, 1)
+    {0}
+    """
+    start = crc32(name.encode()) % count
+    return {(start + k * count // few) % count for k in range(few)}
+
+
+def in_sample(cases: Sequence[tuple[str, str, str]]) -> list[bool]:
+    """Whether each case is in the sample. cases: file, function, and "networks", "every" or "".
+
+    >>> in_sample([("a.py", "short", "")] * 4 + [("a.py", "long", "networks")] * 2)
+    [False, True, False, True, True, False]
+    """
+    groups: dict[str, list[int]] = defaultdict(list)
+    for number, (file, function, mark) in enumerate(cases):
+        groups[file if mark == "networks" else f"{file}::{function}"].append(number)
+    chosen = set()
+    for name, numbers in groups.items():
+        count, mark = len(numbers), cases[numbers[0]][2]
+        few = {"networks": 1, "every": count}.get(mark, min(MOST, ceil(sqrt(count))))
+        chosen |= {numbers[k] for k in sampled(name, count, few)}
+    return [number in chosen for number in range(len(cases))]
