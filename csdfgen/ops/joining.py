@@ -62,9 +62,9 @@ def _build_concat(node: Node) -> Layer:
     # those without elements add nothing
     operands = [operand for operand in given if 0 not in operand.shape]
     tensors = [operand for operand in operands if isinstance(operand, Tensor)]
-    if not tensors or len(given) != len(node.inputs):
-        raise ModelError("an input is absent, or none is computed at run time")
-    first = tensors[0]
+    if not operands or len(given) != len(node.inputs):
+        raise ModelError("an input is absent, or none has elements")
+    first = tensors[0] if tensors else require_tensor(node, 0)
     axis = normal_axis(int(CONCAT.attribute(node, "axis")), len(first.shape))
     for operand in given:
         same = len(operand.shape) == len(first.shape) and all(

@@ -514,6 +514,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build_concat,
         kernel=_concat_kernel,
         aliases=_concat_aliases,
+        constant_inputs=frozenset({0, 1}),
         since=1,
         domain=MICROSOFT,
         notes="operands of the output's own scale and zero point need no copy",

@@ -8,6 +8,7 @@ one begins with an axis of one position, as the images of most networks do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations, product
 from typing import Any
 from zlib import crc32
@@ -119,12 +120,12 @@ LIMITS: Mapping[str, tuple[float, float]] = {
 UNARY = """
     Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish Identity
     IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign Sqrt Tan
-    Tanh ThresholdedRelu Dropout
+    Swish Tanh ThresholdedRelu Dropout
 """
 
 
 def _opset(op_type: str) -> int:
-    return 20 if op_type in ("Gelu", "IsInf", "IsNaN", "AffineGrid") else 18
+    return {"Swish": 24, "Gelu": 20, "IsInf": 20, "IsNaN": 20}.get(op_type, 18)
 
 
 def unary(op_type: str) -> Iterator[Sample]:
@@ -443,13 +444,10 @@ def scatter_nd(op_type: str) -> Iterator[Sample]:
 
 def one_hot(op_type: str) -> Iterator[Sample]:
     draw = Draw(op_type, 11)
-    for rank in range(5):
+    for rank in RANKS:
         for axis in range(rank + 1):
             shape, depth = draw.shape(rank), draw.any(2, 6)
-            kind = draw.kind(("int64", "int32", "float32"))
-            indices = Arg(shape, None, kind, -depth, depth)
-            if kind == "float32":
-                indices = _Fixed.of(draw.rng.integers(0, depth, shape).astype(kind))
+            indices = Arg(shape, None, "int64", -depth, depth)
             count = np.array(depth) if draw.chance() else np.array([depth])
             values = arg((2,), draw.kind(("float32", "int64", "int32")), -9, 9)
             yield draw.sample(indices, count, values, axis=draw.axis(axis, rank + 1))
@@ -754,6 +752,54 @@ def quantized(op_type: str) -> Iterator[Sample]:
             yield draw.sample(x, np.asarray(scale), *more, **named)
 
 
+def of_bytes(op_type: str) -> Iterator[Sample]:
+    """Operators of onnxruntime on quantized tensors: each operand with its scale and zero point, the result's behind or, of
+    a QLinearConcat, in front.
+    """
+    draw = Draw(op_type)
+    for rank in RANKS:
+        for axis, kind in product(range(rank), ("uint8", "int8")):
+            shape = draw.shape(rank)
+            shapes = {
+                "QLinearAdd": (shape, draw.broadcast(shape)),
+                "QLinearMul": (draw.broadcast(shape), shape),
+                "QLinearConcat": (shape, (*shape[:axis], 2, *shape[axis + 1 :])),
+            }.get(op_type, (shape,))
+            low, high = (0, 250) if kind == "uint8" else (-120, 120)
+            form = (np.array(0.03, np.float32), np.array(3, kind))
+            operands = [[arg(one, kind, low, high), *form] for one in shapes]
+            flat = [one for some in operands for one in some]
+            wide = (np.array(0.05, np.float32), np.array(5, kind))
+            more: dict[str, Any] = {}
+            if op_type in ("QLinearConcat", "QLinearSoftmax"):
+                more["axis"] = draw.axis(axis, rank)
+            if op_type == "QLinearSoftmax":
+                more["opset"] = 13
+                yield Sample(op_type, (*flat, *wide), more, 18, 1, "ranked-")
+            elif op_type == "QLinearConcat":
+                yield draw.sample(*wide, *flat, **more)
+            else:
+                yield draw.sample(*flat, *wide, **more)
+
+
+def of_tokens(op_type: str) -> Iterator[Sample]:
+    """Functions of onnxruntime on the last axis: one or two maps, then values for each of its positions."""
+    draw = Draw(op_type)
+    maps = 2 if op_type.startswith("Skip") else 1
+    vectors = {"QuickGelu": 0, "SkipLayerNormalization": 2}.get(op_type, 1)
+    for rank in (3, 3) if maps == 2 else RANKS:
+        shape = draw.shape(rank)
+        every = [arg(shape, "float32") for _ in range(maps)]
+        yield draw.sample(*every, *(arg(shape[-1:], "float32") for _ in range(vectors)))
+
+
+def bit_casts(op_type: str) -> Iterator[Sample]:
+    draw = Draw(op_type, 26)
+    for rank, (one, other) in product(RANKS, (("float32", "int32"), ("int8", "uint8"))):
+        code = int(helper.np_dtype_to_tensor_dtype(np.dtype(other)))
+        yield draw.sample(arg(draw.shape(rank), one, -9, 9), to=code)
+
+
 def selections(op_type: str) -> Iterator[Sample]:
     draw = Draw(op_type, 13)
     for rank in RANKS:
@@ -822,21 +868,31 @@ def _table() -> Mapping[str, list[Sample]]:
         selections: "NonZero",
         scaled_rows: "LRN",
         determinants: "Det",
+        of_bytes: "QLinearAdd QLinearMul QLinearConcat QLinearSigmoid QLinearLeakyRelu QLinearSoftmax",
+        of_tokens: "BiasGelu FastGelu QuickGelu SimplifiedLayerNormalization SkipLayerNormalization "
+        "SkipSimplifiedLayerNormalization",
+        bit_casts: "BitCast",
     }
     return {
-        name: [sample for sample in rule(name) if _is_taken(sample)]
+        name: [_taken(sample) for sample in rule(name)]
         for rule, names in rules.items()
         for name in names.split()
     }
 
 
-def _is_taken(sample: Sample) -> bool:
-    """Whether the operator takes elements of this type."""
+def _taken(sample: Sample) -> Sample:
+    """The sample; of float32 where the operator does not take its type."""
     try:
         sample.operator.layers(sample.node())
     except ModelError as error:
-        return "insert a Cast" not in str(error)
-    return True
+        if "insert a Cast" not in str(error):
+            raise
+        operands = (
+            replace(i, dtype="float32") if isinstance(i, Arg) and i.dtype != "bool" else i
+            for i in sample.inputs
+        )
+        return replace(sample, inputs=tuple(operands))
+    return sample
 
 
 RANKED: Mapping[str, list[Sample]] = _table()
