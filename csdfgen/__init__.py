@@ -83,7 +83,9 @@ class _Package(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name not in __all__:
             raise AttributeError(f"module 'csdfgen' has no attribute {name!r}")
-        found = getattr(import_module(_HOMES.get(name, "csdfgen.api")), name)
+        from csdfgen.arguments import check_arguments
+
+        found = check_arguments(getattr(import_module(_HOMES.get(name, "csdfgen.api")), name))
         setattr(self, name, found)
         return found
 

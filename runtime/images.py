@@ -8,6 +8,7 @@ of an image are compared with the network's input before any element is read; an
 from __future__ import annotations
 
 import io
+import logging
 import struct
 import warnings
 import zipfile
@@ -47,6 +48,8 @@ LAYOUTS = ("nchw", "nhwc", "nchw-bgr", "nhwc-bgr")
 
 TOP = 5
 """Classes shown for a classifier; an output with fewer classes is not treated as one."""
+
+_LOG = logging.getLogger(__name__)
 
 _MAX_LABEL_BYTES = 2**24
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
@@ -223,9 +226,15 @@ class _Reader:
         return next(iter(self.tensors.values()))
 
     def _npz(self, path: Path) -> dict[str, np.ndarray]:
-        """Arrays of an .npz file by input name; arrays of other names are ignored if one is known."""
+        """Arrays of an .npz file by input name; arrays of other names are ignored if one is known. One array is that of the
+        only input, whatever its name.
+        """
         with zipfile.ZipFile(path) as archive:
             members = {name.removesuffix(".npy"): name for name in archive.namelist()}
+            if len(members) == len(self.tensors) == 1 and members.keys() != self.tensors.keys():
+                (called,), (name,) = members, self.tensors
+                _LOG.warning("%s: its only array '%s' is taken for input '%s'", path, called, name)
+                members = {name: members[called]}
             known = [name for name in self.tensors if name in members]
             if not known:
                 raise InputError(

@@ -43,6 +43,14 @@ class _WarningList(logging.Handler):
         self.lines.append(record.getMessage())
 
 
+class _Waits(logging.Handler):
+    """Says at once that a long wait begins, where no progress bar says it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if not sys.stderr.isatty():
+            _complain(record.getMessage())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line with `sys.argv` or the given arguments; returns the exit code."""
     for name in _THREAD_VARIABLES:
@@ -55,8 +63,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # names in a model may hold anything
-    kept = _WarningList()
+    kept, waits, said = _WarningList(), logging.getLogger("csdfgen.waits"), _Waits()
     logging.getLogger().addHandler(kept)
+    waits.addHandler(said)
+    waits.setLevel(logging.INFO)
     try:
         with warnings.catch_warnings(), options_as_flags():
             if not sys.warnoptions:
@@ -64,6 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             code = _run(sys.argv[1:] if arguments is None else list(arguments))
     finally:
         logging.getLogger().removeHandler(kept)
+        waits.removeHandler(said)
     if code == 0:
         for line in dict.fromkeys(kept.lines):  # a file that is read twice warns once
             _complain(f"warning: {line}")

@@ -11,7 +11,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,8 @@ from rich.text import Text
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.terminal import say, table
+from csdfgen.cli.options import JsonOption
+from csdfgen.cli.terminal import say, say_json, table
 from csdfgen.errors import InputError, ToolError
 from csdfgen.model.units import counted
 
@@ -59,11 +60,16 @@ class Finding:
 class Doctor(Command):
     """Show versions, threads, and what could be in the way; exit 1 if something is."""
 
+    as_json: JsonOption = False
+
     def run(self) -> None:
         """Print what was found. Raises ToolError with the first trouble, if any."""
         findings = diagnose()
-        rows = ((one.what, one.value, one.verdict) for one in findings)
-        say(table("what", "found", "", rows=rows))
+        if self.as_json:
+            say_json({"findings": [asdict(one) for one in findings]})
+        else:
+            rows = ((one.what, one.value, one.verdict) for one in findings)
+            say(table("what", "found", "", rows=rows))
         troubles = [one for one in findings if one.trouble]
         if troubles:
             first = troubles[0]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import OUTPUT, Planned
+from csdfgen.cli.options import OUTPUT, JsonOption, Planned
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say
+from csdfgen.cli.terminal import plain, reporting, say, say_json
 from csdfgen.errors import about
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import counted
@@ -44,6 +44,7 @@ class EmitC(Command):
     output: Path = declare("The folder to write.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
     force: bool = declare("Write into a folder that is not empty; other files stay.", False)
+    as_json: JsonOption = False
     planning: Planned
 
     def run(self) -> None:
@@ -63,6 +64,9 @@ class EmitC(Command):
                     found.plan, found.title, self.output, target=self.target, force=self.force,
                     maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
+        if self.as_json:
+            say_json({"output": str(self.output), "model": found.model, **asdict(made)})
+            return
         say(
             f"{self.output}: {plain(made.name)}, {counted(len(made.files), 'file')}, {made.name}.c of "
             f"{made.source_bytes:,} bytes, constants of {made.weights_bytes:,}, arena of {made.arena_bytes:,}",

@@ -38,6 +38,7 @@ __all__ = [
     "Asked",
     "Cut",
     "Fused",
+    "JsonOption",
     "Loaded",
     "ModelArgument",
     "Pixels",
@@ -66,6 +67,8 @@ GRAPH_SUFFIXES = (".json", ".xml")
 JSON = ("--json",)
 OUTPUT = ("--output", "-o")
 """Flags."""
+
+JsonOption = Annotated[bool, Option("Print one JSON object instead of the text.", names=JSON)]
 
 FILES = "Inputs and outputs"
 """A heading in the help."""

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated
 
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import OUTPUT, Planned, check_suffix
-from csdfgen.cli.terminal import in_bytes, plain, reporting, say
+from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix
+from csdfgen.cli.terminal import in_bytes, plain, reporting, say, say_json
 from csdfgen.errors import about
 from csdfgen.files import write_bytes
 from csdfgen.model.options import Option, declare
@@ -56,6 +56,7 @@ class Report(Command):
         "Run frames here and in onnxruntime; or only plan.", True, names=("--measure/--no-measure",)
     )
     repeat: int = declare("Timed frames of each.", _REPEAT, "N", low=1, high=100_000)
+    as_json: JsonOption = False
 
     def run(self) -> None:
         """Write the page. Raises CsdfgenError; outputs that differ are reported on the page."""
@@ -92,6 +93,16 @@ class Report(Command):
             )  # fmt: skip
             page = report_page(plan, facts)
         write_bytes(output, page)
+        if self.as_json:
+            values = {
+                "output": str(output),
+                "model": found.model,
+                "planned_bytes": plan.planned_bytes,
+            }
+            values |= {"figures": dict(plan.figures), "device": profile.name}
+            values |= {"predicted_ms": 1e3 * times.seconds}
+            say_json({**values, "measured": measured and measured.to_json()})
+            return
         say(f"{output}: {plain(found.title)}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
 
     def _commands(self, found: models.Planned, output: Path) -> list[tuple[str, str]]:

@@ -50,9 +50,10 @@ int main(int count, char **words)
         words += 2;
         count -= 2;
     }}
-    if (count != {files} + 1{or_none}) {{
-        fputs("usage: {name} [-o OUTPUT] {usage}\\n", stderr);
-        return 2;
+    const int help = count == 2 && (strcmp(words[1], "--help") == 0 || strcmp(words[1], "-h") == 0);
+    if (help || (count != {files} + 1{or_none})) {{
+        fputs("usage: {name} [-o OUTPUT] {usage}\\n", help ? stdout : stderr);
+        return help ? 0 : 2;
     }}
 {loads}    {name}_run({arguments});
     if (out != NULL) {{

@@ -6,6 +6,8 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import isinf
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -43,6 +45,20 @@ class Measured:
     outputs: Mapping[str, np.ndarray] = field(default_factory=dict)
     reference: Mapping[str, np.ndarray] = field(default_factory=dict)
     driven: Driven | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Figures as JSON values; null where onnxruntime has none."""
+        return {
+            "measured_bytes": self.touched,
+            "latency_ms": 1e3 * self.ours,
+            "onnxruntime_ms": self.theirs and 1e3 * self.theirs,
+            "onnxruntime_bytes": self.their_bytes,
+            "max_abs_error": None
+            if self.refused or isinf(self.max_abs_error)
+            else self.max_abs_error,
+            "equal": self.equal,
+            "refused": self.refused or None,
+        }
 
     @property
     def max_abs_error(self) -> float:

@@ -101,6 +101,8 @@ def samples_of(network: Network, inputs: Inputs) -> Iterator[Sample]:
         [inputs] if isinstance(inputs, Mapping) else inputs
     )
     for one in several:
+        if not isinstance(one, Mapping):
+            raise InputError(f"inputs has {type(one).__name__}; a dict of arrays is needed")
         yield from _cut(network, one)
 
 

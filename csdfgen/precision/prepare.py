@@ -44,10 +44,10 @@ def float_model(
         return copy, from_proto(source).source
     with about(os.fspath(source)):
         other = from_other(source, shapes_wanted(shapes, None))
-    if other is not None:
-        return other, str(source)
-    path = Path(source)
-    read_file(path)  # refuses what is none, in a line
+        if other is not None:
+            return other, str(source)
+        path = Path(source)
+        read_file(path)  # refuses what is none, in a line
     return onnx.load(path), str(path)
 
 

@@ -325,8 +325,7 @@ class _Work:
         return images_of(self.samples, self.network.batch)
 
     def _loaded(self, model: onnx.ModelProto) -> Network:
-        sizes = None if self.shapes is None else {k: tuple(v) for k, v in self.shapes.items()}
-        return load(model, shapes=sizes)
+        return load(model, shapes=self.shapes)
 
     # Formats --------------------------------------------------------------------------------------
 

@@ -34,6 +34,7 @@ from runtime.reference import Reference
 from schedules import analysis
 from schedules.schedule import Schedule, write_schedule
 from tests.small_models import residual_classifier, two_inputs
+from tests.ways import some
 
 ROOT = Path(__file__).resolve().parents[2]
 FUNCTIONS = [name for name in csdfgen.__all__ if not name.startswith("_")]
@@ -454,3 +455,58 @@ def test_one_shape_is_for_one_input() -> None:
 def test_a_batch_that_is_none_is_one_line(batch: Any) -> None:
     line = refused(ModelError, lambda: csdfgen.load("net.onnx", batch=batch))
     assert f"a batch of {batch!r} images is not possible" in line
+
+
+# Arguments ----------------------------------------------------------------------------------------
+
+WRONG: tuple[object, ...] = (
+    None,
+    b"abc",
+    7,
+    -1.5,
+    "/nowhere/x.onnx",
+    [1],
+    {"a": object()},
+    object(),
+)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_wrong_argument_is_one_line_that_names_it(name: str, net: Network, plan: Plan) -> None:
+    """Of any function, any argument, any value: it is taken, or refused."""
+    function = getattr(csdfgen, name)
+    signature = inspect.signature(function)
+    x = {"x": np.zeros((1, 3, 16, 12), np.float32)}
+    good = {"network": net, "graph": csdfgen.convert(net), "plan": plan, "path": "out.xml"}
+    good |= {"model": "net.onnx", "source": "net.onnx", "inputs": x, "requests": [1]}
+    needed = [one.name for one in signature.parameters.values() if one.default is one.empty]
+    if name == "save_plan":
+        good["path"] = "out.json"
+    if name.startswith("read_"):
+        csdfgen.save_graph(good["graph"], "out.xml")
+        good["path"] = "out.xml" if name == "read_graph" else "out.json"
+        table = csdfgen.plan_table(net, requests=[1]) if "table" in name else plan
+        csdfgen.save_plan(table, "out.json")
+    assert name in refused(CsdfgenError, function) and needed[0] in refused(CsdfgenError, function)
+    enough = {one: good[one] for one in needed}
+    assert "nonsense" in refused(CsdfgenError, lambda: function(**enough, nonsense=1))
+    for at, argument in enumerate(signature.parameters):
+        values = (*WRONG, net, plan, good["graph"])
+        values = (
+            values
+            if argument in needed
+            else [
+                values[(3 * at + k) % len(values)]
+                for k in range(some(2, len(values) if name != "pareto" else 3))
+            ]
+        )
+        for value in values:
+            given = {**enough, argument: value}
+            try:
+                function(**given)
+            except CsdfgenError as error:
+                said = str(error)
+            else:
+                continue
+            named = argument.rstrip("s") in said or (isinstance(value, str) and value in said)
+            assert "\n" not in said and (argument not in needed or named), (argument, value)

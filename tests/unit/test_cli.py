@@ -5,6 +5,7 @@ something is wrong.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import shlex
@@ -709,7 +710,21 @@ def test_nothing_but_results_reaches_a_pipe(csdfgen: Any, tmp_path: Path) -> Non
     assert (process.returncode, err) == (0, "") and "\x1b" not in out and "\r" not in out
 
 
+def test_a_long_wait_is_one_line_at_once(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def waiting() -> list[Any]:
+        logging.getLogger("csdfgen.waits").info("compiling kernels once, about 40 s")
+        print("then", file=sys.stderr)
+        return []
+
+    monkeypatch.setattr("csdfgen.cli.doctor.diagnose", waiting)
+    done = csdfgen("doctor", "--json")
+    assert done.json == {"findings": []}
+    assert done.err == "compiling kernels once, about 40 s\nthen\n"
+
+
 def test_doctor(csdfgen: Any) -> None:
+    found = csdfgen("doctor", "--json").json["findings"]
+    assert {"what", "value", "trouble", "absent"} == {*found[0]}
     out = csdfgen("doctor").out
     for word in ("Python", "numpy", "onnxruntime", "BLAS", "import runtime", "import zoo_models"):
         assert word in out

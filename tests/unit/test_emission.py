@@ -531,3 +531,18 @@ def test_interrupted_while_writing(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     with pytest.raises(KeyboardInterrupt):
         emit(planned(residual_classifier()), "small", tmp_path / "out")
     assert left(tmp_path) == []
+
+
+def test_a_program_prints_its_usage_when_asked(call: Call) -> None:
+    if compiler_missing():
+        pytest.skip("no C compiler")
+    onnx.save(residual_classifier(), "net.onnx")
+    facts = call("emit-c", "net.onnx", "-o", "made", "--json").json
+    assert facts["output"] == "made" and {*facts["files"]} <= {
+        str(one.relative_to("made")) for one in Path("made").rglob("*")
+    }
+    subprocess.run(["make", "-s", "-C", "made"], check=True, capture_output=True)
+    for word, code in (("--help", 0), ("-h", 0), ("--nonsense", 1)):
+        done = subprocess.run([f"made/{facts['name']}", word], capture_output=True, text=True)
+        assert done.returncode == code
+        assert done.stdout.startswith(f"usage: {facts['name']} [-o OUTPUT]") is (code == 0)

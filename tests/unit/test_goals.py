@@ -579,7 +579,7 @@ def test_a_goal_for_no_network_is_refused() -> None:
         planned("model.onnx", goal="memory")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="plan takes a network, not str"):
         planned("model.onnx", requests=4)  # type: ignore[arg-type]
-    with pytest.raises(InputError, match="plan takes a network, not str"):
+    with pytest.raises(InputError, match="plan_table takes a network, not str"):
         csdfgen.plan_table("model.onnx", requests=[4])  # type: ignore[arg-type]
 
 

@@ -73,6 +73,17 @@ def test_array_files(network: Network, folder: Path) -> None:
         assert found.dtype == np.float32 and np.array_equal(found, x), name
 
 
+def test_the_only_array_of_a_file_is_that_of_the_only_input(
+    network: Network, pair: Network, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    x = random_inputs(network, 3)["x"]
+    np.savez("other.npz", data=x)
+    assert np.array_equal(read(["other.npz"], network)["x"], x)
+    assert "other.npz: its only array 'data' is taken for input 'x'" in caplog.text
+    with pytest.raises(InputError, match="holds 'data', the network's inputs are 'left', 'right'"):
+        read(["other.npz"], pair)
+
+
 def test_several_inputs_by_name(pair: Network, folder: Path) -> None:
     values = random_inputs(pair, 4)
     np.savez("both.npz", **values)
@@ -188,8 +199,8 @@ BAD_FILES: list[tuple[str, str, Callable[[Path], object], str]] = [
     (
         "other names",
         "x.npz",
-        lambda path: np.savez(path, y=np.zeros(3)),
-        r"holds 'y', the network's inputs are 'x'",
+        lambda path: np.savez(path, y=np.zeros(3), z=np.zeros(3)),
+        r"holds 'y', 'z', the network's inputs are 'x'",
     ),
     ("petabytes in a zip", "x.npz", _zip_of("x.npy", _header((2**50,))), "has shape"),
     ("damaged zip", "x.npz", _damaged_zip, "cannot be read"),

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import ctypes
 import importlib.util
+import logging
 import os
 import platform
+import re
 import shutil
 import signal
 import subprocess
@@ -161,6 +163,22 @@ def test_a_library_is_built_once(small: Path, tmp_path: Path) -> None:
     assert other != made and made.exists()
     small.write_text(SMALL.replace("42", "43"))
     assert build([small], ("-O1",), folder=folder) not in (made, other)
+
+
+@needs_compiler
+def test_a_long_wait_is_announced(
+    small: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    build([small], folder=tmp_path / "kept")
+    assert not caplog.records
+    empty = [tmp_path / f"empty{number}.c" for number in range(8)]
+    for number, path in enumerate(empty):
+        path.write_text(f"int f{number};")
+    for _ in range(2):  # the second time it is there
+        build([small, *empty], folder=tmp_path / "kept")
+    (record,) = caplog.records
+    assert re.fullmatch(r"compiling kernels once, about \d+ s", record.getMessage())
 
 
 @needs_compiler

@@ -280,6 +280,16 @@ def test_report_measures_and_compares(csdfgen: Call) -> None:
     assert not [path for path in Path().iterdir() if path.name.endswith(".part")]
 
 
+def test_figures_of_a_page_as_json(csdfgen: Call) -> None:
+    for more in ([], ["--no-measure"]):
+        _, out, _ = csdfgen("report", "net.onnx", "--rows", "1", "--json", *more)
+        values = json.loads(out)
+        assert values["output"] == "report.html" and Path("report.html").exists()
+        assert values["planned_bytes"] == plan(load("net.onnx"), rows=1).planned_bytes
+        assert (values["measured"] is None) == bool(more)
+        assert more or (values["measured"]["equal"] and values["measured"]["latency_ms"] > 0)
+
+
 def test_the_commands_on_the_page_work(csdfgen: Call) -> None:
     assert csdfgen("report", "net.onnx", "--policy", "eager", "--no-measure")[0] == 0
     page = Page(Path("report.html").read_bytes())

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import logging
 import os
 import shlex
 import shutil
@@ -52,6 +53,10 @@ STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-e
 """What the sources need. With -std=c99 alone, compilers do not fuse products and sums, which doubles the time, and do
 not vectorize loops that choose between two values, since a program could read the exception flags.
 """
+
+_WAITS = logging.getLogger("csdfgen.waits")
+_FEW, _CORE_SECONDS = 8, 80
+"""C files that compile in a second; the time of all kernels on one core."""
 
 NATIVE = "-march=native"
 FLAGS = (*STANDARD, "-O3", NATIVE)
@@ -187,6 +192,9 @@ def build(
         known = _kept(folder, key)
         if known is not None:
             return known
+        if len(files) > _FEW:
+            seconds = -(-_CORE_SECONDS // (os.cpu_count() or 1))
+            _WAITS.info("compiling kernels once, about %d s", seconds)
         with _alone(folder):
             known = _kept(folder, key)  # built by another process meanwhile
             if known is not None:
