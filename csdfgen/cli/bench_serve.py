@@ -76,6 +76,8 @@ class BenchServe(Command):
             policy_of(name)
         loads, rates = _numbers("loads", self.loads), _numbers("rates", self.rates)
         several = [int(one) for one in _numbers("several", self.several)]
+        if not (loads or rates or several):
+            raise InputError("no traffic is given; give --loads, --rates or --several")
         wanted = math.inf if self.deadline is None else time_of(self.deadline, "deadline")
         asked = self.loaded.read()
         with reporting() as progress:

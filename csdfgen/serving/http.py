@@ -320,7 +320,7 @@ class _Protocol(HttpToolsProtocol):
         own = [
             one for one in there if one.client and self.client and one.client[0] == self.client[0]
         ]
-        crowd = own if len(own) > self.most // 2 else there
+        crowd = own if len(own) > (self.most + 1) // 2 else there
         idle = [one for one in crowd if one is not self and one.idle]
         if crowd is own or len(there) > self.most:
             if idle:

@@ -43,7 +43,6 @@ _PIECE = 16 * 2**10
 _SPARE = 4 * 2**20
 """Bytes that a tensor from JSON may always have; beyond, twice the bytes of its text."""
 
-_DEEPEST = 33
 _MOST_TENSORS = 1_000
 _LONGEST_ID = 256
 _PRIORITIES = 1_000
@@ -220,7 +219,7 @@ def _shape(item: Fields, known: Tensor) -> list[int]:
         raise item.fault(f"'shape' is {quoted(shape)}; a list of sizes is needed")
     if shape[1:] != list(known.shape[1:]) or not shape or not 0 < shape[0] < 2**31:
         needed = ", ".join(["N", *map(str, known.shape[1:])])
-        said = str(shape[:_DEEPEST])[:200]
+        said = str(shape[:32])[:200]
         raise item.fault(f"'shape' is {said}; [{needed}] is needed, N images from 1 on")
     return shape
 
@@ -248,8 +247,9 @@ def _tensor(
     return (found if found.flags.aligned else found.copy()), at + size
 
 
-_MISPLACED = re.compile(rb"[^\s\[,]\s*\[|\]\s*[^\s\],]")
-"""A bracket that opens behind a number, or one that closes in front of one."""
+_STRUCTURE = bytes(code if code in b"[]," else ord("x") for code in range(256))
+_MISPLACED = b"x[", b"][", b"]x"
+"""Brackets that open behind a number, or close in front of one."""
 
 _NO_BRACKETS = bytes.maketrans(b"[]", b"  ")
 
@@ -269,7 +269,7 @@ def _from_json(
             f"'data' is too short for {count:,} elements of {kind}; send them in binary"
         )
     found = np.empty(count, dtype)
-    at, filled, depth = data.start, 0, 0
+    at, filled, depth = data.start + 1, 0, 1
     while at < data.stop:
         last = data.stop - at <= _PIECE
         end = data.stop if last else body.rfind(b",", at, at + _PIECE)
@@ -277,14 +277,14 @@ def _from_json(
             raise item.fault(f"'data' has a number of more than {_PIECE:,} characters")
         piece = bytes(body[at:end])
         codes = np.frombuffer(piece, np.uint8)
-        depths = depth + np.cumsum((codes == ord("[")).astype(np.int64) - (codes == ord("]")))
-        depth = int(depths[-1]) if len(depths) else depth
-        inner = depths[:-1] if last else depths
-        deep = not inner.size or 1 <= inner.min() <= inner.max() <= _DEEPEST
-        if _MISPLACED.search(piece) or not deep or (last and depth):
+        depths = np.cumsum(np.r_[depth, (codes == ord("[")).astype(int) - (codes == ord("]"))])
+        depth = int(depths[-1])
+        structure = piece.translate(_STRUCTURE, b" \t\r\n")
+        misplaced = any(one in structure for one in _MISPLACED)
+        if misplaced or (depths[:-1] < 1).any() or bool(depth) == last:
             raise item.fault("'data' is not JSON: brackets do not match")
         values = _values(item, kind, dtype, piece)
-        if not len(values) and not (last and at == data.start):
+        if not len(values) and not (last and at == data.start + 1):
             raise item.fault("'data' is not JSON: nothing is in front of a comma or behind it")
         if len(values) > count - filled:
             raise item.fault(f"'data' has more elements than the shape, which has {count:,}")
@@ -400,11 +400,12 @@ def _bytes_of(array: np.ndarray) -> memoryview:
 
 def _classified(array: np.ndarray, classes: int) -> np.ndarray:
     """Of each image the indices of so many highest scores as texts VALUE:INDEX, as Triton's extension has them."""
-    flat = array.reshape(len(array), -1)
+    flat = array.reshape(len(array) if array.ndim else 1, -1)
     # ascending from behind: of equal scores the first comes first
     order = flat.shape[1] - 1 - np.argsort(flat[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    write = (lambda one: str(int(one))) if array.dtype.kind in "biu" else "{:f}".format
     texts = [
-        [f"{row[k]:f}:{k}" if row.dtype.kind not in "biu" else f"{row[k]:d}:{k}" for k in best]
+        [f"{write(row[k])}:{k}" for k in best]
         for row, best in zip(flat, order[:, :classes], strict=True)
     ]
-    return np.array(texts, object).reshape(len(array), -1)
+    return np.array(texts, object)
