@@ -28,7 +28,7 @@ from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import with_tensors
 from csdfgen.ops.evaluated import run_layer
-from csdfgen.ops.selection import SELECTING
+from csdfgen.ops.selection import FILL, SELECTING
 from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Constants, Operation
 from csdfgen.reading.onnx_tensor import (
@@ -244,8 +244,7 @@ class Folder:
             return (_filled_array(node, self._directory),)
         if node.op_type in _DIRECT:
             return (_DIRECT[node.op_type](node),)
-        known = node.op_type in OPERATORS and node.op_type not in SELECTING
-        if known and all(array.size for array in _operands(node)):
+        if node.op_type in OPERATORS and all(array.size for array in _operands(node)):
             try:
                 return _by_kernel(node, self._check_size, self._take)
             except ModelError:  # it is for operands that are computed; the reference takes more
@@ -363,5 +362,9 @@ def _by_kernel(
         arrays = [None if t is None else known[t.name] for t in layer.inputs]
         results = run_layer(operator_of(layer), layer, arrays)
         known.update((t.name, a) for t, a in zip(layer.outputs, results, strict=True))
+    if node.op_type in SELECTING:  # those that are found, without room for others
+        (found,) = (known[name] for name in node.outputs)
+        axis = SELECTING[node.op_type]
+        known[node.outputs[0]] = np.compress(found.take(0, 1 - axis) != FILL, found, axis)
     nothing = np.empty(0)
     return tuple(known[name] if name else nothing for name in node.outputs)
