@@ -509,6 +509,176 @@ def test_every_output_has_the_name_of_its_blob(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found["e"], X)
 
 
+def prior_boxes(
+    n: Sequence[int], image: Sequence[int], least: Sequence[float], most: Sequence[float], ratios: Sequence[float],
+    variance: Sequence[float], step: Sequence[float], offset: float = 0.5, clip: bool = False,
+) -> Array:  # fmt: skip
+    """PriorBoxLayer::Forward_cpu. ratios: with those that are turned over, without 1."""
+    found: list[float] = []
+    for row in range(n[0]):
+        for column in range(n[1]):
+            y, x = (row + offset) * step[0], (column + offset) * step[1]
+            for k, size in enumerate(map(int, least)):
+                sides = [(size, size)]
+                if most:
+                    sides.append((np.sqrt(size * int(most[k])),) * 2)
+                sides += [(size * np.sqrt(ratio), size / np.sqrt(ratio)) for ratio in ratios]
+                for wide, high in sides:
+                    for sign in (-0.5, 0.5):
+                        found += [(x + sign * wide) / image[1], (y + sign * high) / image[0]]
+    boxes = np.clip(found, 0, 1) if clip else np.array(found)
+    return np.stack([boxes, np.tile(variance, len(found) // len(variance))])[None]
+
+
+BOXES = {
+    "min_size: 3.7": ([3.7], [], [], [0.1], (27 / 9, 40 / 8), 0.5, False),
+    "min_size: 4 min_size: 9 max_size: 8 max_size: 20 aspect_ratio: 2 aspect_ratio: 0.5 aspect_ratio: 3 clip: true "
+    "variance: [0.1, 0.1, 0.2, 0.3] step: 4 offset: 0.25": (
+        [4, 9], [8, 20], [2, 0.5, 3, 1 / 3], [0.1, 0.1, 0.2, 0.3], (4, 4), 0.25, True,
+    ),
+    "min_size: 5 aspect_ratio: 1 aspect_ratio: 2 flip: false step_h: 2 step_w: 3 img_size: 50": (
+        [5], [], [2], [0.1], (2, 3), 0.5, False,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("settings", BOXES)
+def test_prior_boxes(settings: str, tmp_path: Path) -> None:
+    least, most, ratios, variance, step, offset, clip = BOXES[settings]
+    text = net(
+        (1, 2, 27, 40),
+        'name: "p" type: "Pooling" bottom: "data" top: "p" pooling_param { kernel_h: 3 kernel_w: 5 stride_h: 3 stride_w: 5 }',
+        f'name: "b" type: "PriorBox" bottom: "p" bottom: "data" top: "b" prior_box_param {{ {settings} }}',
+        'name: "s" type: "Softmax" bottom: "p" top: "s"',
+    )
+    path = write(tmp_path, text, {"other": [A]})
+    image = (50, 50) if "img_size" in settings else (27, 40)
+    wanted = prior_boxes((9, 8), image, least, most, ratios, variance, step, offset, clip)
+    np.testing.assert_allclose(
+        computed(path, random(1, 2, 27, 40), "b"), wanted, rtol=1e-6, atol=1e-6
+    )
+
+
+def bilinear(x: Array, height: int, width: int) -> Array:
+    """caffe_cpu_interp2."""
+    found = np.zeros((*x.shape[:2], height, width))
+    steps = [
+        (n - 1) / (m - 1) if m > 1 else 0.0
+        for n, m in zip(x.shape[2:], (height, width), strict=True)
+    ]
+    for i in range(height):
+        for j in range(width):
+            y, z = i * steps[0], j * steps[1]
+            a, b = int(y), int(z)
+            c, d = (k + (k < n - 1) for k, n in ((a, x.shape[2]), (b, x.shape[3])))
+            dy, dz = y - a, z - b
+            found[:, :, i, j] = (1 - dy) * ((1 - dz) * x[:, :, a, b] + dz * x[:, :, a, d])
+            found[:, :, i, j] += dy * ((1 - dz) * x[:, :, c, b] + dz * x[:, :, c, d])
+    return found
+
+
+def largest(x: Array, count: int, axis: int | None, valued: bool) -> Array:
+    """ArgMaxLayer::Forward_cpu: pairs of value and position, from the largest down."""
+    rows = (
+        x.reshape(x.shape[0], -1)
+        if axis is None
+        else np.moveaxis(x, axis, -1).reshape(-1, x.shape[axis])
+    )
+    best = [
+        sorted(((v, k) for k, v in enumerate(row)), reverse=True)[:count] for row in rows.tolist()
+    ]
+    found = np.array(best).transpose(0, 2, 1)
+    if axis is None:
+        return found[:, [1, 0] if valued else [1], :, None]
+    rest = [n for k, n in enumerate(x.shape) if k != axis]
+    return np.moveaxis(found[:, 0 if valued else 1].reshape(*rest, count), -1, axis)
+
+
+SIZED = {
+    "Upsample upsample_param { scale: 3 }": lambda x: x.repeat(3, 2).repeat(3, 3),
+    "Interp interp_param { height: 5 width: 11 }": lambda x: bilinear(x, 5, 11),
+    "Interp interp_param { height: 1 width: 1 }": lambda x: bilinear(x, 1, 1),
+    "Interp interp_param { zoom_factor: 3 pad_beg: -1 pad_end: -2 }": lambda x: bilinear(
+        x[:, :, 1:-2, 1:-2], 16, 13
+    ),
+    "Interp interp_param { shrink_factor: 2 }": lambda x: bilinear(x, 5, 4),
+    "Interp interp_param { shrink_factor: 3 zoom_factor: 2 }": lambda x: bilinear(x, 5, 5),
+    "ArgMax": lambda x: largest(x, 1, None, False),
+    "ArgMax argmax_param { top_k: 7 out_max_val: true }": lambda x: largest(x, 7, None, True),
+    "ArgMax argmax_param { axis: 1 }": lambda x: largest(x, 1, 1, False),
+    "ArgMax argmax_param { axis: -1 top_k: 4 }": lambda x: largest(x, 4, 3, False),
+    "ArgMax argmax_param { axis: 2 top_k: 2 out_max_val: true }": lambda x: largest(x, 2, 2, True),
+}
+
+
+@pytest.mark.parametrize("case", SIZED)
+def test_layers_of_forks_and_places_of_the_largest(case: str, tmp_path: Path) -> None:
+    """Of values of which many are equal."""
+    kind, _, settings = case.partition(" ")
+    path = write(tmp_path, net(X.shape, f'{SETTINGS} type: "{kind}" {settings}'), {"other": [A]})
+    x = np.round(X * 4) / 4
+    np.testing.assert_allclose(computed(path, x), SIZED[case](x), rtol=1e-4, atol=1e-5)
+
+
+def given(blob: str, *shape: int) -> str:
+    dims = " ".join(f"dim: {size}" for size in shape)
+    return f'name: "{blob}" type: "Input" top: "{blob}" input_param {{ shape {{ {dims} }} }}'
+
+
+def lstm(x: Array, cont: Array, w: Array, b: Array, r: Array, static: Array | float = 0) -> Array:
+    """LSTMLayer::FillUnrolledNet and LSTMUnitLayer::Forward_cpu, in loops."""
+    size = r.shape[1]
+    h, c, found = np.zeros((x.shape[1], size)), np.zeros((x.shape[1], size)), []
+    for now, kept in zip(x.reshape(*x.shape[:2], -1).astype(np.float64), cont, strict=True):
+        gates = now @ w.T + b + static + (h * kept[:, None]) @ r.T
+        for n in range(len(h)):
+            for d in range(size):
+                i, f, o = (1 / (1 + np.exp(-gates[n, k * size + d])) for k in range(3))
+                c[n, d] = kept[n] * f * c[n, d] + i * np.tanh(gates[n, 3 * size + d])
+                h[n, d] = o * np.tanh(c[n, d])
+        found.append(h.copy())
+    return np.array(found)
+
+
+@pytest.mark.parametrize("static", [False, True])
+@pytest.mark.parametrize(("steps", "count", "rest"), [(1, 1, (3,)), (7, 1, (2, 2)), (6, 3, (5,))])
+def test_lstm(steps: int, count: int, rest: tuple[int, ...], static: bool, tmp_path: Path) -> None:
+    """Sequences begin anew where cont is 0, each at its own step."""
+    size, wide = 4, int(np.prod(rest))
+    w, b, r, ws = random(16, wide), random(16), random(16, size), random(16, 6)
+    head = [given("cont", steps, count), *([given("still", count, 6)] if static else [])]
+    bottoms = 'bottom: "data" bottom: "cont"' + ' bottom: "still"' * static
+    settings = f'recurrent_param {{ num_output: {size} weight_filler {{ type: "xavier" }} }}'
+    layer = f'name: "l" type: "LSTM" {bottoms} top: "y" {settings}'
+    after = 'name: "f" type: "InnerProduct" bottom: "y" top: "f" inner_product_param { num_output: 3 axis: 2 bias_term: false }'
+    blobs = {"l": [w, b, *([ws] if static else []), r], "f": [random(3, size)]}
+    path = write(tmp_path, net((steps, count, *rest), *head, layer, after), blobs)
+    feeds = {
+        "data": random(steps, count, *rest),
+        "cont": (RNG.random((steps, count)) < 0.6).astype(np.float32),
+    }
+    if static:
+        feeds["still"] = random(count, 6)
+    wanted = lstm(feeds["data"], feeds["cont"], w, b, r, feeds["still"] @ ws.T if static else 0)
+    network = csdfgen.load(path)
+    for backend in ("numpy", "native"):
+        for rows in ("1", "auto", "whole"):
+            found = runtime.run(csdfgen.plan(network, rows=rows, backend=backend), feeds)["f"]
+            np.testing.assert_allclose(found, wanted @ random(3, size).T, rtol=1e-4, atol=1e-5)
+    assert csdfgen.report(network, feeds).ok
+
+
+def test_an_lstm_of_hostile_sizes_is_refused(tmp_path: Path) -> None:
+    many = 2**30
+    layer = f'{SETTINGS} type: "LSTM" bottom: "cont" recurrent_param {{ num_output: 4 }}'
+    head = given("cont", 2, many)
+    path = write(
+        tmp_path, net((2, many, 1), head, layer), {"l": [random(16, 1), random(16), random(16, 4)]}
+    )
+    with pytest.raises(ModelError, match="makes a constant of 1073741824x4"):
+        csdfgen.load(path)
+
+
 # Files --------------------------------------------------------------------------------------------
 
 TRAINED = """
@@ -616,7 +786,25 @@ def test_weights_are_found_by_their_name_or_alone(call: Call, tmp_path: Path) ->
 # Refusals -----------------------------------------------------------------------------------------
 
 REFUSALS = {
-    'type: "Interp" interp_param { zoom_factor: 2 }': "'l' (Interp: forks of Caffe define it differently; use a Deconvolution",
+    'type: "DetectionOutput"': "'l' (DetectionOutput: its number of boxes depends on the image",
+    'type: "Interp"': "its output would be 1x6x0x0, at least 1 element",
+    'type: "Interp" interp_param { pad_beg: 1 zoom_factor: 2 }': "pads 1x6x9x8 by 1 and 0; four axes, and cutting off",
+    'type: "Interp" interp_param { pad_end: -9 zoom_factor: 2 }': "at least 1 element",
+    'type: "Interp" interp_param { height: 2147483647 width: 2147483647 }': "in all are possible",
+    'type: "Interp" interp_param { zoom_factor: 2 height: 9 }': "sets interp_param.height",
+    'type: "Upsample"': "scales 1x6x9x8 by 0; four axes and scale",
+    'type: "Upsample" upsample_param { scale: 2147483647 }': "in all are possible",
+    'type: "Upsample" bottom: "data" upsample_param { scale: 2 }': "has 2 bottoms, 1 are supported",
+    'type: "ArgMax" argmax_param { top_k: 433 }': "top_k is 433 of 432 values",
+    'type: "ArgMax" argmax_param { top_k: 0 }': "'0', not a whole number from 1",
+    'type: "PriorBox" prior_box_param { min_size: 3 }': "has 1 bottoms, 2 are supported",
+    'type: "PriorBox" bottom: "data"': "has 0 min_size and 0 max_size",
+    'type: "PriorBox" bottom: "data" prior_box_param { min_size: 3 max_size: 3 }': "max_size 3 is not above min_size 3",
+    'type: "PriorBox" bottom: "data" prior_box_param { min_size: 3 aspect_ratio: 0 }': "aspect_ratio is 0, not above 0",
+    'type: "PriorBox" bottom: "data" prior_box_param { min_size: 3 variance: 1 variance: 2 }': "has 2 variance",
+    f'type: "PriorBox" bottom: "data" prior_box_param {{ {"min_size: 3 " * 40000} }}': "a constant of 1x2x11520000, at most",
+    'type: "LSTM" recurrent_param { num_output: 2 }': "has 1 bottoms, 2 to 3 are supported",
+    'type: "LSTM" bottom: "data" recurrent_param { num_output: 2 }': "with cont of 1x6x9x8",
     'type: "Mystery"': "'l' (Mystery); export the network to ONNX",
     'type: "Convolution"': "layer 'l' (Convolution): 6 channels and 0 outputs (num_output)",
     'type: "Convolution" convolution_param { num_output: 4 }': "kernel_size is set 0 times",

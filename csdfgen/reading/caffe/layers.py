@@ -1,7 +1,8 @@
 """What does each type of layer of Caffe compute, in nodes of ONNX?
 
-Source: the documentation of layers in caffe.proto and include/caffe/layers of BVLC/caffe; Normalize and Permute
-of its SSD fork, Axpy of SENet's, ShuffleChannel of ShuffleNet's. A recipe asks its layer for every setting that
+Source: the documentation of layers in caffe.proto and include/caffe/layers of BVLC/caffe; Normalize, Permute and PriorBox
+of its SSD fork, Axpy of SENet's, ShuffleChannel of ShuffleNet's, Interp of
+DeepLab's, Upsample of YOLO's. A recipe asks its layer for every setting that
 it obeys; one that is set and not asked for refuses the layer (`net`). Axis 0 is the batch and stays free wherever
 it can, so that images are computed one by one.
 """
@@ -9,9 +10,9 @@ it can, so that images are computed one by one.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from math import exp, log, prod
+from math import exp, log, prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,9 @@ from csdfgen.reading.onnx_tensor import MAX_ELEMENTS
 __all__ = ["RECIPES", "REFUSED", "Layer", "Nodes", "Recipe", "Value"]
 
 Shape = tuple[int, ...]
+
+_MAX_CONSTANT = 2**24
+"""Elements of a constant that a layer makes by itself."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +135,14 @@ class Layer:
         names = [value.name for value in inputs], [value.name for value in found]
         self.made.add(op_type, *names, self.name, **settings)
         return found
+
+    @staticmethod
+    def check_constant(shape: Sequence[int]) -> None:
+        """Raises ModelError for a constant that is too large to be made."""
+        if prod(shape) > _MAX_CONSTANT:
+            raise ModelError(
+                f"makes a constant of {_sizes(shape)}, at most {_MAX_CONSTANT} elements are possible; check sizes and shapes"
+            )
 
     def reshaped(self, x: Value, shape: Sequence[int], kept: int = 1) -> Value:
         """x in another shape whose first `kept` sizes are those of x, whatever they are."""
@@ -470,6 +482,173 @@ def _axpy(layer: Layer, one: Message) -> Value:
     return layer.node("Add", layer.node("Mul", x, a), y)
 
 
+# Sizes of images ----------------------------------------------------------------------------------
+
+
+def _resized(
+    layer: Layer, x: Value, sizes: Sequence[int], mode: str, coordinates: str, **more: Any
+) -> Value:
+    """Rows and columns in these numbers."""
+    none, wanted = Value("", ()), layer.constant(sizes, np.int64)
+    return layer.node(
+        "Resize", x, none, none, wanted, shape=[*x.shape[:2], *sizes], axes=[2, 3], mode=mode,
+        coordinate_transformation_mode=coordinates, **more,
+    )  # fmt: skip
+
+
+def _upsample(layer: Layer, one: Message) -> Value:
+    x, scale = layer.x, one.integer("scale", 0, 1)
+    if len(x.shape) != 4 or not scale:
+        raise ModelError(f"scales {_sizes(x.shape)} by {scale}; four axes and scale are needed")
+    sizes = [n * scale for n in x.shape[2:]]
+    return _resized(layer, x, sizes, "nearest", "asymmetric", nearest_mode="floor")
+
+
+def _interp(layer: Layer, one: Message) -> Value:
+    x, shrink, zoom = layer.x, one.integer("shrink_factor", 0, 1), one.integer("zoom_factor", 0, 1)
+    begin, end = (one.integer(name, 0, -MAX_INT) for name in ("pad_beg", "pad_end"))
+    if len(x.shape) != 4 or begin > 0 or end > 0:
+        raise ModelError(
+            f"pads {_sizes(x.shape)} by {begin} and {end}; four axes, and cutting off, are possible"
+        )
+    sizes = [n + begin + end for n in x.shape[2:]]
+    if begin or end:
+        stops = [n + end for n in x.shape[2:]]
+        bounds = (layer.constant(a, np.int64) for a in ([-begin] * 2, stops, [2, 3]))
+        x = layer.node("Slice", x, *bounds, shape=[*x.shape[:2], *sizes])
+    if shrink:
+        sizes = [(n - 1) // shrink + 1 for n in sizes]
+    if zoom:
+        sizes = [n + (n - 1) * (zoom - 1) for n in sizes]
+    if not (shrink or zoom):
+        sizes = [one.integer(name, 0, 1) for name in ("height", "width")]
+    return _resized(layer, x, sizes, "linear", "align_corners")
+
+
+def _prior_box(layer: Layer, one: Message) -> Value:
+    """Boxes around each pixel, in parts of the image, and their variances: constants of the sizes alone."""
+    x, image = layer.values(2)
+    if len(x.shape) != 4 or len(image.shape) != 4:
+        raise ModelError(f"reads {_sizes(x.shape)} and {_sizes(image.shape)}, four axes are needed")
+    least, most = one.numbers("min_size"), one.numbers("max_size")
+    if not least or min(least) <= 0 or len(most) not in (0, len(least)):
+        raise ModelError(
+            f"has {len(least)} min_size and {len(most)} max_size; sizes above 0, and as many or no max_size, are needed"
+        )
+    flip, ratios = one.flag("flip", True), [1.0]
+    for ratio in one.numbers("aspect_ratio"):
+        if ratio <= 0:
+            raise ModelError(f"aspect_ratio is {ratio:g}, not above 0")
+        if all(abs(ratio - other) >= 1e-6 for other in ratios):
+            ratios += [ratio, 1 / ratio] if flip else [ratio]
+    boxes: list[tuple[float, float]] = []
+    for k, size in enumerate(map(int, least)):  # PriorBoxLayer cuts sizes to whole numbers
+        middle = sqrt(size * int(most[k])) if most else 0.0
+        if most and most[k] <= least[k]:
+            raise ModelError(f"max_size {most[k]:g} is not above min_size {least[k]:g}")
+        boxes += [(size, size), *([(middle, middle)] if most else ())]
+        boxes += [(size * sqrt(ratio), size / sqrt(ratio)) for ratio in ratios[1:]]
+    shape = (1, 2, prod(x.shape[2:]) * len(boxes) * 4)
+    layer.check_constant(shape)
+    corners = []
+    for place, side in enumerate("hw"):
+        n, whole = x.shape[2 + place], one.integer("img_size", 0, 1)
+        whole = one.integer(f"img_{side}", whole, 1) or image.shape[2 + place]
+        step = one.number(f"step_{side}", one.number("step", 0.0)) or whole / n
+        centre = (np.arange(n) + one.number("offset", 0.5))[:, None] * step
+        half = np.array([box[1 - place] for box in boxes]) / 2
+        corners.append([(centre + sign * half) / whole for sign in (-1, 1)])
+    grid = np.broadcast_arrays(
+        *(part for k in (0, 1) for part in (corners[1][k][None], corners[0][k][:, None]))
+    )
+    found = np.stack(grid, -1).reshape(-1)
+    variance = one.numbers("variance") or [0.1]
+    if len(variance) not in (1, 4) or min(variance) <= 0:
+        raise ModelError(f"has {len(variance)} variance; one or four above 0 are needed")
+    found = np.clip(found, 0, 1) if one.flag("clip", False) else found
+    spread = np.resize(np.array(variance), found.size)
+    return layer.node("Identity", layer.constant(np.stack([found, spread])[None]))
+
+
+# Sequences and places -----------------------------------------------------------------------------
+
+
+def _lstm(layer: Layer, one: Message) -> Value:
+    """LSTMLayer and LSTMUnitLayer: gates i, f, o, g; where cont is 0 a sequence begins, from states of zero. So does that of
+    the first step, since no state outlives a frame.
+    """
+    x, cont, *static = layer.values(2, 3)
+    if len(x.shape) < 3 or cont.shape != x.shape[:2]:
+        raise ModelError(
+            f"reads {_sizes(x.shape)} with cont of {_sizes(cont.shape)}; steps x sequences x values, and cont of steps x "
+            "sequences, are needed"
+        )
+    if one.flag("expose_hidden", False):
+        raise ModelError("expose_hidden is true: states as blobs are not supported")
+    size, (steps, count) = one.integer("num_output", 0, 1), x.shape[:2]
+    gates, wide = 4 * size, prod(x.shape[2:])
+    layer.check_constant((count, size))
+    weight, bias = layer.blob(0, [gates, wide]), layer.blob(1, [gates])
+    x = layer.reshaped(x, [steps, count, wide], 2)
+    x = layer.node("MatMul", x, layer.constant(weight.T), shape=[steps, count, gates])
+    x = layer.node("Add", x, layer.constant(bias))
+    for other in static:
+        wide = prod(other.shape[1:])
+        more = layer.constant(layer.blob(2, [gates, wide]).T)
+        other = layer.reshaped(other, [count, wide])
+        x = layer.node("Add", x, layer.node("MatMul", other, more, shape=[count, gates]))
+    step = replace(layer, made=replace(layer.made, nodes=[], constants=[]))
+    ins = [Value(layer.made.free(f"{layer.name}/step"), (count, n)) for n in (size, size, gates, 1)]
+    h, c, now, kept = ins
+    recurrent = step.constant(layer.blob(2 + len(static), [gates, size]).T)
+    h = step.node("MatMul", step.node("Mul", h, kept), recurrent, shape=(count, gates))
+    parts = step.constant([size] * 4, np.int64)
+    i, f, o, g = step.split(
+        "Split", step.node("Add", now, h), parts, shapes=[(count, size)] * 4, axis=1
+    )
+    i, f, o = (step.node("Sigmoid", gate) for gate in (i, f, o))
+    c = step.node("Mul", f, step.node("Mul", c, kept))
+    c = step.node("Add", c, step.node("Mul", i, step.node("Tanh", g)))
+    h = step.node("Mul", o, step.node("Tanh", c))
+    reads, makes = (
+        [helper.make_tensor_value_info(v.name, onnx.TensorProto.FLOAT, v.shape) for v in values]
+        for values in (ins, (h, c, step.node("Identity", h)))
+    )
+    body = helper.make_graph(step.made.nodes, "step", reads, makes, step.made.constants)
+    zero = layer.constant(np.zeros((count, size)))
+    begun = layer.reshaped(cont, [steps, count, 1], 2)
+    shapes = [(count, size), (count, size), (steps, count, size)]
+    return layer.split("Scan", zero, zero, x, begun, shapes=shapes, body=body, num_scan_inputs=2)[2]
+
+
+def _arg_max(layer: Layer, one: Message) -> Value:
+    """Positions of the largest values, as float32; of equal ones the last comes first (ArgMaxLayer sorts pairs)."""
+    x, count, valued = layer.x, one.integer("top_k", 1, 1), one.flag("out_max_val", False)
+    flat, shape = "axis" not in one, x.shape
+    axis = layer.axis(one, "axis", min(1, len(shape) - 1), len(shape))
+    if flat:
+        x, axis = layer.reshaped(x, [shape[0], prod(shape[1:])]), 1
+    size, made = x.shape[axis], [*x.shape[:axis], count, *x.shape[axis + 1 :]]
+    if count > size:
+        raise ModelError(f"top_k is {count} of {size} values")
+    back = (layer.constant([n], np.int64) for n in (-1, -MAX_INT, axis, -1))
+    turned = layer.node("Slice", x, *back)
+    values, places = layer.split(
+        "TopK", turned, layer.constant([count], np.int64), shapes=[made, made], axis=axis
+    )
+    last = layer.node("Sub", layer.constant(size - 1, np.int64), places, shape=made)
+    found = layer.node("Cast", last, to=onnx.TensorProto.FLOAT)
+    if not flat:
+        return values if valued else found
+    both = [
+        layer.reshaped(value, [shape[0], 1, count, *[1] * (len(shape) - 3)])
+        for value in ((found, values) if valued else (found,))
+    ]
+    return both[0] if len(both) == 1 else layer.node(
+        "Concat", *both, shape=[shape[0], 2, *both[0].shape[2:]], axis=1
+    )  # fmt: skip
+
+
 # Shapes -------------------------------------------------------------------------------------------
 
 
@@ -613,6 +792,7 @@ def _same(layer: Layer, one: Message) -> list[Value]:
 
 RECIPES: Mapping[str, tuple[str, Recipe]] = {
     "AbsVal": ("", _plain("Abs")),
+    "ArgMax": ("argmax_param", _arg_max),
     "Axpy": ("", _axpy),
     "BNLL": ("", _plain("Softplus")),
     "BatchNorm": ("batch_norm_param", _batch_norm),
@@ -635,13 +815,16 @@ RECIPES: Mapping[str, tuple[str, Recipe]] = {
     "Exp": ("exp_param", _exp),
     "Flatten": ("flatten_param", _flatten),
     "InnerProduct": ("inner_product_param", _inner_product),
+    "Interp": ("interp_param", _interp),
     "LRN": ("lrn_param", _lrn),
+    "LSTM": ("recurrent_param", _lstm),
     "Log": ("log_param", _log),
     "Normalize": ("norm_param", _normalize),
     "PReLU": ("prelu_param", _prelu),
     "Permute": ("permute_param", _permute),
     "Pooling": ("pooling_param", _pooling),
     "Power": ("power_param", _power),
+    "PriorBox": ("prior_box_param", _prior_box),
     "ReLU": ("relu_param", _relu),
     "ReLU6": ("relu_param", _relu6),
     "Reshape": ("reshape_param", _reshape),
@@ -652,15 +835,12 @@ RECIPES: Mapping[str, tuple[str, Recipe]] = {
     "Softmax": ("softmax_param", _softmax),
     "Split": ("", _same),
     "TanH": ("", _plain("Tanh")),
+    "Upsample": ("upsample_param", _upsample),
 }
 """Type -> the field with its settings, and what it computes."""
 
 REFUSED: Mapping[str, str] = {
     "DetectionOutput": "its number of boxes depends on the image; end the network in front of it",
-    "Interp": "forks of Caffe define it differently; use a Deconvolution with bilinear weights",
-    "LSTM": "it is of another time order; export the network to ONNX where it was trained",
-    "PriorBox": "its boxes depend on the size of the image alone; compute them once, outside of the network",
     "Python": "it runs a Python program; replace it by layers of Caffe",
-    "Upsample": "forks of Caffe define it differently; use a Deconvolution with bilinear weights",
 }
 """Types that are known and not supported, with the way out."""
