@@ -43,6 +43,7 @@ REASONS: tuple[tuple[str, str], ...] = (
     (r"is of opset 8, 9 is the oldest", "opset older than 9"),
     (r"element type \S+ is not supported", "element type without support"),
     (r"to=\d+ is not one of", "element type without support"),
+    (r"(type|zero point is) u?int4", "element type without support"),
     (r"is not a tensor|is a sequence|a sequence is needed", "operand that is no tensor"),
     (r"training_mode", "training mode"),
     (

@@ -1,5 +1,5 @@
-"""Operators of onnxruntime's own domain whose weights are small integers with a scale for each block of them: the weights
-become floats when a network is read.
+"""Operators of onnxruntime's own domain whose weights are small integers with a scale for each block of them. Products with
+weights of four bits have a kernel that widens a panel of them at a time; other weights become floats when a network is read.
 
 Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md.
 """
@@ -7,18 +7,34 @@ Source: https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
+from types import MappingProxyType
 
 import numpy as np
 
 from csdfgen.errors import ModelError
-from csdfgen.model.network import Node
+from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.ops._operands import normal_axis
-from csdfgen.ops.base import MICROSOFT, REQUIRED, Operator, require_constant, require_tensor
+from csdfgen.ops.base import (
+    MICROSOFT,
+    REQUIRED,
+    Call,
+    Emit,
+    Operator,
+    Scratch,
+    Work,
+    require_constant,
+    require_tensor,
+)
 from csdfgen.ops.composing import Composition, Operand, composed
+from csdfgen.ops.linear import MATMUL, ready
 
 __all__ = ["OPERATORS"]
 
 Results = Iterable[Operand | None]
+
+PANEL = 16
+"""Outputs whose weights lie side by side, as native kernels read them."""
 
 
 def _bits(node: Node) -> int:
@@ -61,6 +77,8 @@ def _matmul(make: Composition, node: Node) -> Results:
     inputs, outputs, block = (int(node.attributes[name]) for name in ("K", "N", "block_size"))
     if node.attributes.get("weight_prepacked", 0):
         raise ModelError("weight_prepacked=1 is a layout of one machine; export without it")
+    if block < 2 or block % 2:
+        raise ModelError(f"block_size={block}; an even number is needed")
     blocks = -(-inputs // block)
     packed, scales = require_constant(node, 1), require_constant(node, 2)
     bytes_ = blocks * block * bits // 8
@@ -73,13 +91,113 @@ def _matmul(make: Composition, node: Node) -> Results:
     if node.operand(3) is not None:
         zero = require_constant(node, 3).reshape(outputs, -1)
         zero = _unpacked(zero, bits, blocks) if zero.dtype == np.uint8 else zero
-    groups = np.arange(inputs) // block
-    if node.operand(4) is not None:
-        groups = require_constant(node, 4)[:inputs]
     integers = _unpacked(packed.reshape(outputs, -1), bits, inputs)
-    weights = _floats(integers, scales.reshape(outputs, blocks), zero, groups, 1)
-    product, bias = make("MatMul", x, np.ascontiguousarray(weights.T)), node.operand(5)
+    scales, groups = scales.reshape(outputs, blocks), node.operand(4)
+    small = not isinstance(zero, np.ndarray) or zero.dtype == np.uint8
+    if bits == 4 and groups is None and small and scales.dtype == x.dtype == "float32":
+        product = _of_four_bits(make, x, integers, scales, zero, block)
+    else:
+        groups = (
+            np.arange(inputs) // block if groups is None else require_constant(node, 4)[:inputs]
+        )
+        weights = _floats(integers, scales, zero, groups, 1)
+        product = make("MatMul", x, np.ascontiguousarray(weights.T))
+    bias = node.operand(5)
     return [product if bias is None else make("Add", product, bias)]
+
+
+# Products with weights of four bits ---------------------------------------------------------------
+
+
+def _of_four_bits(
+    make: Composition,
+    x: Tensor,
+    integers: np.ndarray,
+    scales: np.ndarray,
+    zero: np.ndarray | int,
+    block: int,
+) -> Operand:
+    """The product as a layer of its own. Its constants are in panels of 16 outputs: weights, two inputs a byte, scales of
+    blocks, and zero points, two blocks a byte, unless all are 8.
+    """
+    outputs, inputs = integers.shape
+    product = make("MatMul", x, np.broadcast_to(np.float32(0), (inputs, outputs)))
+    layer = make.layers[-1]
+    constants = {1: _pairs(_panels(integers)), 2: _panels(scales)}
+    if isinstance(zero, np.ndarray) and np.any(zero != 8):
+        constants[3] = _pairs(_panels(zero))
+    make.layers[-1] = replace(
+        layer,
+        op_type="MatMulNBits",
+        inputs=(x, None, None, None),
+        input_axes=(layer.input_axes[0], None, None, None),
+        constants=MappingProxyType(constants),
+        attributes=MappingProxyType({"K": inputs, "N": outputs, "block_size": block}),
+    )
+    return product
+
+
+def _panels(array: np.ndarray) -> np.ndarray:
+    """(outputs, ...) as (panels, ..., 16)."""
+    padded = np.pad(array, ((0, -len(array) % PANEL), (0, 0)))
+    return np.ascontiguousarray(padded.reshape(-1, PANEL, array.shape[1]).swapaxes(1, 2))
+
+
+def _pairs(panels: np.ndarray) -> np.ndarray:
+    """(panels, rows, 16) as (panels, pairs of rows, 16), the first of two in the lower half of a byte."""
+    padded = np.pad(panels, ((0, 0), (0, panels.shape[1] % 2), (0, 0)))
+    return padded[:, ::2] | padded[:, 1::2] << 4
+
+
+@remembered
+def _on_floats(layer: Layer) -> Layer:
+    """The layer as a MatMul, with anything for weights."""
+    shape = layer.attributes["K"], layer.attributes["N"]
+    constants = MappingProxyType({1: np.broadcast_to(np.float32(0), shape)})
+    return replace(layer, op_type="MatMul", attributes=MappingProxyType({}), constants=constants)
+
+
+def _kernel(layer: Layer) -> Emit:
+    size, block = layer.attributes["K"], layer.attributes["block_size"]
+    packed, scales, zeros = (layer.constants.get(k) for k in (1, 2, 3))
+    assert packed is not None and scales is not None
+
+    def widened(pairs: np.ndarray, scratch: Scratch, calls: list[Call]) -> np.ndarray:
+        values = scratch.take((len(pairs), 2, PANEL))
+        half = scratch.take(pairs.shape, "uint8")
+        for k, (function, by) in enumerate(((np.bitwise_and, 15), (np.right_shift, 4))):
+            calls += [(function, (pairs, np.uint8(by), half)), (np.copyto, (values[:, k], half))]
+        return values.reshape(-1, PANEL)
+
+    def emit(work: Work) -> list[Call]:
+        x, calls, scratch = layer.inputs[0], list[Call](), work.scratch
+        assert x is not None
+        a = replace(x, row_axis=layer.input_axes[0]).to_onnx(work.slab)
+        out = layer.output.to_onnx(work.result)
+        a, out = (a[None], out[None]) if a.ndim == 1 else (a, out)
+        a = ready(a, np.dtype(np.float32), scratch, calls)
+        mark = scratch.mark
+        for panel, pairs in enumerate(packed):
+            weights = widened(pairs, scratch, calls)
+            none = np.float32(8)
+            if zeros is not None:
+                none = widened(zeros[panel], scratch, calls)[: scales.shape[1]]
+            full = len(weights) // block
+            parts = (
+                (weights[: full * block].reshape(-1, block, PANEL), slice(full)),
+                (weights[None, full * block :], slice(full, None)),
+            )
+            for some, at in parts:
+                if some.size:
+                    zero = none[at, None] if isinstance(none, np.ndarray) else none
+                    scale = scales[panel, at, None]
+                    calls += [(np.subtract, (some, zero, some)), (np.multiply, (some, scale, some))]
+            target = out[..., panel * PANEL : (panel + 1) * PANEL]
+            calls.append((np.matmul, (a, weights[:size, : target.shape[-1]], target)))
+            scratch.rewind(mark)
+        return calls
+
+    return emit
 
 
 def _gathered(make: Composition, node: Node) -> Results:
@@ -98,21 +216,28 @@ def _gathered(make: Composition, node: Node) -> Results:
 
 
 OPERATORS: tuple[Operator, ...] = (
-    composed(
-        "MatMulNBits",
-        _matmul,
+    replace(
+        composed("MatMulNBits", _matmul),
         domain=MICROSOFT,
-        attributes={
-            "K": REQUIRED,
-            "N": REQUIRED,
-            "accuracy_level": 0,
-            "bits": 4,
-            "block_size": REQUIRED,
-            "weight_prepacked": 0,
-        },
-        constant_inputs=(1, 2, 3, 4),
+        attributes=MappingProxyType(
+            {
+                "K": REQUIRED,
+                "N": REQUIRED,
+                "accuracy_level": 0,
+                "bits": 4,
+                "block_size": REQUIRED,
+                "weight_prepacked": 0,
+            }
+        ),
+        constant_inputs=frozenset({1, 2, 3, 4}),
+        kernel=_kernel,
+        input_rows=lambda layer, out: MATMUL.input_rows(_on_floats(layer), out),
+        cost=lambda layer, out: MATMUL.cost(_on_floats(layer), out),
+        mode=lambda layer: MATMUL.mode(_on_floats(layer)),
+        shift_invariant=True,
         structure="row-phased; whole when no axis of rows survives the product",
-        notes="The weights become floats; the product is one of floats with any accuracy_level.",
+        notes="Weights of 4 bits are stored in 4 bits; others, and those with g_idx or zero points of floats, become floats. "
+        "The product is one of floats with any accuracy_level.",
         multiplies=True,
     ),
     composed(

@@ -187,7 +187,8 @@ _DEQUANTIZE = elementwise(
     attributes={"axis": 1, "block_size": 0, "output_dtype": 0},
     compute_in=lambda dtype: "float32",
     constant_inputs=frozenset({1, 2}),
-    notes="from int8, uint8, int16, uint16 and int32 (a bias); one scale, one an index of an axis, or one a block",
+    notes="from int8, uint8, int16, uint16 and int32 (a bias); one scale, one an index of an axis, or one a block; from int4 and "
+    "uint4 of constants, which stay packed as weights of MatMul and Gemm (MatMulNBits)",
 )
 
 

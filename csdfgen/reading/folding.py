@@ -33,6 +33,7 @@ from csdfgen.reading.onnx_file import Weight, label
 from csdfgen.reading.onnx_graph import Constants, Operation
 from csdfgen.reading.onnx_tensor import (
     DTYPES,
+    FOUR_BITS,
     MAX_CONSTANT_ELEMENTS,
     decode,
     densify,
@@ -213,6 +214,7 @@ class Folder:
         """
         if node.op_type == "Constant":
             return (self._constant(node),)
+        node = replace(node, inputs=tuple(map(_in_bytes, node.inputs)))
         try:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
@@ -268,6 +270,13 @@ class Folder:
         if given[0] == "value":
             self._take(STORED, file_bytes(Weight(value), self._directory), "its value")
         return _CONSTANT_VALUES[given[0]](value, self._directory)
+
+
+def _in_bytes(operand: Any) -> Any:
+    """A constant of four bits an element as one of eight; any other operand as it is."""
+    if not isinstance(operand, np.ndarray) or operand.dtype.name not in FOUR_BITS.values():
+        return operand
+    return operand.astype(operand.dtype.name.replace("4", "8"))
 
 
 _CONSTANT_VALUES: Mapping[str, Callable[[Any, Path | None], np.ndarray]] = {

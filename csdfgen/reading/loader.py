@@ -26,6 +26,7 @@ from csdfgen.reading.batching import obstacle, one_by_one, split_batch
 from csdfgen.reading.dequantized import as_integers
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
+from csdfgen.reading.four_bits import in_four_bits
 from csdfgen.reading.fronts import from_other
 from csdfgen.reading.input_shapes import (
     AskedShapes,
@@ -102,7 +103,7 @@ def load(
         folder = Folder(file.directory, graph.constants)
         try:
             graph = fold_constants(graph, folder, but=frozenset({"DequantizeLinear"}))
-            graph = fold_constants(as_integers(graph), folder)
+            graph = fold_constants(as_integers(in_four_bits(graph)), folder)
             sizes = input_shapes(graph, {} if shapes is None else shapes, batch)
         except ModelError:
             refuse_unsupported(graph, graph.inputs, folder)

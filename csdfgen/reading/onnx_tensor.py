@@ -20,6 +20,7 @@ from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
 __all__ = [
     "DTYPES",
+    "FOUR_BITS",
     "MAX_CONSTANT_ELEMENTS",
     "MAX_ELEMENTS",
     "MAX_RANK",
@@ -58,6 +59,9 @@ DTYPES: dict[int, str] = {
     TensorProto.BOOL: "bool",
 }
 """ONNX element types and their numpy names; all others are refused."""
+
+FOUR_BITS: dict[int, str] = {TensorProto.INT4: "int4", TensorProto.UINT4: "uint4"}
+"""Those of constants alone, two elements a byte in a file, one in an array."""
 
 _TYPED_FIELDS = {
     "float32": ("float_data", "float32"),
@@ -106,25 +110,33 @@ def file_bytes(weight: Weight, directory: Path | None) -> int:
 
 def _decode(weight: Weight, directory: Path | None) -> np.ndarray:
     tensor = weight.tensor
-    dtype = np.dtype(dtype_name(tensor.data_type))
+    four = FOUR_BITS.get(tensor.data_type)
+    dtype = np.dtype(np.uint8 if four else dtype_name(tensor.data_type))
     shape = tuple(tensor.dims)
     _check_shape(shape)
     if tensor.HasField("segment"):
         raise ModelError("is cut into segments, which are not supported")
-    count = prod(shape)
+    elements = prod(shape)
+    count = -(-elements // 2) if four else elements
     stored = weight.stored
     if tensor.data_location == TensorProto.EXTERNAL:
         stored = _external(tensor, directory, count * dtype.itemsize)
     if stored is not None:
-        _check_bytes(shape, dtype, stored.length)
+        _check_bytes(shape, four or dtype, count * dtype.itemsize, stored.length)
         flat = (_mapped if weight.mapped and count else _read)(stored, dtype, count)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
-        _check_bytes(shape, dtype, len(raw))
+        _check_bytes(shape, four or dtype, count * dtype.itemsize, len(raw))
         flat = _native(np.frombuffer(raw, _on_disk(dtype)) if raw else np.empty(0, dtype), dtype)
     else:
         flat = _typed(tensor, dtype, count)
-    return flat.reshape(shape)
+    return (_unpacked(flat, four, elements) if four else flat).reshape(shape)
+
+
+def _unpacked(flat: np.ndarray, dtype: str, count: int) -> np.ndarray:
+    """The elements of bytes that hold two each, the first in the lower half."""
+    halves = np.stack([flat & 15, flat >> 4], axis=-1).reshape(-1)[:count]
+    return (halves if dtype == "uint4" else (halves ^ 8).astype(np.int8) - 8).astype(dtype)
 
 
 def _check_shape(shape: tuple[int, ...]) -> None:
@@ -145,8 +157,7 @@ def _dims(shape: tuple[int, ...]) -> str:
     return label("x".join(map(str, shape)) or "scalar", 60)
 
 
-def _check_bytes(shape: tuple[int, ...], dtype: np.dtype, have: int) -> None:
-    need = prod(shape) * dtype.itemsize
+def _check_bytes(shape: tuple[int, ...], dtype: str | np.dtype, need: int, have: int) -> None:
     if need != have:
         raise ModelError(
             f"of shape {_dims(shape)} ({dtype}) needs {need} bytes, the file holds {have}"

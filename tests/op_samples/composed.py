@@ -118,6 +118,7 @@ def _packed() -> list[Sample]:
         for bits, more in (
             (4, [scales(5, 3)]),
             (4, [scales(15), bytes_(10)]),
+            (4, [-scales(5, 3), bytes_(5, 2), None, numbers(5)]),
             (4, [scales(5, 3), scales(5, 3) * 500, None, numbers(5)]),
             (8, [scales(5, 3), bytes_(5, 3)]),
             (2, [scales(5, 3), bytes_(5, 1)]),
@@ -126,8 +127,11 @@ def _packed() -> list[Sample]:
     order = rng.integers(0, 3, 40).astype(np.int32)
     more = {"K": 40, "N": 5, "block_size": 16, "accuracy_level": 1}
     places = Arg((2, 6), None, "int64", 0, 8)
+    odd = {"K": 37, "N": 33, "block_size": 32}
     return [
         *products,
+        _sample("MatMulNBits", Arg((2, 7, 37), 1), bytes_(33, 2, 16), scales(33, 2), **odd),
+        _sample("MatMulNBits", Arg((37,)), bytes_(33, 2, 16), scales(66), bytes_(33), **odd),
         _sample("MatMulNBits", x, bytes_(5, 3, 8), scales(5, 3), None, order, **more),
         _sample("GatherBlockQuantized", bytes_(9, 16), places, scales(9, 2), block_size=16),
         _sample(

@@ -18,12 +18,28 @@ MOST_TOKENS = 100
 
 
 def linear(net: Growing, x: str, ins: int, outs: int) -> str:
-    """Over the last axis: MatMul with or without Add, whose operands stand in either order."""
-    name = net.op("MatMul", x, net.weights((ins, outs), ins))
+    """Over the last axis: MatMul with or without Add, whose operands stand in either order; some weights have 4 bits."""
+    weights = net.weights((ins, outs), ins)
+    if net.graph.opset >= 21 and net.chance() and net.chance():
+        weights = in_four_bits(net, ins, outs)
+    name = net.op("MatMul", x, weights)
     if net.chance():
         bias = net.vector(outs)
         name = net.op("Add", *((name, bias) if net.chance() else (bias, name)))
     return name
+
+
+def in_four_bits(net: Growing, ins: int, outs: int) -> str:
+    """Weights of 4 bits, dequantized: one scale, one an output, or one a block of inputs."""
+    kind, block = net.pick("int4", "uint4"), net.pick(0, 0, 2, 16)
+    low = -8 if kind == "int4" else 0
+    shape = net.pick((), (outs,)) if not block else (-(-ins // block), outs)
+    scales = net.uniform(shape, 0.02, 0.1)
+    zeros = [net.graph.rng.integers(low, low + 16, shape)] if net.chance() else []
+    integers = net.graph.rng.integers(low, low + 16, (ins, outs))
+    names = [net.graph.constant(np.asarray(array).astype(kind)) for array in (integers, *zeros)]
+    settings = {"axis": 0, "block_size": block} if block else {"axis": 1}
+    return net.op("DequantizeLinear", names[0], scales, *names[1:], **settings)
 
 
 def _perceptron(net: Growing, x: str, channels: int) -> str:

@@ -57,6 +57,36 @@ def test_bfloat16_raw_and_one_by_one() -> None:
         assert got.dtype.name == "bfloat16" and got.astype(float).tolist() == [1, -2.5, np.inf]
 
 
+@pytest.mark.parametrize(
+    ("code", "name"), [(TensorProto.INT4, "int4"), (TensorProto.UINT4, "uint4")]
+)
+def test_elements_of_four_bits_lie_two_in_a_byte(code: int, name: str, tmp_path: Path) -> None:
+    """In all the ways of a file; a byte too many or too few is refused."""
+    rng = np.random.default_rng(code)
+    for shape in ((3, 5), (4,), (1,), (), (2, 0), (7, 3, 1)):
+        values = rng.integers(-8 if name == "int4" else 0, 8 if name == "int4" else 16, shape)
+        flat = np.append(values.reshape(-1) & 15, 0)
+        data = (flat[:-1:2] | flat[1::2][: values.size - values.size // 2] << 4).astype(np.uint8)
+        raw, typed = (TensorProto(name="w", data_type=code, dims=shape) for _ in range(2))
+        raw.raw_data = data.tobytes()
+        typed.int32_data.extend(data.tolist())
+        outside = TensorProto(
+            name="w", data_type=code, dims=shape, data_location=TensorProto.EXTERNAL
+        )
+        (tmp_path / "w.bin").write_bytes(data.tobytes() + b"more")
+        outside.external_data.add(key="location", value="w.bin")
+        for tensor in (raw, typed, outside):
+            got = decode(Weight(tensor), tmp_path)
+            assert got.dtype.name == name and got.shape == shape
+            np.testing.assert_array_equal(got.astype(np.int64), values)
+        raw.raw_data += b"0"
+        with pytest.raises(
+            ModelError,
+            match=f"\\({name}\\) needs {len(data)} bytes, the file holds {len(data) + 1}",
+        ):
+            decode(Weight(raw), None)
+
+
 def test_empty_and_scalar_tensors() -> None:
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (2, 0), b"", True)).shape == (2, 0)
     assert read(helper.make_tensor("w", TensorProto.FLOAT, (), [5.0])) == 5
@@ -64,7 +94,7 @@ def test_empty_and_scalar_tensors() -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [TensorProto.STRING, TensorProto.FLOAT8E4M3FN, TensorProto.INT4, 0, 99],
+    [TensorProto.STRING, TensorProto.FLOAT8E4M3FN, 0, 99],
 )
 def test_other_element_types_are_refused_by_name(code: int) -> None:
     known = {v: k for k, v in TensorProto.DataType.items()}

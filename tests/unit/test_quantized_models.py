@@ -390,15 +390,9 @@ def test_a_bias_scale_that_is_not_the_product() -> None:
         csdfgen.load(p.model(p.pair(y, 0.02)))
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [(TensorProto.INT4, "int4"), (TensorProto.FLOAT8E4M3FN, "float8e4m3fn")],
-)
-def test_element_types_that_are_not_supported(kind: int, name: str) -> None:
-    p = Pairs(opset=21)
-    integers = helper.make_tensor(
-        "four", kind, (2,), b"\x12\x13"[: 1 if name == "int4" else 2], raw=True
-    )
+def test_element_types_that_are_not_supported() -> None:
+    p, name = Pairs(opset=21), "float8e4m3fn"
+    integers = helper.make_tensor("four", TensorProto.FLOAT8E4M3FN, (2,), b"\x12\x13", raw=True)
     p.weights.append(integers)
     scale = p.constant(np.float32(0.1))
     y = p.node("Add", "x", p.node("DequantizeLinear", "four", scale))

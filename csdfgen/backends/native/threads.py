@@ -553,6 +553,7 @@ _SPLITS: dict[str, Callable[[str, Any, int, Constants], list[Any]]] = {
     "gemm_of": _product,
     "gemm_bf16_of": _product,
     "gemm_f16_of": _product,
+    "gemm_4_of": _product,
     "map_of": _map,
     "pool_of": _pool,
     "conv_bytes_of": _convolution,

@@ -195,6 +195,26 @@ void csdf_gemm(const csdf_gemm_step *step);
 void csdf_gemm_bf16(const csdf_gemm_step *step);
 void csdf_gemm_f16(const csdf_gemm_step *step);
 
+/* The same with weights of four bits, which are widened some at a time: (q - zero) * scale.
+ * weights: [panel][pairs of inputs][16], the first of two in the lower half of a byte; scales: [panel][blocks of `block`
+ *     inputs][16]; zeros: [panel][pairs of blocks][16], NULL: all are 8. sizes: one, of `inputs`. */
+typedef struct csdf_gemm_4_step {
+    int32_t inputs, outputs;
+    int32_t block;
+    int32_t count;
+    int32_t channel, channels;
+    csdf_activation activation;
+    const uint8_t *weights;
+    const float *scales;
+    const uint8_t *zeros;
+    const float *bias;
+    const int32_t *sizes;
+    const float *const *rows;
+    float *const *out;
+} csdf_gemm_4_step;
+
+void csdf_gemm_4(const csdf_gemm_4_step *step);
+
 /* Queries that attention computes at a time, at most. */
 #define CSDF_QUERIES 32
 
@@ -653,6 +673,7 @@ void csdf_winograd_row_share_of(const void *step);
 void csdf_gemm_of(const void *step);
 void csdf_gemm_bf16_of(const void *step);
 void csdf_gemm_f16_of(const void *step);
+void csdf_gemm_4_of(const void *step);
 void csdf_attention_of(const void *step);
 void csdf_contract_of(const void *step);
 void csdf_multiply_of(const void *step);

@@ -29,7 +29,7 @@ from csdfgen.backends.native.families.multiplication import multiplication
 from csdfgen.backends.native.families.normalization import normalization, standardization
 from csdfgen.backends.native.families.pools import POOLS
 from csdfgen.backends.native.families.presented import Presented, as_rows
-from csdfgen.backends.native.families.product import Product, product
+from csdfgen.backends.native.families.product import Product, four_bits, product
 from csdfgen.backends.native.families.recurrent import recurrent
 from csdfgen.backends.native.families.softmax import byte_softmax, softmax
 from csdfgen.backends.native.families.widened import Widened
@@ -185,6 +185,7 @@ _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
     "Attention": attention,
     "Gemm": product,
     "MatMul": _matmul,
+    "MatMulNBits": four_bits,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalization),
     "Softmax": softmax,

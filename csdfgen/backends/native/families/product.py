@@ -31,9 +31,18 @@ from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["Product", "every", "is_whole_matrix", "matrix_rows", "product", "rows_of_a_matrix"]
+__all__ = [
+    "Product",
+    "every",
+    "four_bits",
+    "is_whole_matrix",
+    "matrix_rows",
+    "product",
+    "rows_of_a_matrix",
+]
 
 GemmStep = structure("csdf_gemm_step").record
+Gemm4Step = structure("csdf_gemm_4_step").record
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,6 +141,50 @@ class Product(Family):
             constants.rows(target.pool, written),
         )
         return [instruction(kernel, made)]
+
+
+@dataclass(frozen=True, eq=False)
+class FourBits(Product):
+    """MatMulNBits with weights of four bits. packed: these and the bias."""
+
+    kernels = ("gemm_4_of",)
+
+    def lower(self, step: Step, constants: Constants) -> list[Instruction]:
+        view, target, given = step.inputs[0], step.outputs[0], step.layer.constants
+        assert view is not None
+        written, (weights, bias) = every(target, self.outputs), self.packed()
+        after = replace(step.layer, epilogue=step.layer.epilogue[_addend(step.layer) is not None :])
+        made = Gemm4Step(
+            self.inputs,
+            self.outputs,
+            step.layer.attributes["block_size"],
+            len(written),
+            0,
+            self.outputs,
+            Activation(*activated(after)),
+            constants.weights(weights),
+            constants.weights(given[2]),
+            constants.weights(given[3]) if 3 in given else None,
+            constants.weights(bias),
+            constants.table("int32_t", [self.inputs]),
+            constants.rows(view.pool, matrix_rows(step, self.inputs)),
+            constants.rows(target.pool, written),
+        )
+        return [instruction("gemm_4_of", made)]
+
+
+def four_bits(layer: Layer) -> Family | None:
+    """MatMulNBits, where rows lie as those of a product do."""
+    x, (inputs, outputs) = layer.inputs[0], (layer.attributes[name] for name in ("K", "N"))
+    if x is None or not (rows_of_a_matrix(x, layer) or is_whole_matrix(x, layer)):
+        return None
+
+    def packed() -> tuple[np.ndarray, np.ndarray]:
+        adds = _addend(layer)
+        bias = np.zeros(outputs, np.float32) if adds is None else np.broadcast_to(adds, outputs)
+        return packing.aligned(layer.constants[1], "uint8"), packing.conv_bias(bias, outputs)
+
+    return FourBits(inputs, outputs, once(packed))
 
 
 def matrix_rows(step: Step, size: int) -> list[int]:
