@@ -62,6 +62,9 @@ _PIPELINED = 16
 _SMALL = 64 * 2**10
 """Bytes that are read, unpacked or written in one step; while the loop does so, it serves nobody else."""
 
+_OTHER_FILES = 64
+"""Files that the process has open besides connections."""
+
 _CODINGS = ("identity", "gzip", "x-gzip", "deflate")
 
 _SWITCH = 0.0005
@@ -312,14 +315,8 @@ class _Protocol(HttpToolsProtocol):
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
         self._started()
-        there = [
-            one
-            for one in self.connections
-            if isinstance(one, _Protocol) and not one.transport.is_closing()
-        ]
-        own = [
-            one for one in there if one.client and self.client and one.client[0] == self.client[0]
-        ]
+        there: list[Any] = [one for one in self.connections if not one.transport.is_closing()]
+        own = [one for one in there if (one.client or "-")[0] == (self.client or "-")[0]]
         crowd = own if len(own) > (self.most + 1) // 2 else there
         idle = [one for one in crowd if one is not self and one.idle]
         if crowd is own or len(there) > self.most:
@@ -369,9 +366,7 @@ class _Protocol(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self.since = self.loop.time()
-        if (
-            self.cycle.more_body and not self._timer
-        ):  # the rest is read, so that the client reads the answer
+        if self.cycle.more_body and not self._timer:  # read on: the client reads when it has sent
             self._timer = self.loop.call_later(self.timeout_keep_alive, self.transport.close)
 
     def data_received(self, data: bytes) -> None:
@@ -439,15 +434,12 @@ class Server(uvicorn.Server):
         on_ready: Callable[[int], None] = lambda port: None,
         version: str = "",
     ) -> None:
-
-        class Protocol(_Protocol):
-            most = limits.connections
-
-        if hasattr(os, "sysconf"):  # each is a file, and models are some
-            Protocol.most = min(Protocol.most, os.sysconf("SC_OPEN_MAX") - 64)
+        files = os.sysconf("SC_OPEN_MAX") if hasattr(os, "sysconf") else -1
+        room = max(2, files - _OTHER_FILES) if files > 0 else limits.connections
+        protocol = type("Protocol", (_Protocol,), {"most": min(limits.connections, room)})
         super().__init__(
             uvicorn.Config(
-                application(repository, limits, version), host=host, port=port, http=Protocol, loop="asyncio",
+                application(repository, limits, version), host=host, port=port, http=protocol, loop="asyncio",
                 ws="none", log_config=None, log_level="critical", access_log=False, lifespan="on", server_header=False,
                 timeout_keep_alive=30,
             )
