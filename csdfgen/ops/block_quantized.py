@@ -121,6 +121,10 @@ def _of_four_bits(
     blocks, and zero points, two blocks a byte, unless all are 8.
     """
     outputs, inputs = integers.shape
+    if isinstance(zero, np.ndarray) and zero.shape != scales.shape:
+        raise ModelError(
+            f"zero points of shape {list(zero.shape)} for scales of shape {list(scales.shape)}"
+        )
     product = make("MatMul", x, np.broadcast_to(np.float32(0), (inputs, outputs)))
     layer = make.layers[-1]
     constants = {1: _pairs(_panels(integers)), 2: _panels(scales)}

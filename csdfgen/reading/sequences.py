@@ -20,18 +20,11 @@ from csdfgen.reading.unrolling import MOST_OPERATIONS, Writing
 
 __all__ = ["SEQUENCES", "Listed", "resolve"]
 
-SEQUENCES = frozenset(
-    {
-        "ConcatFromSequence",
-        "SequenceAt",
-        "SequenceConstruct",
-        "SequenceEmpty",
-        "SequenceErase",
-        "SequenceInsert",
-        "SequenceLength",
-        "SplitToSequence",
-    }
-)
+_NAMES = """
+    ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
+    SplitToSequence
+"""
+SEQUENCES = frozenset(_NAMES.split())
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,7 @@ BYTES, PRODUCT = np.zeros((2, 1, 8), np.uint8), {"K": 5, "N": 2, "block_size": 1
         ("TensorScatter", (MAP, MAP, np.array([0, 0])), {}, "2] write indices for 1 images"),
         ("MatMulNBits", (MAP, BYTES, ones(2, 1)), {**PRODUCT, "bits": 3}, "2, 4 or 8 are"),
         ("MatMulNBits", (MAP, BYTES, ones(2, 1)), {**PRODUCT, "block_size": 0}, "an even number"),
+        ("MatMulNBits", (MAP, BYTES, ones(2, 1), BYTES[:, :0]), PRODUCT, "zero points of shape"),
         ("MatMulNBits", (MAP, BYTES, ones(2, 2)), PRODUCT, "2 x 8 bytes and 2 x 1 scales"),
         (
             "MatMulNBits",
