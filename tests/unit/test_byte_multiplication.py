@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 import onnxruntime as ort
 import pytest
-from onnx import helper
+from onnx import helper, numpy_helper
 
 import csdfgen
 import runtime
@@ -177,3 +177,26 @@ def test_wherever_rows_and_columns_lie(pattern: Callable[[Nodes], str]) -> None:
         # scales of two layers in a row: a value at the border of two bytes may be on either side
         assert np.mean(made == wanted) > 0.99
         np.testing.assert_allclose(made, wanted, atol=0.19)
+
+
+@pytest.mark.parametrize("types", TYPED)
+@pytest.mark.parametrize(("a", "b"), [*SHAPES[:3], ((1, 1, 1), (1, 1, 1)), ((4, 3), (3, 2))])
+def test_results_that_nothing_quantizes_are_values(types: Pair, a: Shape, b: Shape) -> None:
+    """As scores of attention are in front of a Softmax of floats."""
+    nodes, constants = [], [numpy_helper.from_array(np.float32(1 / 16), "scale")]
+    for name, of in zip("ab", types, strict=True):
+        constants.append(numpy_helper.from_array(np.array(3, of), f"{name}_zero"))
+        form = ["scale", f"{name}_zero"]
+        nodes.append(helper.make_node("QuantizeLinear", [name, *form], [f"{name}_q"]))
+        nodes.append(helper.make_node("DequantizeLinear", [f"{name}_q", *form], [f"{name}_d"]))
+    nodes.append(helper.make_node("MatMul", ["a_d", "b_d"], ["y"]))
+    inputs = [helper.make_tensor_value_info(n, 1, s) for n, s in (("a", a), ("b", b))]
+    output = helper.make_tensor_value_info("y", 1, None)
+    graph = helper.make_graph(nodes, "g", inputs, [output], constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    rng = np.random.default_rng(a[-1])
+    feeds = {n: rng.uniform(-2, 2, s).astype(np.float32) for n, s in (("a", a), ("b", b))}
+    (wanted,) = ort.InferenceSession(model.SerializeToString()).run(None, feeds)
+    for rows in ("1", "auto"):
+        plan = csdfgen.plan(csdfgen.load(model), rows=rows, backend="native")
+        np.testing.assert_allclose(runtime.compile(plan)(feeds)["y"], wanted, 1e-4, 1e-3)

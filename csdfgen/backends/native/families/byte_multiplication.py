@@ -152,9 +152,11 @@ def best_way(
 
 
 def byte_multiplication(layer: Layer) -> Family | None:
-    """QLinearMatMul and MatMulInteger of two activations, of which neither zero point is computed."""
+    """QLinearMatMul and MatMulInteger of two activations, of which neither zero point is computed, to integers."""
     turned = is_turned(layer)
     if turned is None or zero_tensor(layer) is not None or 1 in layer.constants:
+        return None
+    if layer.output.dtype == "float32":  # sums would be left as they are
         return None
     first = layer.inputs[0]
     assert first is not None
