@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -39,6 +40,9 @@ overwrite them.
 
 Runs = list[Callable[[], None]]
 """Sequences of instructions, and calls between them that read memory."""
+
+Forced = tuple[View, list[Any]]
+"""Where conditions are, and what is to be there during a phase, or again after it."""
 
 SEGMENT = 64
 """Firings between two reports of progress."""
@@ -119,6 +123,14 @@ class BoundProgram:
         self._cut: dict[tuple[int, bool], list[Runs]] = {}
         self._frame_runs: Runs | None = None
         self._held: list[Callable[[], bool]] = []
+
+    def force(self, conditions: Mapping[str, bool]) -> None:
+        """Take these branches in all further runs, whatever is computed for their conditions. conditions: name of an If ->
+        whether it holds. What else reads a condition reads what was computed.
+        """
+        self._looks.forced = dict(conditions)
+        self._cut.clear()
+        self._frame_runs = None
 
     # Running -------------------------------------------------------------------------------------
 
@@ -270,12 +282,29 @@ class BoundProgram:
                     found.append(partial(self._looks.guarded, under, inside, firings))
             if code or looks:
                 firings.append(number)
+            forced = self._forced(*self._plan.order[number]) if code else None
+            if forced is not None:
+                wait_no_more()
+                inside.append(partial(self._looks.exchanged, forced))
+                looks.insert(0, partial(self._looks.exchanged, forced))
             waiting += code
             if looks:
                 wait_no_more()
                 inside += looks
         wait_no_more()
         return found
+
+    def _forced(self, actor: str, phase: int) -> Forced | None:
+        """The condition that is forced of a phase that joins the results of two branches."""
+        work = self._plan.conversion.actor[actor]
+        branch = "" if work.layer is None else work.layer.attributes.get("branch", "")
+        if branch not in self._looks.forced:
+            return None
+        first = work.phases[phase].image
+        rows = Rows(first, first + work.phases[phase].images)
+        condition = self._plan.network.conditions[branch]
+        rest = [self._looks.forced[branch]]
+        return self._plan.addresses.view(condition, rows), rest
 
     def _tapped(self, actor: str, phase: int) -> Iterator[Callable[[], None]]:
         """Calls that pass rows of a phase to watchers, and copy those of taps."""
@@ -316,6 +345,7 @@ class BoundProgram:
         found = copy(self)
         found._bind(self._kernels.allocate(guarded(self.program.pools)))
         found._looks.taken = self._looks.taken  # those of all frames are counted
+        found._looks.forced = self._looks.forced
         return found
 
     def taps(self) -> dict[str, np.ndarray]:
@@ -362,9 +392,19 @@ class _Looks:
         self.sink: Sink | None = None
         self.taken: dict[str, list[int]] = {}
         self.left_out: set[int] = set()
+        self.forced: Mapping[str, bool] = {}
 
     def _is(self, condition: Condition) -> bool:
+        if condition.branch in self.forced:
+            return self.forced[condition.branch]
         return bool(self._memory.read(condition.view).any())
+
+    def exchanged(self, forced: Forced) -> None:
+        """Exchange the conditions in memory with others."""
+        view, others = forced
+        there = self._memory.read(view).copy()
+        self._memory.write(view, np.broadcast_to(others.pop(), there.shape))
+        others.append(there)
 
     def guarded(self, conditions: Sequence[Condition], runs: Runs, firings: list[int]) -> None:
         """Make the calls of firings if all conditions hold."""

@@ -21,6 +21,7 @@ import numpy as np
 import onnx
 import onnxruntime
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
+from onnx import helper, numpy_helper
 from onnxruntime.capi.onnxruntime_pybind11_state import (
     EPFail,
     Fail,
@@ -40,6 +41,7 @@ from csdfgen.ops.selection import fill_of
 from csdfgen.reading.fixed import hold_constant
 from csdfgen.reading.fronts import ShapeOf, from_other
 from csdfgen.reading.input_shapes import declare_shapes
+from csdfgen.reading.onnx_graph import Place, node_at
 from runtime.images import top_classes
 from runtime.steps import ALLOWED, StepDifference, StepSize, counted
 from runtime.widened import in_float32, wide
@@ -58,6 +60,7 @@ __all__ = [
     "compare",
     "compared_as",
     "filled",
+    "forceable",
     "noise_of",
     "reason_of",
     "same_classes",
@@ -408,7 +411,8 @@ class Reference:
     source: a file, a name of the zoo, or a model in memory. extra_outputs: ONNX names of tensors inside the graph that are
     also returned; names that the model does not have are ignored. sparing: neither an arena nor a memory pattern, so that
     every tensor is a separate allocation and is freed after its last use. optimised: whether onnxruntime may rewrite the
-    graph. Without extra outputs, one of which csdfgen computes a bounded number of positions is filled up to that number as
+    graph. forced: name of an If of the network -> the branch that it takes, whatever its condition is; see `forceable`.
+    Without extra outputs, one of which csdfgen computes a bounded number of positions is filled up to that number as
     csdfgen does it (`csdfgen.reading.bounded`). Raises ModelError if onnxruntime cannot load the model.
     """
 
@@ -420,12 +424,13 @@ class Reference:
         threads: int = 1,
         sparing: bool = False,
         optimised: bool = True,
+        forced: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         self.source = network.source or network.name
         self._one_by_one, self._images = network.lifted, network.batch
         self._fixed = network.fixed
         extra = list(extra_outputs)
-        self._names, data, folder = _prepared(source, network, extra)
+        self._names, data, folder = _prepared(source, network, extra, forced)
         types = {tensor.name: tensor.dtype for tensor in network.tensors.values()}
         self._rounded = {name for name, dtype in types.items() if dtype == BFLOAT16.dtype}
         self._sizes = (
@@ -444,7 +449,7 @@ class Reference:
         options.log_severity_level = _SILENT
         if signed_integers(network):
             options.add_session_config_entry(SIGNED, "1")
-        if not optimised:
+        if forced or not optimised:  # which may not survive an If of a constant
             level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
             options.graph_optimization_level = level
         if sparing:
@@ -525,22 +530,62 @@ def _quiet() -> None:
         onnxruntime.disable_telemetry_events()
 
 
+def forceable(
+    source: str | os.PathLike[str] | onnx.ModelProto, network: Network
+) -> dict[str, Place]:
+    """Name of an If of the network -> the place of its node in the file, which other Ifs may have too (turns of a loop, calls
+    of a function); none if the network was not read from this file.
+    """
+    if not network.places:
+        return {}
+    model, _ = _read(source, network)
+    try:
+        found = {name: node_at(model, network.places[name]) for name in network.conditions}
+    except LookupError:
+        return {}
+    same = all(nodes[int(place[-1])].op_type == "If" for place, nodes in found.values())
+    return {name: place for name, (place, _) in found.items()} if same else {}
+
+
+def _force(model: onnx.ModelProto, network: Network, forced: Mapping[str, bool]) -> None:
+    """Make conditions constants."""
+    names = {taken: f"csdfgen: {taken}" for taken in set(forced.values())}
+    for name, taken in forced.items():
+        place, nodes = node_at(model, network.places[name])
+        nodes[int(place[-1])].input[0] = names[taken]
+    for taken, name in names.items():  # a body sees what is around it, and a function nothing
+        value = numpy_helper.from_array(np.array(taken), name)
+        model.graph.initializer.append(value)
+        for function in model.functions:
+            function.node.insert(0, helper.make_node("Constant", [], [name], value=value))
+
+
+def _read(
+    source: str | os.PathLike[str] | onnx.ModelProto, network: Network
+) -> tuple[onnx.ModelProto, Path | None]:
+    """The model of a network, and the folder of its external data."""
+    if isinstance(source, onnx.ModelProto):
+        model = onnx.ModelProto()
+        model.CopyFrom(source)
+        return model, None
+    if (other := from_other(source, _shape_of(network))) is not None:
+        return other, None
+    model = onnx.load(os.fspath(source), load_external_data=False)
+    return model, Path(source).resolve().parent
+
+
 def _prepared(
-    source: str | os.PathLike[str] | onnx.ModelProto, network: Network, extra: Sequence[str]
+    source: str | os.PathLike[str] | onnx.ModelProto,
+    network: Network,
+    extra: Sequence[str],
+    forced: Mapping[str, bool],
 ) -> tuple[list[str], bytes, Path | None]:
     """(names of the outputs, the serialised model for onnxruntime, the folder of its external data). What is bfloat16 is
     float32 in it.
     """
-    folder = None
     try:
-        if isinstance(source, onnx.ModelProto):
-            model = onnx.ModelProto()
-            model.CopyFrom(source)
-        elif (other := from_other(source, _shape_of(network))) is not None:
-            model = other
-        else:
-            model = onnx.load(os.fspath(source), load_external_data=False)
-            folder = Path(source).resolve().parent
+        model, folder = _read(source, network)
+        _force(model, network, forced)
         in_float32(model, folder)
         names = _adapt(model, network, extra)
         return names, model.SerializeToString(), folder

@@ -26,8 +26,10 @@ from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, compared_as
 from runtime.steps import saturating
 from runtime.verify import (
+    ForcedRun,
     LayerComparison,
     Source,
+    check_branches,
     check_layers,
     check_outputs,
     check_rows,
@@ -79,7 +81,7 @@ class Report:
     kernels, None if unknown. weights: bytes that the program only reads, and those of them in memory behind the last frame,
     None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
     processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
-    and false.
+    and false. forced: with a check, further frames in which they took the other branches.
     """
 
     model: str
@@ -99,6 +101,7 @@ class Report:
     weights: tuple[int, int | None] = (0, None)
     driven: Driven | None = None
     branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    forced: tuple[ForcedRun, ...] = ()
 
     @property
     def figures(self) -> Mapping[str, int]:
@@ -111,7 +114,7 @@ class Report:
     def ok(self) -> bool | None:
         if self.comparisons is None:
             return None
-        equal = all(one.ok for one in self.comparisons) and all(one.ok for one in self.layers)
+        equal = all(one.ok for some in (self.comparisons, self.layers, self.forced) for one in some)
         return equal and not self.inconclusive
 
     @property
@@ -244,7 +247,9 @@ def compare_with_reference(
     if check == "layers" or wrong is not None:
         progress("comparing layers")
         layers = check_layers(source, plan, feeds, report.threads)
-    report = replace(report, comparisons=comparisons, layers=layers)
+    progress("comparing branches")
+    forced = check_branches(source, plan, feeds, report.branches, report.threads)
+    report = replace(report, comparisons=comparisons, layers=layers, forced=forced)
     saturated = saturating(plan.network)
     if wrong is not None:
         dtype = types_of(plan).get(wrong.name, np.dtype(report.outputs[wrong.name][1]))
@@ -253,6 +258,11 @@ def compare_with_reference(
     if first is not None:
         dtype = compared_as(plan.network)[first.comparison.name]
         return report, mismatch(first.comparison, dtype, layers, report.model, saturated)
+    for run in forced:
+        if not run.ok:
+            one = next(one for one in run.comparisons if not one.ok)
+            dtype = types_of(plan).get(one.name, np.dtype(report.outputs[one.name][1]))
+            return report, mismatch(one, dtype, (), f"{report.model}: with {run}", saturated)
     for name, why in report.inconclusive.items():
         text = (
             f"output '{name}' equals onnxruntime's, which proves nothing: {why}; give data with {option('input')}, values of "
@@ -365,6 +375,15 @@ def to_json(report: Report) -> dict[str, Any]:
         "backend": plan.options.backend,
         **_driven(report.driven),
         "branches": {n: {"then": y, "else": e} for n, (y, e) in report.branches.items()},
+        "forced_branches": [
+            {
+                "branches": {name: "then" if yes else "else" for name, yes in run.forced.items()},
+                "ok": None if run.why else run.ok,
+                "max_abs_error": None if run.why else _finite(run.max_abs_error),
+                "why": run.why,
+            }
+            for run in report.forced
+        ],
         "figures": dict(report.figures),
         "parameters_packed": report.parameters_packed,
         "weights": {

@@ -124,6 +124,13 @@ class Executable:
         """Name of an If -> for how many images its condition was true, and false, in all frames so far."""
         return self._bound.branches
 
+    def force(self, conditions: Mapping[str, bool]) -> None:
+        """Take these branches in all further frames: name of an If -> whether its condition holds. For comparisons; what
+        else reads a condition reads what was computed for it.
+        """
+        self._bound.force(conditions)
+        self._other = None
+
     @property
     def left_out(self) -> frozenset[int]:
         """The firings of branches that were not taken in the last run."""

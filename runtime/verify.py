@@ -14,9 +14,10 @@ import numpy as np
 import onnx
 
 import runtime
-from csdfgen.errors import ModelError
+from csdfgen.errors import CsdfgenError, ModelError
 from csdfgen.model.network import Layer, Network
 from csdfgen.planning.plan import Plan
+from csdfgen.reading.onnx_graph import Place
 from runtime.images import random_inputs
 from runtime.reference import (
     NOISE,
@@ -27,16 +28,20 @@ from runtime.reference import (
     Standard,
     compare,
     compared_as,
+    forceable,
     largest_of,
     noise_of,
     same_classes,
     spread_of,
     tolerance_of,
 )
+from runtime.session import Executable
 from runtime.steps import ALLOWED, StepDifference, steps_of
 
 __all__ = [
+    "ForcedRun",
     "LayerComparison",
+    "check_branches",
     "check_layers",
     "check_outputs",
     "check_rows",
@@ -63,6 +68,30 @@ class LayerComparison:
         return self.comparison.ok
 
 
+@dataclass(frozen=True, slots=True)
+class ForcedRun:
+    """A frame in which Ifs took branches that their conditions do not choose. forced: name of an If -> whether its condition
+    held. why: what kept the frame from being compared.
+    """
+
+    forced: Mapping[str, bool]
+    comparisons: tuple[Comparison, ...] = ()
+    why: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return all(one.ok for one in self.comparisons)
+
+    @property
+    def max_abs_error(self) -> float:
+        """Largest difference of any output from onnxruntime's."""
+        return max((one.max_abs_error for one in self.comparisons), default=0.0)
+
+    def __str__(self) -> str:
+        words = {True: "then", False: "else"}
+        return ", ".join(f"'{name}' {words[yes]}" for name, yes in self.forced.items())
+
+
 _Compared = TypeVar("_Compared", Comparison, LayerComparison)
 
 
@@ -87,6 +116,77 @@ def check_outputs(
         threads,
     )
     return _with_other_inputs(found, run, plan.network, feeds, reference)
+
+
+def check_branches(
+    source: Source,
+    plan: Plan,
+    feeds: Mapping[str, np.ndarray],
+    taken: Mapping[str, tuple[int, int]],
+    threads: int = 1,
+) -> tuple[ForcedRun, ...]:
+    """Compare frames in which Ifs take the branches that they have not taken, as few frames as these need; an If in a branch of
+    another one is reached through that. taken: name of an If -> how often its condition held, and did not. Raises ModelError.
+    """
+    network = plan.network
+    places = forceable(source, network)
+    around = {
+        one.attributes["branch"]: one.guards for one in network.layers if "branch" in one.attributes
+    }
+    wanted = {
+        (name, yes)
+        for name in places
+        for yes in (True, False)
+        if not taken.get(name, (0, 0))[not yes]
+    }
+    found: list[ForcedRun] = []
+    program = runtime.compile(plan, threads=threads) if wanted else None
+    while wanted and program is not None:
+        nodes: dict[Place, bool] = {}
+        for name, yes in sorted(wanted):
+            chain = {places[g.branch]: g.taken for g in around[name] if g.branch in places}
+            needed = {**chain, places[name]: yes}
+            if all(nodes.get(place, value) is value for place, value in needed.items()):
+                nodes.update(needed)
+        forced = {name: nodes[place] for name, place in places.items() if place in nodes}
+        before = program.branches
+        found.append(_forced_run(program, source, feeds, forced, threads))
+        reached = {
+            (name, yes)
+            for name, yes in wanted
+            if program.branches.get(name, (0, 0))[not yes] > before.get(name, (0, 0))[not yes]
+        }
+        if not reached and not found[-1].why:
+            break
+        wanted -= reached | (set(forced.items()) if found[-1].why else set())
+    return tuple(found)
+
+
+def _forced_run(
+    program: Executable,
+    source: Source,
+    feeds: Mapping[str, np.ndarray],
+    forced: Mapping[str, bool],
+    threads: int,
+) -> ForcedRun:
+    plan, before = program.plan, program.branches
+    program.force(forced)
+    try:
+        outputs = program(feeds)
+        reference = Reference(source, plan.network, threads=threads, forced=forced)(feeds)
+        given = source, plan.network, feeds, reference, threads, (), forced
+
+        def compared(noise: Mapping[str, float]) -> tuple[Comparison, ...]:
+            return compare_outputs(plan, outputs, reference, noise)
+
+        comparisons = _allowing_noise(compared, *given)
+    except MismatchError:
+        raise
+    except CsdfgenError as error:  # what a branch computes may be for other inputs
+        return ForcedRun(forced, why=str(error))
+    now = program.branches
+    taken = {name: yes for name, yes in forced.items() if now.get(name) != before.get(name)}
+    return ForcedRun(taken, comparisons)
 
 
 def compare_outputs(
@@ -161,6 +261,7 @@ def _allowing_noise(
     reference: Mapping[str, np.ndarray],
     threads: int,
     names: Sequence[str] = (),
+    forced: Mapping[str, bool] = MappingProxyType({}),
 ) -> tuple[_Compared, ...]:
     """A comparison without an allowance for noise or, if something differs, with one: the largest difference of onnxruntime's
     tensors from those that it computes without optimisations, and from those of inputs that are moved by rounding errors. In
@@ -170,8 +271,8 @@ def _allowing_noise(
     found = compared(_NO_NOISE)
     if all(one.ok for one in found):
         return found
-    others = [Reference(source, network, names, threads, optimised=False)(feeds)]
-    same, rng = Reference(source, network, names, threads), np.random.default_rng(0)
+    others = [Reference(source, network, names, threads, optimised=False, forced=forced)(feeds)]
+    same, rng = Reference(source, network, names, threads, forced=forced), np.random.default_rng(0)
     others += (same(_moved(feeds, rng)) for _ in range(_MOVED))
     return compared(
         {

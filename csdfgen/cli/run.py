@@ -437,6 +437,12 @@ def _show_check(report: Report) -> None:
             f"{f', which differs from itself by {one.noise:.3g} where sums are rounded otherwise' if one.noise else ''}{classes}"
             f"{f'; which proves nothing: {one.inconclusive}' if one.inconclusive else ''}"
         )
+    for run in report.forced:
+        verdict = f"not compared: {run.why}" if run.why else "equal" if run.ok else "wrong"
+        say(
+            f"check      with {plain(str(run))}, whatever the conditions are: {verdict}"
+            + ("" if run.why else f", largest difference from onnxruntime {run.max_abs_error:.3g}")
+        )
     if report.comparisons is not None and signed_integers(report.plan.network):
         say(
             f"check      onnxruntime is started with {SIGNED}, since this network has int8 tensors; by default it "

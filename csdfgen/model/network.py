@@ -303,6 +303,7 @@ class Network(Pickled):
         the original network, start, stop): it consists of the columns [start, stop) of that one.
     bounded: name of a tensor -> the axis along which it has as many positions as are found at run time, and others behind
         them.
+    places: name of an If -> where its node is in the file (`reading.onnx_graph.Place`).
     """
 
     name: str
@@ -316,6 +317,9 @@ class Network(Pickled):
     original: Network | None = None
     parts: Mapping[str, tuple[str, int, int]] = field(default_factory=lambda: MappingProxyType({}))
     bounded: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    places: Mapping[str, tuple[int | str, ...]] = field(
+        default_factory=lambda: MappingProxyType({})
+    )
 
     def _facts(self) -> dict[str, object]:
         return {

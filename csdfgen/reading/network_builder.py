@@ -37,7 +37,14 @@ from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand
 from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
 from csdfgen.reading.last_steps import with_last_states
 from csdfgen.reading.onnx_file import ModelFile, label
-from csdfgen.reading.onnx_graph import Graph, GraphInput, Operation, in_order, operators_named
+from csdfgen.reading.onnx_graph import (
+    Graph,
+    GraphInput,
+    Operation,
+    Place,
+    in_order,
+    operators_named,
+)
 from csdfgen.reading.onnx_schema import (
     Signature,
     attribute_values,
@@ -150,6 +157,7 @@ def build_network(
         source=source,
         lifted=visit.lifted,
         bounded=visit.bounded,
+        places=MappingProxyType(visit.places),
     )
 
 
@@ -272,6 +280,7 @@ class _Visit:
         self.layers: list[Layer] = []
         self.lifted = False
         self.unsupported: dict[str, list[str]] = {}
+        self.places: dict[str, Place] = {}
         self._graph = graph
         self._folder = folder
         self._lift_to = lift_to
@@ -429,6 +438,7 @@ class _Visit:
         if isinstance(condition, Tensor):
             self._check_condition(condition)
         name, outer = self._layer_name(operation.name), self._guards
+        self.places[name] = operation.place
         outputs = [n for n in operation.outputs if n]
         results: list[list[_Value]] = []
         before = len(self.layers)

@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -30,7 +31,9 @@ __all__ = [
     "GraphInput",
     "Names",
     "Operation",
+    "Place",
     "in_order",
+    "node_at",
     "operators_named",
     "read_graph",
 ]
@@ -484,6 +487,27 @@ class _Reader:
 def _domain(domain: str | bytes) -> str:
     name = text(domain)
     return "" if name == "ai.onnx" else name
+
+
+def node_at(model: onnx.ModelProto, place: Place) -> tuple[Place, Any]:
+    """The place in the file of the node of an operation, and the nodes among which it is the last number of that: turns of a
+    loop, and calls of a function, have the same nodes. Raises LookupError where there is none.
+    """
+    functions = {(_domain(f.domain), text(f.name), text(f.overload)): f for f in model.functions}
+    nodes, found, rest = model.graph.node, Place(), list(place)
+    while True:
+        at = int(rest.pop(0))
+        node, found = nodes[at], (*found, at)
+        if not rest:
+            return found, nodes
+        key = _domain(node.domain), text(node.op_type), text(node.overload)
+        if key in functions:
+            nodes, found = functions[key].node, key
+            continue
+        part = rest.pop(0)
+        which = f"{part}_branch" if isinstance(part, str) else "body"
+        graphs = {text(one.name): one.g for one in node.attribute}
+        nodes, found = graphs[which].node, (*found, which)
 
 
 def _node_name(node: onnx.NodeProto, index: int) -> str:

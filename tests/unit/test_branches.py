@@ -10,9 +10,11 @@ from itertools import pairwise, product
 from pathlib import Path
 from types import MappingProxyType
 
+import hypothesis
 import numpy as np
 import onnx
 import pytest
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from onnx import helper
 
@@ -25,9 +27,10 @@ from csdfgen.planning.plan import Plan
 from tests.builder import reference
 from tests.command import Call, refused
 from tests.emitted import Program
-from tests.fuzz import Coverage, run_seed
+from tests.fuzz import Coverage, onnxruntime_outputs, run_seed
 from tests.models import model
 from tests.native_steps import compiler_missing
+from tests.networks import feeds
 from tests.opencl_device import device_missing
 from tests.patterns.quantizing import is_quantized
 from tests.random_networks import branched_networks, controlled_networks, networks
@@ -431,3 +434,72 @@ def test_a_name_of_a_body_may_be_one_around_it(case: str, p: bool) -> None:
     frame = runtime.compile(csdfgen.plan(csdfgen.load(made)))
     given = {name: feeds[name] for name in (one.name for one in frame.plan.network.inputs)}
     np.testing.assert_allclose(frame(given)["y"], reference(made, feeds)["y"], atol=1e-5)
+
+
+# A check of every branch ------------------------------------------------------------------------------
+
+LEAVES = """g (float[5,3] x) => (float[5,3] y) <int64 n = {{2}}> {{
+    m = ReduceMean <keepdims = 0> (x)
+    c = Greater(m, none)
+    s = If (c) <
+        then_branch = t () => (float[5,3] a) {{ a = Loop (n, , x) <body = b (int64 i, bool g, float[5,3] v) =>
+            (bool g, float[5,3] w) {{
+            f = Cast <to = 1> (c) h = ReduceMax <keepdims = 0> (v) d = Less(h, f)
+            w = If (d) <
+                then_branch = t2 () => (float[5,3] a2) <float k = {{{0}}}> {{ a2 = Mul(v, k) }},
+                else_branch = e2 () => (float[5,3] a2) <float k = {{{1}}}> {{ a2 = Sub(v, k) }}
+            >
+        }}> }},
+        else_branch = e () => (float[5,3] a) {{ a = local.f (x, c) }}
+    >
+    y = Tanh(s)
+}}"""
+FUNCTION = """<domain: "local", opset_import: ["": 17]> f (x, c) => (z) {{
+    d = Not(c)
+    z = If (d) <
+        then_branch = t3 () => (float[5,3] a) <float k = {{{2}}}> {{ a = Add(x, k) }},
+        else_branch = e3 () => (float[5,3] a) <float k = {{{3}}}> {{ a = Div(x, k) }}
+    >
+}}"""
+"""Four branches, one in the turns of a loop, one in a function, each with its number."""
+
+
+def with_leaves(*numbers: float) -> onnx.ModelProto:
+    texts = LEAVES.format(*numbers), FUNCTION.format(*numbers)
+    zero = {"none": np.zeros((), np.float32)}
+    return model(texts[0], zero, imports=', "local": 1', functions=texts[1])
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize("leaf", range(5))
+def test_a_check_compares_every_branch(leaf: int, sign: int) -> None:
+    """A branch that differs in onnxruntime's model is found, whichever branches the image takes."""
+    x = sign * np.random.default_rng(0).uniform(0.1, 1, (5, 3)).astype(np.float32)
+    numbers = [0.5, 0.3, 0.2, 1.5]
+    other = with_leaves(*(n + (k == leaf) for k, n in enumerate(numbers)))
+    report = csdfgen.report(csdfgen.load(with_leaves(*numbers)), x, reference=other)
+    assert report.ok is (leaf == 4)
+    assert 1 <= len(report.forced) <= 4 and not any(run.why for run in report.forced)
+
+
+@pytest.mark.parametrize("seed", range(some(3, 40)))
+def test_a_check_reaches_every_branch(seed: int) -> None:
+    compared = []
+
+    @hypothesis.seed(seed)
+    @settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(controlled_networks())
+    def run(proto: onnx.ModelProto) -> None:
+        drawn = feeds(proto)
+        if onnxruntime_outputs(proto, drawn) is None or not (net := csdfgen.load(proto)).conditions:
+            return
+        report = csdfgen.report(net, drawn, reference=proto)
+        known = {(n, bool(k)) for n, both in report.branches.items() for k in (0, 1) if both[1 - k]}
+        for one in report.forced:
+            known |= set(one.forced.items())
+        assert all(one.ok and not one.why for one in report.forced)
+        assert known == set(product(net.conditions, (True, False)))
+        compared.append(len(report.forced))
+
+    run()
+    assert sum(compared)
