@@ -199,7 +199,7 @@ _USUAL = """
     LayerNormalization LogSoftmax LpNormalization LpPool MatMul MatMulInteger MaxPool MeanVarianceNormalization OneHot Pad
     QGemm QLinearAveragePool QLinearConcat QLinearConv QLinearGlobalAveragePool QLinearMatMul QLinearSoftmax
     RMSNormalization ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum
-    ReduceSumSquare Reshape Resize ScatterElements Slice Softmax SpaceToDepth Split Squeeze Tile TopK Transpose Unsqueeze
+    ReduceSumSquare Reshape Resize Slice Softmax SpaceToDepth Split Squeeze Tile TopK Transpose Unsqueeze
     Upsample
 """
 
@@ -207,10 +207,13 @@ _FOR_EACH_IMAGE: Mapping[str, Callable[[Layer], bool]] = {
     **dict.fromkeys(_USUAL.split(), _always),
     "GatherElements": lambda layer: 0 not in layer.constants,
     "GatherND": lambda layer: 0 in layer.constants or layer.attributes["batch_dims"] > 0,
+    "ScatterElements": lambda layer: all(
+        constant.shape[0] == layer.output.shape[0] for constant in layer.constants.values()
+    ),
 }
 """Operator -> whether a layer of it computes each position along axis 0 from that of its operands, if no setting is about
 that axis and shapes differ by the images alone. Constants with a position for each image change the shapes, but for data
-that is gathered at the positions of its indices. All other operators may combine images.
+that is gathered, and for what is scattered, at the positions of indices. All other operators may combine images.
 """
 
 

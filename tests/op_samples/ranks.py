@@ -220,7 +220,8 @@ def cast(op_type: str) -> Iterator[Sample]:
 
 def reductions(op_type: str) -> Iterator[Sample]:
     draw = Draw(op_type)
-    known = types_of(op_type, 0)
+    # onnx's reference, which stands in for onnxruntime, sums unsigned integers in a type of its own
+    known = tuple(one for one in types_of(op_type, 0) if one not in ("uint32", "uint64"))
     limits = (0.1, 2.0) if op_type == "ReduceLogSum" else (-2.0, 2.0)
     for rank in RANKS:
         single = [(axis,) for axis in range(rank)]
