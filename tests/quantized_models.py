@@ -8,7 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -42,13 +42,17 @@ def quantized(
     *,
     per_channel: bool = True,
     overrides: Mapping[str, str] | None = None,
+    samples: Sequence[Mapping[str, np.ndarray]] | None = None,
+    method: str = "MinMax",
     **settings: str,
 ) -> onnx.ModelProto:
     """A float model in int8, in one of the two forms. settings: types, by their names in
-    `onnxruntime.quantization.QuantType`; overrides: those of single tensors.
+    `onnxruntime.quantization.QuantType`; overrides: those of single tensors. samples: what it is calibrated on, by a method
+    of `onnxruntime.quantization.CalibrationMethod`; by default two random inputs.
     """
     from onnxruntime.quantization import (
         CalibrationDataReader,
+        CalibrationMethod,
         QuantFormat,
         QuantType,
         quantize_static,
@@ -57,7 +61,7 @@ def quantized(
     class Reader(CalibrationDataReader):
         def __init__(self) -> None:
             self._left: Iterator[Mapping[str, np.ndarray]] = iter(
-                [feeds_of(source, seed) for seed in range(2)]
+                [feeds_of(source, seed) for seed in range(2)] if samples is None else samples
             )
 
         def get_next(self) -> Mapping[str, np.ndarray] | None:
@@ -77,6 +81,7 @@ def quantized(
             Reader(),
             quant_format=QuantFormat[form],
             per_channel=per_channel,
+            calibrate_method=CalibrationMethod[method],
             extra_options={
                 "TensorQuantOverrides": {
                     name: [{"quant_type": QuantType[kind]}]

@@ -15,6 +15,7 @@ from onnx import numpy_helper
 
 import csdfgen
 import runtime
+from benchmarks.bench_quality import method_noises
 from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.precision.ends import ends_of
@@ -239,6 +240,13 @@ def test_kl_counts_no_chance_and_cuts_no_answers_off() -> None:
     ]
     assert scales[1][f"{y}_scale"] == scales[0][f"{y}_scale"]
     assert scales[1]["x_scale"] < 0.8 * scales[0]["x_scale"]
+
+
+def test_kl_is_as_good_as_entropy_of_onnxruntime() -> None:
+    """On the same photographs, measured on them and on others."""
+    ((_, ours, theirs),) = method_noises("resnet8", ["kl"])
+    assert theirs is not None
+    assert ours[0] >= theirs[0] - 1 and ours[1] >= theirs[1] - 1
 
 
 _ENDS = st.floats(-(2.0**99), 2.0**99, width=32, allow_subnormal=False)
