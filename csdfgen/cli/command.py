@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -19,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from csdfgen import __version__
-from csdfgen.model.options import Option
+from csdfgen.model.options import OPTIONS, Option
 
 __all__ = [
     "Argument",
@@ -32,7 +33,31 @@ __all__ = [
 
 DEFAULT_COMMAND = "convert"
 
-_GROUP_OPTIONS = ("--help", "-h", "--version")
+_GROUP_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
+
+_FIRST_CLAUSE = re.compile(r"^(.{12,}?[\w)])[.;:](?:\s.*)?$", re.DOTALL)
+_MOST_LISTED = 20
+"""Options of a command that are all in its help; of more, those are left to --help-all that few users need:"""
+
+_USUAL = frozenset(
+    [
+        "backend",
+        "batch",
+        "device",
+        "fix",
+        "goal",
+        "latency",
+        "memory",
+        "requests",
+        "rows",
+        "shape",
+        "threads",
+    ]
+)
+_PLANNING = frozenset({*OPTIONS, "budgets", "of", "requests"})
+_RARE = (_PLANNING - _USUAL) | {
+    *["integer_io", "items", "labels", "layout", "mean", "offsets", "precision", "std", "trace"]
+}
 
 
 class InterruptedByUserError(Exception):
@@ -81,12 +106,29 @@ def function_of(command: type[Command]) -> Callable[..., None]:
             raise InterruptedByUserError(*interrupt.args) from interrupt
 
     parameters = list(_parameters(command))
+    if len(parameters) > _MOST_LISTED:
+        kind: Any = Annotated[bool, _HELP_ALL]
+        parameters.append(
+            Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=kind)
+        )
     # the terminal breaks lines, not the source: typer would break them at both
     paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
     function.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
     function.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     function.__annotations__ = {one.name: one.annotation for one in parameters}
     return function
+
+
+def _show_all(ctx: typer.Context, wanted: bool) -> None:
+    if wanted:
+        ctx.params["help_all"] = True
+        print(ctx.get_help(), end="")
+        raise typer.Exit
+
+
+_HELP_ALL = typer.Option(
+    "--help-all", callback=_show_all, is_eager=True, help="Show all options, and all of their help."
+)
 
 
 def _made(owner: Any, given: dict[str, Any]) -> Any:
@@ -145,7 +187,6 @@ def application(first: str) -> typer.Typer:
     """All commands; where the first argument names one, or a model, only that, so that no other is imported."""
     app = typer.Typer(
         cls=Commands,
-        add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
         context_settings={"help_option_names": ["-h", "--help"]},
@@ -201,6 +242,15 @@ class TypedCommand(_WithoutTypes, TyperCommand):
     """A command, as `Command` declares it."""
 
     spelled: ClassVar[Callable[[list[str]], list[str]]]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help: of many options the usual ones, each with its first clause."""
+        params = self.get_params(ctx)
+        if any(param.name == "help_all" for param in params) and not ctx.params.get("help_all"):
+            for param in params:
+                param.hidden = param.hidden or param.name in _RARE
+                param.help = _FIRST_CLAUSE.sub(r"\1", param.help or "")
+        super().format_help(ctx, formatter)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Read the arguments."""

@@ -602,6 +602,30 @@ def test_help_breaks_lines_where_the_terminal_does(
     monkeypatch.setenv("COLUMNS", "300")
     assert "or .dot to draw; a summary without -o." in csdfgen("--help").out
     assert "memory figures; `run --plan` executes it" in csdfgen("schedule", "--help").out
+    for command in ("run", "schedule", "report"):
+        usual, whole = (csdfgen(command, word).out for word in ("--help", "--help-all"))
+        assert 1.25 * usual.count("\n") < whole.count("\n")
+        flags = set(re.findall(r"--[a-z][-a-z]+", whole))
+        assert {"--rows", "--memory", "--json", "--help-all"} <= flags & set(usual.split())
+        assert "--recompute" in flags and "--recompute" not in usual
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    variables = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1", "PYTHONPATH": str(ROOT)}
+    command = f"{shlex.quote(sys.executable)} -m csdfgen"
+    script = subprocess.run(
+        [*shlex.split(command), "--show-completion", "bash"],
+        env={**os.environ, **variables}, capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    for typed, wanted in (("csdfgen sch", "schedule"), ("csdfgen run --chec", "--check")):
+        words = shlex.join(shlex.split(typed))
+        ask = (
+            f'csdfgen() {{ PYTHONPATH={shlex.quote(str(ROOT))} {command} "$@"; }}; export -f csdfgen\n'
+            f"{script.replace('$1 )', 'bash -c csdfgen )')}\nCOMP_WORDS=({words}); COMP_CWORD={len(typed.split()) - 1}\n"
+            "_csdfgen_completion csdfgen; echo ${COMPREPLY[@]}"
+        )
+        done = subprocess.run(["bash", "-c", ask], capture_output=True, text=True)
+        assert wanted in done.stdout.split(), (done.stdout, done.stderr)
 
 
 def test_the_help_of_what_is_no_command(csdfgen: Any) -> None:

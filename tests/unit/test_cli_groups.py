@@ -79,7 +79,7 @@ def test_commands_about_a_model_take_the_same_options() -> None:
 
 def test_the_help_of_analyze_keeps_its_panels(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    said = call("analyze", "--help").out
+    said = call("analyze", "--help-all").out
     panels = ["Options", "Questions about dataflow", "How they are answered", "Pictures"]
     parts = [said.index(f"─ {panel} ─") for panel in panels]
     assert parts == sorted(parts)
