@@ -274,25 +274,28 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
     options, kernels = prepared.options, prepared.kernels
     if options.rows != DEFAULTS.rows:
         return _noted(_within_budgets(planner(prepared, prepared.phased()), options), 1)
-    explore, take = _target_of(options, kernels)
-    made = predicted = None
-    if explore is explored.no_more_than_whole:
-        if kernels.tall_slabs and _cut_once(options):
-            predicted = _predicted(prepared)
-        made = _balanced(prepared, planner, predicted)
-        if made.interrupted or made.total_bytes <= made.figures["whole_layer_live"]:
+    stages, take = _target_of(options, kernels)
+    if options.memory or options.latency:  # in the scratch of the default, whatever the goal
+        usual = replace(options, memory=0, latency=0.0, goal=DEFAULTS.goal)
+        prepared = replace(prepared, options=usual)
+    predicted = _predicted(prepared) if explored.compares(prepared) else None
+    default = partial(_balanced, prepared, planner, predicted)
+    if stages == (explored.default,):
+        made = default()
+        alone = predicted is None or options.seconds is not None
+        if made.interrupted or (alone and made.total_bytes <= made.figures["whole_layer_live"]):
             return _noted(made, 1)
-    searched = Search(predicted or _predicted(prepared), planner, progress)
-    if made is not None:
-        searched.add(made)
-    searched.run(explore)
+        default = partial(replace, made)
+    searched = Search(predicted or _predicted(prepared), planner, progress, default)
+    searched.run(*stages)
     searched.polish(take(searched.found))
     taken = take(searched.found)
     if taken is None:
         if searched.interrupted:
             raise KeyboardInterrupt  # a search that is not finished has not failed
         raise _refused(searched, options)
-    made = replace(taken.plan, interrupted=searched.interrupted)
+    own = replace(taken.plan.options, memory=options.memory, latency=options.latency)
+    made = replace(taken.plan, interrupted=searched.interrupted, options=own)
     return _noted(made, len(searched.found))
 
 
@@ -316,8 +319,12 @@ def front(
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
     with heeding():
         prepared = _prepared(network, options, kernels)
-        searched = Search(_predicted(prepared), planner, progress)
-        searched.run(explored.front)
+        predicted = _predicted(prepared)
+        times = predicted if explored.compares(prepared) else None
+        default = partial(_balanced, prepared, planner, times)
+        searched = Search(predicted, planner, progress, default)
+        unbeaten = explored.unbeaten(lambda search: explored.not_dominated(search.found))
+        searched.run(explored.shared, explored.front, unbeaten)
     points = explored.not_dominated(searched.found)
     if searched.interrupted:
         _LOG.warning("interrupted: the %d plans so far, of %d", len(points), len(searched.found))
@@ -357,25 +364,31 @@ def with_result(network: Network, options: PlanOptions) -> PlanOptions:
 
 # What the options request ------------------------------------------------------------------------
 
-_Target = tuple[Callable[[Search], None], Callable[[list[Point]], Point | None]]
+_Target = tuple[tuple[explored.Stage, ...], Callable[[list[Point]], Point | None]]
 """How to look for a plan, and which of the plans found is taken; None if none is."""
 
 
 def _target_of(options: PlanOptions, kernels: Backend) -> _Target:
     fastest = partial(explored.fastest, kernels=kernels)
     if options.memory or options.latency:
-        take = fastest if options.memory else explored.smallest
-        return (
+
+        def take(found: Sequence[Point]) -> Point | None:
+            best = fastest if options.memory else explored.smallest
+            return best([one for one in found if _keeps(one, options)])
+
+        within = (
             explored.under_bytes(options.memory)
             if options.memory
-            else explored.under_seconds(options.latency),
-            lambda found: take([one for one in found if _keeps(one, options)]),
+            else explored.under_seconds(options.latency)
         )
+        unbeaten = explored.unbeaten(lambda search: filter(None, [take(search.found)]))
+        stages = explored.shared, within, unbeaten
+        return (explored.hopeless(options.memory), *stages) if options.memory else stages, take
     if options.goal == "memory":
-        return explored.least, explored.smallest
+        return (explored.least,), explored.smallest
     if options.goal == "speed":
-        return explored.quickest, fastest
-    return explored.no_more_than_whole, explored.balanced
+        return (explored.quickest,), fastest
+    return (explored.default,), explored.balanced
 
 
 def _keeps(found: Point, options: PlanOptions) -> bool:
@@ -414,12 +427,6 @@ def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None)
         if not stopped():
             raise
     return replace(made, interrupted=made.interrupted or stopped())
-
-
-def _cut_once(options: PlanOptions) -> bool:
-    """Whether every layer computes each of its rows once, in the best order that is found."""
-    once = options.recompute == 1 and not options.tiles
-    return once and options.policy == DEFAULTS.policy and options.frames == 1
 
 
 def check_together(options: PlanOptions) -> None:

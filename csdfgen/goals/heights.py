@@ -97,6 +97,7 @@ class Heights:
     usual: tuple[Choice, ...]
     beside: float
 
+    @cached_property
     def ladder(self) -> tuple[Rung, ...]:
         """The rungs from the highest price of memory to the lowest; each has a layer that is taller than before."""
         bends = sorted(
@@ -137,7 +138,7 @@ class Heights:
 
     def levels(self) -> list[str]:
         """Heights of `auto` with more and more layers raised, as text: up to `_LEVELS`, each faster than the one before."""
-        steps = [self.raised(step) for step in self.ladder()]
+        steps = [self.raised(step) for step in self.ladder]
         usual, *times = (sum(one.seconds for one in step) for step in (self.usual, *steps))
         spared, found, level = usual - min(times), [], 1
         for step, time in zip(steps, times, strict=True):
@@ -201,6 +202,13 @@ class Predicted:
         self._known: dict[tuple[ActorWork, bool], float] = {}
         self._held: dict[ActorWork, int] = {}
         self._phased: dict[str, Phased] = {}
+
+    def for_options(self, options: PlanOptions) -> Predicted:
+        """The same for plans of other options, at the same heights in the same times."""
+        other = Predicted(replace(self.prepared, options=options), self.profile)
+        other.__dict__["heights"] = self.heights
+        other._known = self._known
+        return other
 
     def at(self, rows: str) -> Phased:
         """The network cut into phases of so many rows, once for all heights that the default compares."""

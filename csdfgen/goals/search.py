@@ -2,12 +2,17 @@
 
 A search adds plans to a list until it is done, its time is up, or the user presses Ctrl-C. One of the plans in the list
 is then taken, so that an interrupted search gives the best plan so far.
+
+Budgets and the front choose from one list (`shared`): it has the default plan, the plans of the goal of least memory, and
+plans at heights that every budget compares, all with the scratch of the default. The time that is predicted does not
+count scratch: a plan that took more of it, or less, would beat others, or be beaten, at the same heights.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -19,6 +24,7 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung
+from csdfgen.model.options import DEFAULTS
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import lowest
 from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
@@ -100,22 +106,31 @@ class OutOfTimeError(Exception):
 
 
 class Search:
-    """The plans of a prepared network that were made so far, at different heights. planner: makes them."""
+    """The plans of a prepared network that were made so far, at different heights. planner: makes them; default: makes
+    that of the goal `balanced`.
+    """
 
     def __init__(
-        self, predicted: Predicted, planner: Planner, progress: Progress | None = None
+        self,
+        predicted: Predicted,
+        planner: Planner,
+        progress: Progress | None = None,
+        default: Callable[[], Plan] | None = None,
     ) -> None:
         self.predicted, self.prepared = predicted, predicted.prepared
         self.options = options = self.prepared.options
         self.found: list[Point] = []
         self.interrupted = False
+        self.default = default
+        self._settled: Point | None = None  # the default plan, which is made with the full effort
         self._planner, self._progress = planner, progress or (lambda *what: None)
-        self._known: dict[tuple[str, bool], Point] = {}
+        self.made: dict[str, Point] = {}
         self._estimated: dict[str, Estimated] = {}
         seconds = options.seconds
         self.trials = _TRIALS.get(options.effort, _MOST_TRIALS)
         if options.goal == "memory" and options.effort == _OF_TRIALS:
             self.trials = _QUICK
+        self._limit = self.trials
         self._end = None if seconds is None else time.monotonic() + seconds
 
     @cached_property
@@ -131,7 +146,7 @@ class Search:
     @cached_property
     def ladder(self) -> tuple[Rung, ...]:
         """The rungs from the highest price of memory to the lowest."""
-        return self.heights.ladder()
+        return self.heights.ladder
 
     @cached_property
     def raised(self) -> list[str]:
@@ -144,7 +159,7 @@ class Search:
         if known is None:
             if stopped():
                 raise KeyboardInterrupt
-            phased = self.prepared.at(rows, memory=0)
+            phased = self.prepared.at(rows)
             taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
             # sums of the same terms in another order differ in their last digits
             seconds = float(f"{self.predicted.frame(phased.conversion):.10g}")
@@ -174,6 +189,23 @@ class Search:
         """Estimates of a rung and its neighbours, and of the same rungs with taller slabs where memory is free."""
         near = self.ladder[max(0, index - _NEIGHBOURS) : index + _NEIGHBOURS + 1]
         return [*map(self.on_rung, near)], [*map(self.freed, near)]
+
+    def near(self, point: Point) -> Iterable[Estimated]:
+        """Heights whose plans may beat a plan: around the rung of its bytes, and those that every search compares."""
+        return chain(*self.around(self.last_within(point.bytes)), self.candidates)
+
+    def just_faster(self, point: Point) -> Iterator[Estimated]:
+        """The first of these that are faster than a plan: the default has time for few estimates, as one takes a twentieth of
+        the time of a plan.
+        """
+        limit, end = point.seconds * _EQUAL, len(self.ladder)
+        first = next((at for at, rung in enumerate(self.ladder) if rung.seconds < limit), end)
+        step = 1
+        while first < end and self.at_rung(first).bytes <= point.bytes:
+            yield self.at_rung(first)
+            first, step = first + step, 2 * step
+        if step == 1 and first and self.at_rung(first - 1).bytes <= point.bytes:
+            yield self.freed(self.ladder[first - 1])
 
     def compared(
         self, fits: Callable[[Estimated], bool], *near: Iterable[Estimated]
@@ -213,43 +245,49 @@ class Search:
         """Index of the last rung in [low, high) whose bound is at most so many bytes."""
         return low + _last(self.ladder[low:high], lambda rung: self.on_rung(rung).bytes <= most)
 
-    def rows(self, rows: str, *, usual: bool = False) -> Point:
-        """The plan at these heights. usual: scratch and the layout of rows are those of a plan without a memory budget.
-        Raises OutOfTimeError if the search may make no more plans.
-        """
-        known = self._known.get((rows, usual))
+    def rows(self, rows: str) -> Point:
+        """The plan at these heights. Raises OutOfTimeError if the search may make no more plans."""
+        known = self.made.get(rows)
         if known is not None:
             return known
         if self.found and stopped():
             raise KeyboardInterrupt
         over = self._end is not None and time.monotonic() >= self._end
-        tried = {before for before, _ in self._known} - {rows}
-        if self.found and (over or len(tried) >= self.trials):
+        if self.found and (over or len(self.made) >= self._limit):
             raise OutOfTimeError
         total = self.trials if self.trials < _MOST_TRIALS else None
         self._progress("planning", len(self.found), total)
         # heights are compared with little effort each; the full effort is for those that are taken (`polish`)
-        return self._made(rows, _OF_TRIALS, usual)
+        return self._made(rows, _OF_TRIALS)
 
-    def _made(self, rows: str, effort: str | float, usual: bool = False) -> Point:
+    def _made(self, rows: str, effort: str | float) -> Point:
         options = replace(self.options, rows=rows)
-        terms = replace(Terms.of(replace(options, memory=0) if usual else options), effort=effort)
+        terms = replace(Terms.of(options), effort=effort)
         plan = self._planner(self.prepared, self.prepared.phased(options, terms))
-        found = self.add(plan, usual)
+        found = self.add(plan)
         if plan.interrupted:
             raise KeyboardInterrupt
         return found
 
-    def add(self, plan: Plan, usual: bool = False) -> Point:
+    def add(self, plan: Plan) -> Point:
         """Add a plan of these options, made by this search or before it."""
         found = Point(plan, estimate(plan, self.predicted.profile).seconds)
         self.found.append(found)
-        self._known[plan.options.rows, usual] = found
+        self.made[plan.options.rows] = found
+        return found
+
+    def tight(self) -> Search:
+        """A search of the goal of least memory: at the same heights, in the least scratch."""
+        options = replace(self.options, goal="memory")
+        found = Search(self.predicted.for_options(options), self._planner, self._progress)
+        found._end = self._end
         return found
 
     def polish(self, taken: Point | None) -> None:
         """Search with the full effort at the heights that are taken, unless their plan is proved the smallest."""
         if taken is None or self.interrupted or self.options.effort == _OF_TRIALS:
+            return
+        if taken is self._settled or taken not in self.made.values():
             return
         if not 0 < bound_of(taken.plan) < taken.bytes:
             return
@@ -270,16 +308,29 @@ class Search:
         """The plan of a rung, by its index."""
         return self.rung(self.ladder[index])
 
-    def run(self, explore: Callable[[Search], object]) -> None:
-        """Explore until done, out of time, or interrupted. Raises KeyboardInterrupt if that comes before the first plan."""
+    def go_on(self) -> None:
+        """Allow as many plans again."""
+        self._limit = len(self.made) + self.trials
+
+    def run(self, *stages: Stage) -> None:
+        """Explore stage by stage, each until done, out of time, or interrupted. Raises KeyboardInterrupt if that comes before
+        the first plan.
+        """
         try:
-            explore(self)
-        except OutOfTimeError:
-            pass
+            for stage in stages:
+                self.go_on()
+                with suppress(OutOfTimeError):
+                    if stage(self) is False:
+                        return
+            self.interrupted = self.interrupted or stopped()
         except KeyboardInterrupt:
             if not self.found:
                 raise
             self.interrupted = True
+
+
+Stage = Callable[[Search], object]
+"""Adds plans to a search; False if no further stage is of use."""
 
 
 # Which plans are made ----------------------------------------------------------------------------
@@ -352,7 +403,7 @@ def quickest(search: Search) -> None:
     search.at((near + end) // 2)
 
 
-def under_bytes(budget: int) -> Callable[[Search], None]:
+def under_bytes(budget: int) -> Stage:
     """For the fastest plan of at most so many bytes: of the heights whose bounds are within the budget the fastest first,
     until no other heights are predicted to be faster than a plan that fits.
     """
@@ -361,25 +412,21 @@ def under_bytes(budget: int) -> Callable[[Search], None]:
         tallest = search.last_within(budget)
         raised = _last(search.raised, lambda rows: search.estimated(rows).bytes <= budget)
         near = map(search.estimated, search.raised[max(0, raised - 1) : raised + 1])
-        limit = inf
+        kernels = search.prepared.kernels
+        kept = [one for one in search.found if one.bytes <= budget]
+        limit = min((expected(one.plan, one.seconds, kernels) for one in kept), default=inf)
         fitting = search.compared(lambda one: one.bytes <= budget, near, *search.around(tallest))
         for one in sorted(fitting, key=_by_seconds):
             if one.seconds >= limit:
                 return
             found = search.rows(one.rows)
-            if found.bytes > budget:
-                found = search.rows(one.rows, usual=True)
             if found.bytes <= budget:
-                limit = min(limit, expected(found.plan, found.seconds, search.prepared.kernels))
-        if limit == inf:
-            first = search.at(0)
-            if first.bytes > budget >= bound_of(first.plan):
-                least(search)
+                limit = min(limit, expected(found.plan, found.seconds, kernels))
 
     return explore
 
 
-def under_seconds(limit: float) -> Callable[[Search], None]:
+def under_seconds(limit: float) -> Stage:
     """For the smallest plan that takes at most so many seconds: of the heights in time those with the lowest bounds first,
     until no other bound is below the bytes of a plan.
     """
@@ -393,7 +440,8 @@ def under_seconds(limit: float) -> Callable[[Search], None]:
         quick = search.compared(
             lambda one: one.seconds * _EQUAL <= limit, faster, *search.around(in_time[0])
         )
-        best = inf
+        kept = [one.bytes for one in search.found if one.seconds <= limit]
+        best = min(kept, default=inf)
         for one in sorted(quick, key=by_bytes):
             if one.bytes >= best:
                 return
@@ -411,12 +459,32 @@ def _last(items: Sequence[_Item], holds: Callable[[_Item], bool]) -> int:
     return low
 
 
-def no_more_than_whole(search: Search) -> None:
-    """A few rungs, to find heights that take no more memory than whole layers where those of `auto` take more."""
-    for rows in ("auto", search.lowest):
-        search.rows(rows)
-    for index in _spread(range(len(search.ladder)))[:_FEW]:
-        search.at(index)
+def compares(prepared: Prepared) -> bool:
+    """Whether the default compares heights: on a backend that gains by taller slabs, where every layer computes each of its
+    rows once, in the best order that is found.
+    """
+    options = prepared.options
+    once = options.recompute == 1 and not options.tiles
+    once = once and options.policy == DEFAULTS.policy and options.frames == 1
+    return prepared.kernels.tall_slabs and once
+
+
+def default(search: Search) -> None:
+    """The default plan, and plans that beat it. Where it takes more memory than whole layers, a few rungs, and the least
+    scratch.
+    """
+    assert search.default is not None
+    first = search._settled = search.add(search.default())
+    if first.plan.interrupted:
+        raise KeyboardInterrupt
+    if first.bytes > first.plan.figures["whole_layer_live"]:
+        for rows in ("auto", search.lowest, "whole"):
+            search.rows(rows)
+        search.found += map(search.tight().rows, ("whole", "auto"))
+        for index in _spread(range(len(search.ladder)))[:_FEW]:
+            search.at(index)
+    elif compares(search.prepared):
+        _replace(search, first, search.just_faster, search.near)
 
 
 def front(search: Search) -> None:
@@ -425,6 +493,75 @@ def front(search: Search) -> None:
     plans = search.trials - 2  # the estimates of the candidates take as long as a plan
     for one in _spread(search.candidates)[:plans]:
         search.rows(one.rows)
+
+
+def hopeless(budget: int) -> Stage:
+    """Ends a search for plans of at most so many bytes, with the plan of one row a phase, if no bound is within them."""
+
+    def explore(search: Search) -> bool:
+        tight = search.tight()
+        ends = search.lowest, search.heights.rows(search.ladder[0]), "auto", "whole"
+        within = any(tight.estimated(rows).bytes <= budget for rows in ends)
+        if not within:
+            search.found.append(tight.rows(search.lowest))
+        return within
+
+    return explore
+
+
+def shared(search: Search) -> None:
+    """Add the plans that all budgets and fronts have: those of the default and of the goal of least memory, as these goals
+    make them, and that of one row a phase.
+    """
+    if search.options.seconds is None:
+        default(search)
+    tight = search.tight()
+    tight.run(least)
+    tight.polish(smallest(tight.found))
+    search.found += tight.found
+    if tight.interrupted:
+        raise KeyboardInterrupt
+    search.rows(search.lowest)
+
+
+def unbeaten(take: Callable[[Search], Iterable[Point]]) -> Stage:
+    """Adds plans that beat those that are taken, where estimates of heights near them find one."""
+
+    def explore(search: Search) -> None:
+        seen: list[Point] = []
+        while new := [one for one in take(search) if one not in seen]:
+            for point in new:
+                _replace(search, point, search.near)
+            seen += new
+
+    return explore
+
+
+def _replace(search: Search, point: Point, *nears: Callable[[Point], Iterable[Estimated]]) -> None:
+    """Add plans that beat a plan, one after the other, where estimates of heights near it find one. nears: where to look;
+    at the further places only if there was one at the first.
+    """
+    first, tried = point, set[str]()
+    for near in nears:
+        before = None
+        while point is not before:
+            before = point
+            better = [
+                one
+                for one in near(point)
+                if one.bytes <= point.bytes and one.seconds < point.seconds * _EQUAL
+            ]
+            for one in sorted(better, key=_by_seconds):
+                if one.rows in tried:
+                    continue
+                tried.add(one.rows)
+                found = search.rows(one.rows)
+                if found.bytes <= point.bytes:
+                    point = found
+                    search.go_on()
+                    break
+        if point is first:
+            return
 
 
 def _spread(items: Iterable[_Item]) -> list[_Item]:
@@ -473,10 +610,14 @@ def expected(plan: Plan, seconds: float, kernels: Backend) -> float:
 
 
 def balanced(found: Sequence[Point]) -> Point | None:
-    """Of the plans that take no more memory than whole layers the one with the least memory times time; if there is
-    none, the smallest plan.
+    """The fastest plan that is no worse than the first, if that takes no more memory than whole layers; otherwise of the
+    plans that take no more the one with the least memory times time; if there is none, the smallest plan.
     """
+    most, limit = found[0].bytes, found[0].seconds / _EQUAL
     within = [one for one in found if one.bytes <= one.plan.figures["whole_layer_live"]]
+    if found[0] in within:
+        kept = [one for one in within if one.bytes <= most and one.seconds <= limit]
+        return min(kept, key=lambda one: (one.seconds, one.bytes))
     return min(within, key=lambda one: one.bytes * one.seconds, default=None) or smallest(found)
 
 

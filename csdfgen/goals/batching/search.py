@@ -245,7 +245,7 @@ class Request:
     @cached_property
     def _ladder(self) -> tuple[Variant, ...]:
         heights = heights_of(self.predicted)
-        ladder = heights.ladder()
+        ladder = heights.ladder
         chosen = sorted({round(k * (len(ladder) - 1) / (_HEIGHTS - 1)) for k in range(_HEIGHTS)})
         texts = [heights.rows(ladder[at]) for at in chosen]
         found = []
