@@ -177,9 +177,9 @@ def cache_folder(name: str, environment: Mapping[str, str] = os.environ) -> Path
     return base / "csdfgen" / name
 
 
-def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
+def write_bytes(path: str | os.PathLike[str], data: bytes, *, private: bool = False) -> None:
     """Write a file as a whole or not at all: what was there stays until the new content is
-    complete.
+    complete. private: for the user alone.
 
     Raises InputError.
     """
@@ -189,6 +189,8 @@ def write_bytes(path: str | os.PathLike[str], data: bytes) -> None:
             return
         with _part_of(target) as part:
             part.write_bytes(data)
+            if private:
+                part.chmod(0o600)
             part.replace(target.resolve())
 
 

@@ -436,7 +436,7 @@ class PythonKernels:
 
     code = "Python"
 
-    rereads_weights = tall_slabs = emits = False
+    rereads_weights = tall_slabs = emits = self_timed = False
 
     variants = ""
 

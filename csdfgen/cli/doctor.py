@@ -117,7 +117,8 @@ def _compiler() -> Finding:
     except ToolError as error:
         return Finding("C compiler", error.message, absent=True)
     return Finding(
-        "C compiler", f"{compiler.name}; native code is kept in {cache_folder('native')}"
+        "C compiler",
+        f"{compiler.name}; native code is kept in {cache_folder('native')} (csdfgen cache)",
     )
 
 

@@ -219,7 +219,7 @@ class Run(Command):
                 say(f"predicted  {predicted:,.3f} ms on {profile.name}")
             show_overlap(frames, profile)
             runs = network.batch // plan.conversion.frames
-            show_mapped(mapped, 1e-3 * report.latency_ms / runs, self.threads)
+            show_mapped(plan, mapped, 1e-3 * report.latency_ms / runs, self.threads)
             if self.layers:
                 _show_layers(spent, peak and peak * self.threads)
             if self.trace is not None:

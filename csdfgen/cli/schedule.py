@@ -262,7 +262,7 @@ class Schedule(Command):
         else:
             _summary(plan)
             show_overlap(frames, profile)
-            show_mapped(mapped)
+            show_mapped(plan, mapped)
             say(*[f"\n{said}"] * bool(said))
         self._say_formats(made, plan, profile)
 

@@ -14,7 +14,7 @@ from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
 from csdfgen.cli.terminal import Progress, dim, in_bytes, mebibytes, plain, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
-from csdfgen.errors import InputError, about
+from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes, write_json
 from csdfgen.goals.choice import front, profiles_for, run_options
 from csdfgen.goals.facts import heights_used, schedule_facts
@@ -87,13 +87,20 @@ def overlap_facts(network: Network, plan: Plan, profile: DeviceProfile) -> Overl
 
 
 def mapped_facts(plan: Plan) -> Mapped | None:
-    """What is predicted of a plan on several processors; None for others. Raises InputError."""
-    return of_mapping(plan, profiles_for(plan.options)) if plan.mapping else None
+    """What is predicted of a plan that its backend executes on several processors; None for others. Raises InputError."""
+    maps = plan.mapping and kernels_for(plan.options).self_timed
+    return of_mapping(plan, profiles_for(plan.options)) if maps else None
 
 
-def show_mapped(found: Mapped | None, measured: float | None = None, threads: int = 1) -> None:
+def show_mapped(
+    plan: Plan, found: Mapped | None, measured: float | None = None, threads: int = 1
+) -> None:
     """The same on a terminal. measured: seconds of all images of the order, by so many threads."""
     told = found.told() if found is not None else ()
+    if plan.mapping and found is None:
+        name = kernels_for(plan.options).name
+        why = f"backend '{name}' computes layers one after the other; {option('backend')} names one that maps them to threads"
+        told = (("processors", why),)
     say(*[""] * bool(told), *(f"{what:<11}{said}" for what, said in told))
     if found is not None and measured is not None:
         enough = threads >= len(found.loads)

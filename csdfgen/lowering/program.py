@@ -22,8 +22,8 @@ from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from csdfgen.cache import folder_of, prune
 from csdfgen.errors import PlanError
-from csdfgen.files import cache_folder
 from csdfgen.lowering.weight_file import weight_file
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
@@ -130,9 +130,10 @@ def _mapped(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     network = plan.network
     parts = (build, network.source, network.name, digest_of(plan.conversion), repr(plan.options))
     name = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
-    with weight_file(cache_folder("weights") / f"{name}.weights", build) as file:
+    with weight_file(folder_of("weights") / f"{name}.weights", build) as file:
         program = _lowered(plan, kernels, constants)
         constants.move(file.moved)
+    prune()
     for layer in network.layers:
         for one in (layer, *layer.epilogue):
             one.known.clear()

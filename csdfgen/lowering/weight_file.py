@@ -5,7 +5,7 @@ back at any time: weights of experts that are not chosen are never read, and a n
 has memory. Each array is written as soon as it is packed. It is found again by what it was made of: the code that packed
 it, numbers, and arrays of weights, which are known by their bytes, or by file and place where they are mapped themselves.
 
-The file is a cache (`csdfgen.files.cache_folder`). It appears complete or not at all, and is written again if it is damaged,
+The file is a cache (`csdfgen.cache`). It appears complete or not at all, and is written again if it is damaged,
 was changed (its time is part of it), or lacks an array.
 """
 
@@ -24,10 +24,11 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
+from weakref import WeakValueDictionary, finalize
 
 import numpy as np
 
+from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
 from csdfgen.files import MappedFile, file_of, mapped
 from csdfgen.program.instructions import KEEPER, address_of
@@ -69,7 +70,10 @@ class WeightFile:
 
     def _open(self) -> None:
         """Read the index of the file that is there. Raises anything if it is damaged."""
+        if not use(self.path):
+            return
         file = mapped(self.path)
+        finalize(file, release, self.path)
         word, start, size, digest = _END.unpack(file[-_END.size :])
         text = file[start : start + size]
         if word != _WORD or start + size + _END.size != len(file):
@@ -187,6 +191,7 @@ class WeightFile:
                 os.ftruncate(self._fd, self._end + len(text) + len(end))
                 os.utime(self._part, (written, written))
                 Path(self._part).replace(self.path)
+                use(self.path)
             except OSError as error:
                 raise self._failed(error) from None
         files = [*self._sources.values(), *(one for _, one in self._segments)]

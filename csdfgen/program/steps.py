@@ -320,6 +320,10 @@ class Backend(Protocol):
         """
 
     @property
+    def self_timed(self) -> bool:
+        """Whether its programs are `SelfTimed`; other backends execute plans with a mapping in their order."""
+
+    @property
     def tall_slabs(self) -> bool:
         """Whether layers gain by slabs taller than those of `auto`, since their weights come into the caches anew
         for every slab.

@@ -240,3 +240,10 @@ def test_ctrl_c_leaves_a_plan_or_nothing(tmp_path: Path, seed: int) -> None:
     else:
         assert (process.returncode, said) == (130, "interrupted\n")
         assert there in ([], ["plan.json"])
+
+
+def test_a_mapping_that_no_threads_execute_is_not_predicted(call: Call) -> None:
+    asked = "zoo:lenet5", "--goal", "throughput", "--threads", "2", "--frames", "2"
+    said = call("run", *asked, "--backend", "numpy").out
+    assert "backend 'numpy' computes layers one after the other" in said and "period" not in said
+    assert "processors" not in call("run", *asked, "--backend", "numpy", "--json").json

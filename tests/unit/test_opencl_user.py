@@ -352,7 +352,7 @@ def test_a_kernel_that_does_not_build(
 def test_damaged_binaries_are_built_again(
     device: devices.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(build, "cache_folder", lambda name: tmp_path)
+    monkeypatch.setattr(build, "folder_of", lambda kind: tmp_path)
     texts: list[str] = []
 
     def built(damage: Callable[[bytes], bytes]) -> int:
@@ -375,3 +375,18 @@ def test_damaged_binaries_are_built_again(
     ]
     other = b"not a binary at all"
     assert built(lambda b: hashlib.sha256(other).digest() + other) == 1  # which the driver refuses
+
+
+def test_a_compiler_that_does_not_know_the_processor(
+    device: devices.Device, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PoCL on a processor that is newer than its LLVM."""
+    monkeypatch.setattr(build, "folder_of", lambda kind: tmp_path)
+    driver = OpenCL(device)
+
+    def refused(program: object) -> None:
+        raise build.BuildError("error: unknown target CPU 'generic'")
+
+    monkeypatch.setattr(driver, "_built", refused)
+    with pytest.raises(ToolError, match=r"older than the processor.*backend='native'.*newer PoCL"):
+        driver.kernel("add_f32")

@@ -34,7 +34,7 @@ class DeviceKernels(NativeKernels):
     `PlanOptions.ways`.
     """
 
-    rereads_weights, tall_slabs, emits = False, True, False
+    rereads_weights, tall_slabs, emits, self_timed = False, True, False, False
 
     variants, whole_variants = WORDS, True
 

@@ -16,8 +16,9 @@ from typing import Any
 
 from csdfgen.backends.device.shapes import Blocks
 from csdfgen.backends.device.sources import text_of
-from csdfgen.errors import InputError, ToolError
-from csdfgen.files import cache_folder, write_bytes
+from csdfgen.cache import folder_of, prune, release, use
+from csdfgen.errors import CsdfgenError, ToolError
+from csdfgen.files import write_bytes
 
 __all__ = ["BuildError", "Builder"]
 
@@ -64,22 +65,28 @@ class Builder:
     def _built(self, kernel: str) -> Any:
         text = text_of(kernel, self._blocks)
         key = hashlib.sha256("\0".join((*self._known, text)).encode()).hexdigest()
-        file = cache_folder(self._folder) / f"{key}.bin"
+        file = None
         try:
-            return self._loaded(_checked(file.read_bytes()))
-        except FileNotFoundError:
-            pass
+            file = folder_of(self._folder) / f"{key}.bin"
+            if use(file):
+                return self._loaded(_checked(file.read_bytes()))
+        except ToolError as error:
+            _LOG.info("binaries are not kept: %s", error)
         except (ValueError, OSError, BuildError) as error:
             _LOG.info("%s is built anew: %s", file, error)
+        finally:
+            if file is not None:
+                release(file)  # it is read as a whole
         try:
             made, content = self._compiled(text)
         except BuildError as error:
             raise ToolError(self._log(kernel, str(error))) from None
-        try:
-            file.parent.mkdir(parents=True, exist_ok=True)
-            write_bytes(file, hashlib.sha256(content).digest() + content)
-        except (OSError, InputError) as error:
-            _LOG.info("the binary of %s is not kept: %s", kernel, error)
+        if file is not None:
+            try:
+                write_bytes(file, hashlib.sha256(content).digest() + content, private=True)
+                prune()
+            except CsdfgenError as error:
+                _LOG.info("the binary of %s is not kept: %s", kernel, error)
         return made
 
     def _log(self, kernel: str, log: str) -> str:

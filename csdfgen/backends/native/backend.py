@@ -41,7 +41,7 @@ class NativeKernels:
 
     name = "native"
 
-    rereads_weights, tall_slabs, emits = False, True, True
+    rereads_weights, tall_slabs, emits, self_timed = False, True, True, True
 
     profile, whole_variants = "native-core", False
 

@@ -1,7 +1,7 @@
 """How do C files become a library on this machine, once?
 
 The compiler is the first of CC, gcc, clang, cc, and the PyPI package ziglang, which contains one. The
-library is cached in the user's cache folder. Its name contains a digest of what it was made from (the
+library is cached in the user's cache folder (`csdfgen.cache`). Its name contains a digest of what it was made from (the
 sources, the flags, and all macros that the compiler defines for this machine: its version and the
 instruction set) and a checksum of the library itself: a damaged file is built again. A file appears
 there complete or not at all. Generated headers are written to the folder of the build.
@@ -21,20 +21,16 @@ import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from csdfgen.backends.native import byte_blocks, generate, structures
 from csdfgen.backends.native.generate import SOURCES
+from csdfgen.cache import folder_of, locked, prune, release, use
 from csdfgen.errors import ToolError
-from csdfgen.files import cache_folder, write_bytes
-
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+from csdfgen.files import write_bytes
 
 __all__ = [
     "FLAGS",
@@ -185,7 +181,7 @@ def build(
     """
     files = sources() if files is None else tuple(files)
     compiler = compiler or find_compiler()
-    folder = folder or cache_folder("native")
+    folder = folder or folder_of("native")
     with _in(folder):
         folder.mkdir(parents=True, exist_ok=True)
         key = _key(files, flags, compiler)
@@ -195,7 +191,7 @@ def build(
         if len(files) > _FEW:
             seconds = -(-_CORE_SECONDS // (os.cpu_count() or 1))
             _WAITS.info("compiling kernels once, about %d s", seconds)
-        with _alone(folder):
+        with locked(folder):
             known = _kept(folder, key)  # built by another process meanwhile
             if known is not None:
                 return known
@@ -206,34 +202,23 @@ def build(
                 included = (f"-I{SOURCES}", f"-I{scratch}")
                 _compile(compiler, (*flags, *included), files, made, folder / f"{key}.log")
                 whole = _named(folder, key, made.read_bytes())
+                made.chmod(0o600)
                 made.replace(whole)
-                return whole
+                use(whole)
             finally:
                 shutil.rmtree(scratch, ignore_errors=True)
+    prune()
+    return whole
 
 
 def _kept(folder: Path, key: str) -> Path | None:
-    """The library that was built before. A damaged one is removed."""
+    """The library that was built before. A damaged one, and one that others can have written, is removed."""
     for found in sorted(folder.glob(f"{key}-*{_SUFFIX}")):
-        if found == _named(folder, key, found.read_bytes()):
+        if use(found) and found == _named(folder, key, found.read_bytes()):
             return found
+        release(found)
         found.unlink(missing_ok=True)
     return None
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Other processes wait here while one builds, so that none builds the same again. Not on all file systems."""
-    if fcntl is None:
-        yield
-        return
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):
-            fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 @contextmanager
@@ -298,7 +283,7 @@ def _succeed(compiler: Compiler, commands: Sequence[Sequence[str | Path]], log: 
     for arguments, (code, out, err) in zip(commands, compiler.run_all(commands), strict=True):
         if code:
             said = f"$ {shlex.join([*compiler.command, *map(str, arguments)])}\n{out}{err}"
-            write_bytes(log, said.encode())
+            write_bytes(log, said.encode(), private=True)
             raise ToolError(f"fails: {_complaint(err or out)}; see {log}", where=compiler.name)
     log.unlink(missing_ok=True)
 

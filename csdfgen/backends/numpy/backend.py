@@ -74,6 +74,7 @@ class NumpyKernels:
     code = "numpy"
 
     rereads_weights, tall_slabs, emits, variants = True, False, False, ""
+    self_timed = False
 
     whole_variants = False
 

@@ -87,7 +87,17 @@ class OpenCL:
     def _compiled(self, text: str) -> tuple[Any, bytes]:
         import pyopencl as cl
 
-        made = self._built(cl.Program(self._context, text))
+        try:
+            made = self._built(cl.Program(self._context, text))
+        except BuildError as error:
+            if "unknown target CPU" not in str(error):
+                raise
+            # PoCL asks LLVM for the processor, and hands on 'generic', which LLVM refuses (github.com/pocl/pocl/issues/1049)
+            raise ToolError(
+                f"{self.device.name}: the compiler of this {self.device.platform} is older than the processor, and does not "
+                f"know it; take {option('backend', 'native')}, another device ({option('cl_device')}), or a newer PoCL (apt "
+                "install pocl-opencl-icd, with OCL_ICD_VENDORS=/etc/OpenCL/vendors)"
+            ) from None
         return made, made.get_info(cl.program_info.BINARIES)[0]
 
     def _loaded(self, binary: bytes) -> Any:

@@ -1,0 +1,54 @@
+"""`csdfgen cache`: which files are kept to be used again, how many bytes do they take, and away with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import JSON
+from csdfgen.cli.terminal import in_bytes, plain, say, say_json, table
+from csdfgen.model.options import declare
+from csdfgen.model.units import counted
+
+__all__ = ["Cache"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cache(Command):
+    """Show the files that are kept to be used again: compiled kernels, and weights packed by --weights mapped. Those that
+    were not used for longest are removed once all take more than 2 GiB, or CSDFGEN_CACHE_LIMIT.
+    """
+
+    examples = ("csdfgen cache", "csdfgen cache --clear", "csdfgen cache --json")
+
+    clear: bool = declare("Remove all that no process uses.", False)
+    as_json: bool = declare("Print one JSON object instead of a table.", False, names=JSON)
+
+    def run(self) -> None:
+        """Show what is kept, or remove it. Raises InputError for a limit that is no size."""
+        from csdfgen.cache import cached, limit, remove
+        from csdfgen.files import cache_folder
+
+        most, removed = limit(), [one for one in cached() if self.clear and remove(one)]
+        left, path = cached(), cache_folder("")
+        kinds = {
+            kind: [one.nbytes for one in left if one.kind == kind]
+            for kind in sorted({one.kind for one in left})
+        }
+        total = sum(one.nbytes for one in left)
+        if self.as_json:
+            figures = {k: {"files": len(sizes), "bytes": sum(sizes)} for k, sizes in kinds.items()}
+            freed = {"files": len(removed), "bytes": sum(one.nbytes for one in removed)}
+            found = {"path": str(path), "files": len(left), "bytes": total, "limit": most}
+            say_json({**found, "kinds": figures, "removed": freed})
+            return
+        if self.clear:
+            say(
+                f"removed {counted(len(removed), 'file')}, {in_bytes(sum(one.nbytes for one in removed))}"
+            )
+        rows = ((kind, len(sizes), in_bytes(sum(sizes))) for kind, sizes in kinds.items())
+        if kinds:
+            say(table("kind", "files", "bytes", rows=rows))
+        say(
+            f"{plain(str(path))}: {counted(len(left), 'file')}, {in_bytes(total)}; the limit is {in_bytes(most)}"
+        )
