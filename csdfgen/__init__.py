@@ -58,7 +58,7 @@ __all__ = [
     "sensitivity",
 ]
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"
 
 _HOMES = {
     "calibrate": "csdfgen.precision.calibrate",

@@ -40,7 +40,7 @@ from csdfgen.reading.network_builder import (
     refuse_unknown,
     refuse_unsupported,
 )
-from csdfgen.reading.onnx_file import ModelFile, Weight, from_proto, label, read_file
+from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto, label, read_file
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import is_torch, of_module
 
@@ -51,7 +51,7 @@ TorchModel: TypeAlias = Any
 
 
 def load(
-    source: str | os.PathLike[str] | onnx.ModelProto | TorchModel,
+    source: str | os.PathLike[str] | onnx.ModelProto | bytes | TorchModel,
     example: Any = None,
     *,
     shapes: AskedShapes | None = None,
@@ -60,7 +60,7 @@ def load(
     weights: str = "copied",
 ) -> Network:
     """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt), a name of the zoo ("zoo:NAME" or
-    "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX, a module of torch, or an exported program.
+    "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or an exported program.
 
     example: of a module of torch, an input (a tensor) or its inputs (a tuple); sets their shapes.
     shapes: input name -> its whole shape, (1, 3, 224, 224) or "1x3x224x224", for free sizes or
@@ -73,6 +73,8 @@ def load(
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
+    if isinstance(source, bytes | bytearray | memoryview):
+        source = from_bytes(bytes(source))
     known = isinstance(source, str | os.PathLike | onnx.ModelProto)
     if example is not None and known:
         raise InputError(

@@ -28,6 +28,7 @@ __all__ = [
     "Stored",
     "Weight",
     "check_file",
+    "from_bytes",
     "from_proto",
     "graphs_of",
     "label",
@@ -149,6 +150,14 @@ def check_file(path: Path) -> None:
         raise ModelError(
             f"has {size} bytes, an ONNX file holds at most {MAX_FILE_BYTES}; save its weights as external data"
         )
+
+
+def from_bytes(data: bytes) -> onnx.ModelProto:
+    """A model that is in memory as the bytes of a file. Raises ModelError."""
+    try:
+        return onnx.ModelProto.FromString(data)
+    except DecodeError as error:
+        raise ModelError("the bytes are no ONNX model: they do not parse") from error
 
 
 def from_proto(model: onnx.ModelProto) -> ModelFile:

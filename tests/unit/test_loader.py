@@ -632,3 +632,11 @@ def test_a_name_that_the_zoo_does_not_have() -> None:
         ModelError, match="zoo:nothing-like-it: the zoo has no network of that name"
     ):
         load("zoo:nothing-like-it")
+
+
+def test_a_model_may_be_bytes() -> None:
+    proto = model("g (float[1,4] x) => (y) { y = Relu(x) }")
+    assert [layer.op_type for layer in csdfgen.load(proto.SerializeToString()).layers] == ["Relu"]
+    for wrong in (b"", b"model.onnx", proto.SerializeToString()[:-3]):
+        with pytest.raises(ModelError):
+            csdfgen.load(wrong)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -106,3 +107,8 @@ def test_the_command_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
         "-c", "import csdfgen; print(csdfgen.__file__)", folder=tmp_path, PYTHONPATH=str(target)
     )
     assert Path(place.strip()).is_relative_to(target)
+
+
+def test_the_version_is_the_newest_of_the_changelog() -> None:
+    newest = re.search(r"^## (\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest is not None and newest[1] == __version__
