@@ -71,6 +71,8 @@ def _kinds(annotation: str) -> tuple[str, ...]:
 
 
 def _is(value: object, kind: str) -> bool:
+    if kind == "Backend":  # a protocol: anybody's class may be one
+        return hasattr(value, "lower") and hasattr(value, "bind")
     if kind not in _TYPES:
         return any(base.__name__ == kind for base in type(value).__mro__)
     if kind == "Iterable" and isinstance(value, str | bytes):

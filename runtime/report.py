@@ -414,8 +414,10 @@ def to_json(report: Report) -> dict[str, Any]:
         ],
     }
     noises = {o.name: o.sqnr_db for o in report.comparisons or () if o.sqnr_db is not None}
-    if report.comparisons is not None:
-        values["checks"] = {one.name: _check_values(one) for one in report.comparisons}
+    checked = report.comparisons is not None
+    values["checks"] = (
+        {one.name: _check_values(one) for one in report.comparisons or ()} if checked else None
+    )
     if noises:
         values["sqnr_db"] = {name: _finite(one) for name, one in noises.items()}
     steps = {one.name: one.steps for one in report.comparisons or () if one.steps is not None}

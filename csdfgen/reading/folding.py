@@ -227,7 +227,10 @@ class Folder:
             if array.dtype.name not in DTYPES.values():
                 raise ModelError(f"gives a constant of type {array.dtype}, which is not supported")
             if not any(np.may_share_memory(array, one) for one in _operands(node)):
-                self._take(FOLDED, array.nbytes, "folds a constant")
+                uniform = array.size > 1 and not any(
+                    array.strides
+                )  # which only its readers write out
+                self._take(STORED if uniform else FOLDED, array.nbytes, "folds a constant")
         return results
 
     def _take(self, kind: Kind, count: int, why: str) -> None:
@@ -241,9 +244,10 @@ class Folder:
             return _by_kernel(node, self._check_size, self._take)
         bound, limit = _BOUNDS[node.op_type]
         wide = max((one.itemsize for one in _operands(node)), default=8)
-        self._check_size(bound(node), limit, wide if node.op_type in _KEEPING_TYPES else 8)
         if node.op_type == "ConstantOfShape":
+            self._check_size(bound(node), limit, 0)
             return (_filled_array(node, self._directory),)
+        self._check_size(bound(node), limit, wide if node.op_type in _KEEPING_TYPES else 8)
         if node.op_type in _DIRECT:
             return (_DIRECT[node.op_type](node),)
         if node.op_type in OPERATORS and all(array.size for array in _operands(node)):
@@ -326,7 +330,7 @@ def _filled_array(node: Node, directory: Path | None) -> np.ndarray:
     value = np.zeros(1, np.float32) if tensor is None else decode(Weight(tensor), directory)
     if value.size != 1:
         raise ModelError(f"is to fill with one value, it has {value.size}")
-    return np.full(shape, value.item(), value.dtype)
+    return np.broadcast_to(value.reshape(()), shape)
 
 
 def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:

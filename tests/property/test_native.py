@@ -37,6 +37,7 @@ from tests.random_networks import models, row_choices
 from tests.scattered import Layout, declared, run_scattered
 from tests.small_models import residual_classifier
 from tests.unit.test_contraction import keys_times_values
+from tests.unit.test_four_bits import perceptron
 from tests.ways import ways
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
@@ -317,11 +318,12 @@ def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) ->
         found = run_scattered(layer, feeds, height, layout, None, sizes, together)
         for got, want in zip(found, wanted, strict=True):
             np.testing.assert_array_equal(got, want, err_msg=str(sample))
-    plan = csdfgen.plan(csdfgen.load(keys_times_values(75, 4, 40, 70)), backend="native")
-    x = _RNG.standard_normal((1, 8, 75)).astype(np.float32)
-    (want,) = runtime.compile(plan)(x).values()
-    (got,) = runtime.compile(plan, threads=count)(x).values()
-    np.testing.assert_array_equal(got, want)
+    for model in (keys_times_values(75, 4, 40, 70), perceptron()):
+        plan = csdfgen.plan(csdfgen.load(model), backend="native")
+        x = _RNG.standard_normal(plan.network.inputs[0].shape).astype(np.float32)
+        (want,) = runtime.compile(plan)(x).values()
+        (got,) = runtime.compile(plan, threads=count)(x).values()
+        np.testing.assert_array_equal(got, want)
     if count == 2:
         assert threads._SPLITS.keys() - seen <= _NOT_IN_SAMPLES
 
