@@ -294,7 +294,8 @@ def examined(
             got, measured = frame.measure(inputs)
             touched = max(touched, measured.touched_bytes)
             found.append((got, by_native_code(inputs) if by_native_code else got))
-        check_touched(plan, touched)
+        if all(map(all, frame.branches.values())):  # what no image takes touches nothing
+            check_touched(plan, touched)
     except CsdfgenError as error:
         raise Failure(f"refused: {error}") from error
     except Exception as error:

@@ -54,7 +54,7 @@ from csdfgen.reading.onnx_schema import (
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
-from csdfgen.reading.scanned import scan_layer
+from csdfgen.reading.scanned import needed, scan_layer
 from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
 from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
 from csdfgen.reading.without_elements import results_without_elements
@@ -146,7 +146,7 @@ def build_network(
     visit.raise_what_was_found()
     outputs = tuple(visit.output(wanted) for wanted in graph.outputs)
     given = {output.tensor.name for output in outputs if output.tensor is not None}
-    layers = visit.layers
+    layers = needed(visit.layers, given)
     if any("sequence" in layer.attributes for layer in layers):
         layers = with_last_states(layers, given)
     return Network(

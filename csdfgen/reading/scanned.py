@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from types import MappingProxyType
 from typing import Any
@@ -16,7 +16,7 @@ from csdfgen.ops.base import Mode, output_format
 from csdfgen.ops.scan import Body, one_phase
 from csdfgen.reading.onnx_graph import Operation
 
-__all__ = ["scan_axis", "scan_layer"]
+__all__ = ["needed", "scan_axis", "scan_layer"]
 
 Known = Tensor | np.ndarray | None
 
@@ -89,7 +89,7 @@ def scan_layer(
         return None
     outputs = [*operation.outputs, *[""] * len(ends)][: len(ends)]
     wanted = [*ends[:count], *(e for e, o in zip(ends[count:], outputs[count:], strict=True) if o)]
-    layers = _needed(layers, wanted)
+    layers = needed(layers, wanted)
     forms = {t.name: t for layer in layers for t in layer.outputs}
     if any(end not in forms for end in wanted):
         return None
@@ -137,7 +137,8 @@ def _is_plain(layer: Layer) -> bool:
     return same and plain and one_phase(operator, layer) is not None
 
 
-def _needed(layers: Sequence[Layer], wanted: Sequence[str]) -> list[Layer]:
+def needed(layers: Sequence[Layer], wanted: Iterable[str]) -> list[Layer]:
+    """The layers that some tensors need."""
     names, found = set(wanted), []
     for layer in reversed(layers):
         if any(t.name in names for t in layer.outputs):

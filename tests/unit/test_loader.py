@@ -640,3 +640,19 @@ def test_a_model_may_be_bytes() -> None:
     for wrong in (b"", b"model.onnx", proto.SerializeToString()[:-3]):
         with pytest.raises(ModelError):
             csdfgen.load(wrong)
+
+
+def test_layers_of_a_body_that_no_output_needs_are_not_made() -> None:
+    """What a Loop makes may be a constant, beside a result that nobody reads."""
+    body = "<float[3] k = {1, 2, 3}> { u = Relu(x) }"
+    proto = model(
+        f"""g (float[3] x) => (z) <int64 n = {{2}}> {{
+            y, w = Loop (n, , x) <body = b (int64 i, bool g, float[3] v) => (bool g, float[3] k, float[3] u) {body}>
+            z = Identity(y)
+        }}"""
+    )
+    network = csdfgen.load(proto)
+    assert not network.layers
+    np.testing.assert_array_equal(
+        runtime.run(csdfgen.plan(network), np.zeros(3, np.float32))["z"], [1, 2, 3]
+    )
