@@ -12,6 +12,7 @@ import heapq
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -416,7 +417,7 @@ class _Reader:
                 )
                 self._weights[id(graph)] = graph, weights  # with it, so that no other has its id
             outer, weights = operation.scope, self._weights[id(graph)][1]
-            # What the other branch reads by that name is handed to both, and runtimes take it in both.
+            # What the other branch reads by that name is handed to both, and nodes of both read it in runtimes.
             own = {n: w for n, w in weights.items() if outer.resolve(n) not in operation.captured}
             names = {**own, **given}
             scope = _Scope(
@@ -435,7 +436,7 @@ class _Reader:
             self.take(
                 graph.node, f"its {part} part" if isinstance(part, str) else f"its turn {part + 1}"
             )
-            inner = self._inside(graph.node, scope, names, outputs, call)
+            inner = self._inside(graph.node, scope, names, outputs, call, weights)
             outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {
                 n for op in inner for n in op.outputs
             }
@@ -449,9 +450,10 @@ class _Reader:
         names: dict[str, str],
         results: Sequence[str],
         call: Operation,
+        weights: Mapping[str, str] = MappingProxyType({}),
     ) -> list[Operation]:
         """Operations of a body whose `results` become the outputs of `call`; fills `names`, the
-        scope's.
+        scope's. weights: what names of results are that no node makes.
         """
         made = [text(o) for node in nodes for o in node.output if o]
         _refuse_twice(made, names)
@@ -474,7 +476,7 @@ class _Reader:
                 op_type="Identity",
                 domain="",
                 attributes={},
-                inputs=(scope.resolve(inner),),
+                inputs=(renamed.get(inner) or weights.get(inner) or scope.resolve(inner),),
                 outputs=(outer,),
                 captured=(),
             )

@@ -408,6 +408,12 @@ SHADOWED = {
     "in one branch": f"{OUTER_W} {OWN_W}, else_branch = b () => (float[5,3] r) {{ r = Exp(x) }}> y = Mul(t, w) }}",
     "in one branch, read in the other": f"{OUTER_W} {OWN_W}, else_branch = b () => (float[5,3] r) {{ r = Mul(x, w) }}> "
     "y = Mul(t, w) }",
+    "as the result of one branch": """g (float[3] x, bool p) => (float[3] y) <float[3] w = {1,2,3}> {
+        y = If (p) <
+            then_branch = t () => (float[3] w) <float[3] w = {4,5,6}> {},
+            else_branch = e () => (float[3] r) { r = Add(x, w) }
+        >
+    }""",
     "by the formal of a loop": """g (float[5,3] x, bool p) => (float[5,3] y) <int64 n = {2}> {
         v = Neg(x)
         z = Loop (n, , x) <body = b (int64 i, bool c, float[5,3] v) => (bool c, float[5,3] o) { o = Sin(v) }>
@@ -429,9 +435,10 @@ SHADOWED = {
 @pytest.mark.parametrize("p", [True, False])
 def test_a_name_of_a_body_may_be_one_around_it(case: str, p: bool) -> None:
     made = model(SHADOWED[case], {})
-    x = np.random.default_rng(3).normal(size=(5, 3)).astype(np.float32)
+    network = csdfgen.load(made)
+    x = np.random.default_rng(3).normal(size=network.inputs[0].shape).astype(np.float32)
     feeds = {"x": x, "p": np.asarray(p)}
-    frame = runtime.compile(csdfgen.plan(csdfgen.load(made)))
+    frame = runtime.compile(csdfgen.plan(network))
     given = {name: feeds[name] for name in (one.name for one in frame.plan.network.inputs)}
     np.testing.assert_allclose(frame(given)["y"], reference(made, feeds)["y"], atol=1e-5)
 
