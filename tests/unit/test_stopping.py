@@ -93,7 +93,7 @@ def test_a_second_ctrl_c_loses_nothing(tmp_path: Path) -> None:
     """A real process in the search of a large network; it has all the time to write its plan."""
     path = tmp_path / "plan.json"
     process = start(
-        "schedule", "zoo:inception_v1", "--rows", "1", "--effort", "high", "-o", str(path)
+        "schedule", "zoo:inception_v1", "--goal", "memory", "--effort", "600", "-o", str(path)
     )
     with process:
         time.sleep(6)
@@ -106,6 +106,7 @@ def test_a_second_ctrl_c_loses_nothing(tmp_path: Path) -> None:
     if process.returncode == 130:  # a busy machine: it was not yet at the search
         assert said == "interrupted\n" and not path.exists()
     else:
-        assert process.returncode == 0 and said.startswith("warning: interrupted: the best "), said
+        assert process.returncode == 0
+        assert said == "" or said.startswith("warning: interrupted: the best ")  # "": it was done
         csdfgen.read_plan(path, "zoo:inception_v1")
     assert taken < 20, "without questions it goes on for minutes"
