@@ -20,6 +20,7 @@ __all__ = [
     "PHASES",
     "ROWS",
     "STORED",
+    "WIDTH",
     "Budget",
     "Kind",
     "available_bytes",
@@ -46,6 +47,9 @@ OPERATIONS = Kind(
 )  # fmt: skip
 ROWS = Kind("rows of all tensors", 190, 1 << 28, "take smaller inputs", ("shapes",))
 ELEMENTS = Kind("elements of all tensors", 0, 1 << 38, "take smaller inputs", ("shapes",))
+WIDTH = Kind(
+    "elements of the widest row of any tensor", 27, 1 << 31, "take smaller inputs", ("shapes",)
+)
 PHASES = Kind("phases", 1_000, 1_000_000, "use taller slabs", ("rows", "whole"))
 STORED = Kind(
     "bytes of constants that are read", 1, 1 << 62, "leave them in the file", ("weights", "mapped")

@@ -17,7 +17,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.errors import CsdfgenError, ModelError, UnsupportedOperatorError, option
-from csdfgen.limits import ELEMENTS, ROWS, Budget
+from csdfgen.limits import ELEMENTS, ROWS, WIDTH, Budget
 from csdfgen.model.formats import FLOAT32, Format, Stored
 from csdfgen.model.network import Guard, Layer, Network, Node, Output, Tensor
 from csdfgen.ops import OPERATORS
@@ -310,6 +310,10 @@ class _Visit:
             raise ModelError(
                 f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
             )
+        wider = max(0, tensor.row_elements - self._budget.taken(WIDTH))
+        self._budget.take(
+            WIDTH, wider, f"{what} rows of {tensor.row_elements:,} elements ({shape})"
+        )
         self._budget.take(ROWS, tensor.rows, f"{what} {tensor.rows:,} rows ({shape})")
         self._budget.take(
             ELEMENTS, tensor.elements, f"{what} {tensor.elements:,} elements ({shape})"
