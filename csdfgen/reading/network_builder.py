@@ -818,14 +818,15 @@ def _on_integers(
     stored = operation.stored
     if stored is None:
         return layer
-    if any(o is not None and 0 in o.shape for o in operands):
+    read = [stored.read(k) for k in range(len(operands))]
+    pairs = zip(operands, read, strict=True)
+    if any(o is not None and f is not None and f.scale and 0 in o.shape for o, f in pairs):
         raise ModelError(
             "reads a tensor without elements beside integers; export the model without it"
         )
     inputs, constants = list(layer.inputs), dict(layer.constants)
     forms: list[Format | None] = [None] * len(inputs)
-    for k, (operand, value) in enumerate(zip(operands, values, strict=True)):
-        form = stored.read(k)
+    for k, (operand, value, form) in enumerate(zip(operands, values, read, strict=True)):
         if form is None or k >= len(inputs):
             continue
         if isinstance(operand, Tensor) and inputs[k] is not None:

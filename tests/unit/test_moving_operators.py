@@ -150,7 +150,7 @@ TWICE = np.array([1, 1, 2, 2], np.float32)
             "cannot be joined",
         ),
         ("Concat", (MAP,), {}, 18, "'axis' is missing"),
-        ("Concat", (np.ones(3),), {"axis": 0}, 18, "none is computed"),
+        ("Concat", (np.ones(3),), {"axis": 0}, 18, "a computed tensor is needed"),
         ("Split", (MAP, ints(1, 2)), {"axis": 1}, 18, "do not make up 4"),
         ("Split", (MAP,), {"axis": 1, "num_outputs": 0}, 18, "0 equal parts"),
         ("Slice", (MAP, ints(0), ints(2), ints(1), ints(0)), {}, 18, "a step is 0"),

@@ -208,8 +208,9 @@ def test_a_table_of_a_network_is_that_of_its_part() -> None:
 
 @pytest.mark.networks
 def test_the_command_and_the_page_have_all_cells(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(measured, "NETWORKS", ("lenet5",))
     out, table = tmp_path / "out.json", tmp_path / "out.csv"
     assert main(["reproduce", "vbs", "--json", str(out), "--csv", str(table)]) == 0
     rows = json.loads(out.read_text())["vbs"]
