@@ -144,7 +144,7 @@ def test_several_images_in_a_step(machine: str, form: str) -> None:
     assert PAIRS[form] in kernels_in(together, kernels)
     images = [np.roll(x, k, -1) for k in range(3)]
     found = Executable(together, kernels=kernels)({"x": np.concatenate(images)})["y"]
-    plan = csdfgen.plan(csdfgen.load(model), backend="native")
+    plan = csdfgen.plan(csdfgen.load(model), backend="native", kernels=_with_room())
     alone = Executable(plan, kernels=kernels_of(machine, False))
     want = np.concatenate([alone({"x": one})["y"].copy() for one in images])
     np.testing.assert_array_equal(found.view(np.uint16), want.view(np.uint16))
@@ -189,7 +189,7 @@ def test_planes_and_few_channels(form: str) -> None:
         for halves in (False, True):
             kernels = kernels_of("host", halves)
             for rows in (1, "whole"):
-                plan = csdfgen.plan(network, rows=rows, backend="native")
+                plan = csdfgen.plan(network, rows=rows, backend="native", kernels=_with_room())
                 assert (PAIRS[form] in kernels_in(plan, kernels)) is (halves and kind == "direct")
                 found.append(Executable(plan, kernels=kernels)({"x": x})["y"].view(np.uint16))
         for other in found[1:]:
@@ -260,7 +260,7 @@ def test_many_weights_are_read_in_two_bytes(
     x = random(form, rng, 1, shape[1], 40, 40)
     network = csdfgen.load(graph(form, [node], x, {"w": random(form, rng, *shape)}))
     kernels = NativeKernels(load(), ways=Ways(bfloat16=40 * 64, float16=40 * 64))
-    plan = csdfgen.plan(network, rows=4, backend="native")
+    plan = csdfgen.plan(network, rows=4, backend="native", kernels=NativeKernels(load()))
     names = {"conv_of": "conv_of", "winograd_of": "winograd_of", PAIRS[form]: "pairs"}
     assert {names[one] for one in kernels_in(plan, kernels) & names.keys()} == wanted
     assert PAIRS[form] not in kernels_in(plan, kernels.anywhere())
@@ -279,7 +279,7 @@ def test_arm(form: str, machine: str, tmp_path: Path) -> None:
     """BFMLALT and BFMLALB, FMLAL and FMLAL2, and a processor without them, have the bits of this one."""
     absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
     model, x = small(form)
-    plan = csdfgen.plan(csdfgen.load(model), rows=3, backend="native")
+    plan = csdfgen.plan(csdfgen.load(model), rows=3, backend="native", kernels=_with_room())
     want = runtime.compile(plan)({"x": x})["y"].view(np.uint16)
     start = ["qemu-aarch64", "-cpu", "max"]
     program = Program(
@@ -370,7 +370,7 @@ def test_matrices(kind: str, machine: str, form: str, monkeypatch: pytest.Monkey
     for halves in (False, True):
         kernels = kernels_of(machine, halves)
         for height in (1, 5, "whole"):
-            plan = csdfgen.plan(network, rows=height, backend="native")
+            plan = csdfgen.plan(network, rows=height, backend="native", kernels=_with_room())
             pairs = halves and kind == "MatMul" and height != 1
             assert (PAIRS[form] in kernels_in(plan, kernels)) is pairs
             for threads in (1, 2):

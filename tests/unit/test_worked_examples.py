@@ -86,7 +86,7 @@ assert plan.options.digest != csdfgen.plan(net, backend="numpy").options.digest
 assert AXES["reserve"].read("4KiB") == 4096 and COLUMNS["reserve_bytes"] == "integer"
 assert source_of("zoo:lenet5+reserve=4KiB").asked.given == {"reserve": 4096}
 for command in ("schedule", "run", "report", "convert", "emit-c"):
-    assert main([command, "--help"]) == 0
+    assert main([command, "--help-all"]) == 0
 assert main(["schedule", "zoo:lenet5", "--backend", "numpy", "--reserve", "4KiB", "-o", "b.json"]) == 0
 assert csdfgen.read_plan("b.json", net).options.reserve == 4096
 assert main(["schedule", "zoo:lenet5", "--reserve", "much"]) == 1
