@@ -39,6 +39,7 @@ UNSIZED = sorted(
 )
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("question", [question.title for question in QUESTIONS])
 def test_every_recorded_value_is_ours_or_a_known_fault(question: str) -> None:
     found = [item for item in compared() if item.question == question]
@@ -61,6 +62,7 @@ def test_no_difference_is_listed_that_there_is_not() -> None:
     assert sorted(REASONS.keys() - set(DIFFERENCES.values())) == []
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(("name", "question"), sorted([*DIFFERENCES, *NO_ANSWER]))
 def test_every_difference_has_its_reason_and_our_answer_is_executed(
     name: str, question: str

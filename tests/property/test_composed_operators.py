@@ -57,6 +57,7 @@ def test_slabs_of_every_layer_are_onnxruntimes(sample: Sample) -> None:
             _close(got, want)
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("number", range(len(SAMPLES)), ids=IDS)
 def test_plans_of_both_backends_compute_what_onnxruntime_does(number: int) -> None:
     sample = SAMPLES[number]

@@ -293,6 +293,7 @@ _LARGER = (
 """Of kernels that share no sample of `SAMPLES`."""
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("count", [2, 3])
 def test_every_operator_in_parts(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """However small: threads write the bits of one, whichever kernels they share."""

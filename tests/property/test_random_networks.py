@@ -102,6 +102,7 @@ def test_rows_that_are_as_many_as_those_of_another_axis(behind: str) -> None:
         check(model, rows, "full", "streamed")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("part", [*range(PARTS), *FAILED])
 def test_random_networks(part: int) -> None:
     """100 networks; each part draws its own, the same ones every time. `make fuzz` tries others."""

@@ -32,6 +32,7 @@ def run(*command: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("arguments", [("6", "0"), ("6", "0", "1")], ids=["floats", "integers"])
 def test_random_networks(arguments: Sequence[str]) -> None:
     done = run("-m", "tests.sanitized", *arguments)
@@ -39,6 +40,7 @@ def test_random_networks(arguments: Sequence[str]) -> None:
     assert done.stdout == "6 networks\n"
 
 
+@pytest.mark.networks
 def test_one_float_too_few_is_noticed() -> None:
     """Of the guard itself: a row that ends four bytes earlier for it than for the kernel."""
     fault = (

@@ -87,6 +87,7 @@ def test_a_process_that_fails_says_why_in_one_line(hook: Path) -> None:
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.networks
 def test_a_frame_of_a_small_network_is_measured_on_both_sides(hook: Path) -> None:
     (frame,) = bench_memory.measure("zoo:cnn5", [""], None, hook)
     assert frame.touched == frame.arena

@@ -27,6 +27,7 @@ def test_tables(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
         assert ("Processor time" in said) == bool(busy)
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(bool(device_missing()), reason=device_missing() or "-")
 def test_formats(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """Integers take less memory than floats; what is allocated is the arena and more."""

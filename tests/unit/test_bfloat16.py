@@ -224,6 +224,7 @@ def test_values_that_bfloat16_does_not_have_are_refused() -> None:
         in_bfloat16(onnx.shape_inference.infer_shapes(model))
 
 
+@pytest.mark.networks
 @needs_compiler
 @pytest.mark.parametrize("part", range(2))
 def test_random_networks(part: int) -> None:
@@ -254,6 +255,7 @@ def test_random_networks(part: int) -> None:
     run_one()
 
 
+@pytest.mark.networks
 @needs_compiler
 @pytest.mark.parametrize("scalar", [False, True])
 def test_emitted_c_agrees_within_a_rounding(scalar: bool, tmp_path: Path) -> None:

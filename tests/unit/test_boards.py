@@ -32,6 +32,7 @@ STACK = 8192
 EACH = [*product(BOARDS, ALL_KERNELS), ("cortex-m7", "residual"), ("cortex-m55", "ds_cnn")]
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(("target", "name"), list(product(BOARDS, NETWORKS)) if ALL else EACH)
 def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     """Outputs, the stack, and every byte of RAM."""

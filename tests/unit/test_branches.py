@@ -352,6 +352,7 @@ def _saved(folder: Path) -> str:
     return str(folder / "wrong.onnx")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("number", range(2))
 def test_random_networks_with_branches(number: int) -> None:
     """Up to three Ifs, also in each other, with every combination of their conditions (`make fuzz ARGS=--branches`)."""
@@ -394,6 +395,7 @@ def in_float() -> st.SearchStrategy[onnx.ModelProto]:
     return networks().filter(lambda made: not is_quantized(made))
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("drawn", [controlled_networks, in_float])
 def test_names_that_the_loader_would_give_may_be_in_the_file(
     drawn: Callable[[], st.SearchStrategy[onnx.ModelProto]],

@@ -103,6 +103,7 @@ def usable(command: Call, folder: Path) -> None:
     assert found.code == 0, found.err
 
 
+@pytest.mark.networks
 def test_a_bundle_for_this_machine(command: Call) -> None:
     folder = bundled(command, "generic")
     usable(command, folder)
@@ -117,6 +118,7 @@ def test_a_bundle_for_this_machine(command: Call) -> None:
     assert (folder / "net").exists()
 
 
+@pytest.mark.networks
 def test_a_board_that_computes_something_else(command: Call) -> None:
     """The program says so, and its result is refused."""
     absent("make", "tar")
@@ -134,6 +136,7 @@ def test_a_board_that_computes_something_else(command: Call) -> None:
     assert not Path("b.toml").exists()
 
 
+@pytest.mark.networks
 def test_a_bundle_for_aarch64(command: Call) -> None:
     absent(TARGETS["aarch64"].compiler, "qemu-aarch64")
     usable(
@@ -176,6 +179,7 @@ def test_odd_names_are_safe(command: Call) -> None:
     assert json.loads((folder / "result.json").read_text())["network"] == '.." $(rm)'
 
 
+@pytest.mark.networks
 def test_a_plan_that_computes_twice(command: Call) -> None:
     """Its network is not the model's, that of the timed plans is."""
     g = Graph()

@@ -350,6 +350,7 @@ def test_pools_count_windows_and_padding_as_caffe_does(
             np.testing.assert_allclose(found[name], wanted, rtol=1e-4, atol=1e-5, err_msg=settings)
 
 
+@pytest.mark.networks
 def test_forks_round_pools_down_and_pools_may_be_global(tmp_path: Path) -> None:
     text = net(
         (1, 2, 8, 8),

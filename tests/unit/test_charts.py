@@ -104,6 +104,7 @@ def test_self_timed_executions_and_schedules_can_be_replayed(graph: CsdfGraph) -
     )
 
 
+@pytest.mark.networks
 @given(consistent_graphs())
 @SEEDED
 def test_periodic_schedules_within_capacities_can_be_replayed(graph: CsdfGraph) -> None:
@@ -280,6 +281,7 @@ def test_many_firings_stay_small_and_every_one_is_covered(limit: int) -> None:
         )
 
 
+@pytest.mark.networks
 def test_hundreds_of_actors_and_a_hundred_thousand_firings_give_a_small_file() -> None:
     graph = cnn_graph("residual", 300, 80, overlap=False)
     timeline = self_timed(graph, iterations=4)

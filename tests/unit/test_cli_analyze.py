@@ -368,6 +368,7 @@ def test_a_plan_with_these_buffers_is_run(call: Call, options: tuple[str, ...]) 
     assert found["plan"] == "plan.json"
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(("name", "rows"), [("densenet121", 672), ("inception_v3", 582)])
 def test_the_least_storage_of_large_networks_is_soon_found_and_executed(
     call: Call, name: str, rows: int

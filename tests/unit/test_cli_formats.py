@@ -43,6 +43,7 @@ def test_a_plan_in_other_formats_runs(call: Call, kind: str) -> None:
     assert ran["measured_bytes"] == ran["planned_bytes"] == found["arena"]
 
 
+@pytest.mark.networks
 def test_formats_rows_and_budget_together(call: Call) -> None:
     """More bytes, less noise; below what the default heights of int8 take, formats are mixed all the same."""
     usual = call("schedule", "net.onnx", *FORMATS, "int8", "--json").json

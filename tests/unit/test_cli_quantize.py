@@ -34,6 +34,7 @@ def quantize(call: Call) -> Call:
     return partial(call, "quantize", "model.onnx")
 
 
+@pytest.mark.networks
 def test_json_and_front(quantize: Call, call: Call) -> None:
     """All that is said; the front as a file; what is made runs here as in onnxruntime."""
     wishes = ("--format", "mixed", "--arena-factor", "2", "--front", "front.csv")

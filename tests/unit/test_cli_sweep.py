@@ -89,6 +89,7 @@ def test_rows_are_in_the_order_of_the_spec(call: Call) -> None:
     assert told == [*budgets, (None, None, 3, "fbs"), (None, None, 3, "joint")]
 
 
+@pytest.mark.networks
 def test_every_option_is_read_as_the_command_reads_it(call: Call) -> None:
     """A row says what `csdfgen schedule` says of the same options."""
     cases: list[tuple[str, tuple[str, ...]]] = [
@@ -278,6 +279,7 @@ def files(folder: str) -> dict[str, int]:
     return {one.name: one.stat().st_mtime_ns for one in kept}
 
 
+@pytest.mark.networks
 def test_what_is_known_is_not_planned_again(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     planned: list[Task] = []
 
@@ -364,6 +366,7 @@ def children_of(pid: int) -> list[int]:
     return found
 
 
+@pytest.mark.networks
 def test_a_sweep_that_is_broken_off_goes_on_to_the_same_table(call: Call) -> None:
     """By SIGKILL and by Ctrl-C, at moments of chance; held against the table of one process."""
     Path("slow.toml").write_text(SLOW)
@@ -477,6 +480,7 @@ def cluster() -> Iterator[str]:
         yield str(made.scheduler_address).replace("tcp://", "dask://")
 
 
+@pytest.mark.networks
 def test_a_cluster_gives_the_same_table(call: Call, cluster: str) -> None:
     for name, more in (("here", ()), ("there", ("--on", cluster))):
         done = call("sweep", "spec.toml", "-o", f"{name}.csv", *more)

@@ -113,6 +113,7 @@ def test_a_plan_of_a_network_of_the_zoo_is_run(call: Call) -> None:
     )
 
 
+@pytest.mark.networks
 def test_branches_with_resize_and_concat_run_by_rows(call: Call) -> None:
     for name in ("unet@32x48", "yolov3_tiny@96x64", "ssdlite_mobilenet_v3@64x64"):
         for rows in ("1", "3", "auto"):

@@ -51,6 +51,7 @@ def joined_rows() -> Network:
     return csdfgen.load(net.model(net.node("Tanh", x)))
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(
     "load",
     [

@@ -424,6 +424,7 @@ def test_wrong_use_is_told_in_one_line(call: Any, arguments: tuple[str, ...], sa
 # The benchmark ----------------------------------------------------------------------------------
 
 
+@pytest.mark.networks
 def test_the_benchmark_splits_the_error_of_a_frame_by_layer_shape() -> None:
     with threadpool_limits(1):
         results = list(bench_profile.measure("resnet8", repeats=3))

@@ -42,6 +42,7 @@ def test_the_shipped_sweep_profile_is_the_fit() -> None:
     assert "\n".join(fit_table(found)) in PAGE.read_text()
 
 
+@pytest.mark.networks
 def test_what_the_page_says_of_the_layers_holds() -> None:
     found = compared((device("jetson-tx2"), device("jetson-tx2-sweep")))
     assert len(NETWORKS) == 9 and len(found) == 401
@@ -69,6 +70,7 @@ def test_what_the_page_says_of_the_layers_holds() -> None:
     ] == pytest.approx(1.5e12, rel=0.02)
 
 
+@pytest.mark.networks
 def test_the_picture_of_the_layers_is_the_one_that_is_drawn() -> None:
     found = compared((device("jetson-tx2"), device("jetson-tx2-sweep")))
     assert LAYERS_PLOT.read_bytes() == layers_picture(found), (
@@ -76,6 +78,7 @@ def test_the_picture_of_the_layers_is_the_one_that_is_drawn() -> None:
     )
 
 
+@pytest.mark.networks
 def test_every_layer_is_a_dot_inside_its_panel() -> None:
     """Layers of a kind without a panel, or off the scale, would be lost without a word."""
     found = compared((device("jetson-tx2"), device("jetson-tx2-sweep")))

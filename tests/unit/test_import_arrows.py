@@ -154,6 +154,7 @@ def test_every_folder_is_a_room() -> None:
     assert {room(module) for module, _ in modules()} == {*ARROWS, "top"}
 
 
+@pytest.mark.networks
 def test_imports_are_those_of_the_table() -> None:
     """An import that the table does not have, or a line of the table that nothing imports."""
     real = {arrow: said for arrow, said in arrows().items() if arrow[0] != "top"}

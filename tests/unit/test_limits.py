@@ -228,6 +228,7 @@ def serve() -> None:
             print(json.dumps((seed, "", LONG, 0)), flush=True)
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 def test_what_grows_is_planned_or_refused_at_once() -> None:
     """Planned in the memory that the machine has, or refused within 2 s and 300 MB."""

@@ -46,6 +46,7 @@ THIS = {
 EACH = [*product(ALL_KERNELS, THIS), ("residual", "scalar"), ("ds_cnn", "avx2")]
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(("name", "vectors"), list(product(NETWORKS, THIS)) if ALL else EACH)
 def test_this_machine(name: str, vectors: str, tmp_path: Path) -> None:
     machine, needs = THIS[vectors]
@@ -58,6 +59,7 @@ def test_this_machine(name: str, vectors: str, tmp_path: Path) -> None:
     right(Program(plan_of(name), tmp_path / "c", target="host", machine=machine), name)
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("name", NETWORKS if ALL else ALL_KERNELS)
 def test_aarch64(name: str, tmp_path: Path) -> None:
     absent("aarch64-linux-gnu-gcc", "qemu-aarch64")
@@ -83,6 +85,7 @@ def attention_of_bytes() -> onnx.ModelProto:
     return quantized(g.model(y), "QOperator")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("network", [integers, attention_of_bytes])
 @pytest.mark.parametrize("requantize", ["float", "integer"])
 @pytest.mark.parametrize(
@@ -122,6 +125,7 @@ def test_bytes_are_the_same(
         np.testing.assert_array_equal(program(feeds)[name], wanted)
 
 
+@pytest.mark.networks
 def test_an_older_processor(tmp_path: Path) -> None:
     """Bytes on a processor without products of bytes that do not saturate."""
     absent("qemu-x86_64")
@@ -134,6 +138,7 @@ def test_an_older_processor(tmp_path: Path) -> None:
     right(program, "integers")
 
 
+@pytest.mark.networks
 def test_products_of_bytes_in_one_instruction(tmp_path: Path) -> None:
     """Those of AVX-VNNI, by a function that does the same; unsigned bytes meet signed ones."""
     lacking = {"avx2", "fma"} - flags_of_processor()
@@ -144,6 +149,7 @@ def test_products_of_bytes_in_one_instruction(tmp_path: Path) -> None:
     right(Program(plan_of("integers"), tmp_path / "c", target="host", machine=machine), "integers")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("machine", ["x86-64-v4", "icelake-server", "sapphirerapids", "alderlake"])
 def test_kernels_of_bytes_compile(machine: str, tmp_path: Path) -> None:
     """For processors that this one may not be: without a word from the compiler."""

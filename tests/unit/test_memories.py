@@ -74,6 +74,7 @@ def test_choices_against_all_choices() -> None:
     assert refused <= 1 and best >= 0.97 * possible, (possible, best, refused)
 
 
+@pytest.mark.networks
 def test_many_items() -> None:
     for seed in range(5):
         r = np.random.default_rng(seed)

@@ -310,6 +310,7 @@ def test_ctrl_c_leaves_nothing(small: Path, tmp_path: Path) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.networks
 @needs_compiler
 @pytest.mark.parametrize("form", ["host", "scalar"])
 def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
@@ -321,6 +322,7 @@ def test_sources_give_no_warning(form: str, tmp_path: Path) -> None:
         assert code == 0 and not out + err, err
 
 
+@pytest.mark.networks
 @needs_compiler
 @pytest.mark.parametrize("form", ["host", "scalar"])
 def test_sanitizers_find_nothing(form: str, tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def sizes(rng: np.random.Generator, low: int, high: int, count: int) -> tuple[in
     return tuple(int(n) for n in rng.integers(low, high, count))
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("seed", SEEDS)
 def test_convolution(library: Library, seed: int) -> None:
     rng = np.random.default_rng(seed)

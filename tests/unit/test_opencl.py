@@ -36,6 +36,7 @@ def device() -> Backend:
     return kernels_of("opencl")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("part", range(EVERY // 3))
 def test_operators_as_numpy_has_them(part: int, device: Backend) -> None:
     for number in range(part * 3, len(SAMPLES), EVERY):
@@ -157,6 +158,7 @@ def test_a_device_that_is_not_there(device: Backend) -> None:
         chosen("Quantum 9000")
 
 
+@pytest.mark.networks
 def test_bytes_by_integers_alone(device: Backend) -> None:
     network = csdfgen.load(integers())
     x = feeds_of(csdfgen.plan(network, backend="numpy"), 0)

@@ -219,6 +219,7 @@ def test_a_bound_and_its_proof_are_told() -> None:
     assert "without a proven bound" in Page(report_page(planned, Facts("net"))).text
 
 
+@pytest.mark.networks
 def test_the_page_of_a_large_network_stays_small() -> None:
     planned = plan(load("zoo:densenet121"))
     page = report_page(planned, Facts("densenet121"))

@@ -184,6 +184,7 @@ def test_test_pictures_are_not_observed() -> None:
     assert not seen & {one.tobytes() for one in data.test}
 
 
+@pytest.mark.networks
 def test_without_pictures_the_table_is_left_with_its_reason(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -229,6 +230,7 @@ def test_the_tables_of_the_page_are_current() -> None:
             assert block in text, f"{name}: python -m tests.paper003_page brings it up to date"
 
 
+@pytest.mark.networks
 def test_formats_are_measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in SMALL.items():
         monkeypatch.setattr(measured, name, value)

@@ -104,6 +104,7 @@ def test_a_switched_device_computes_the_same(switch: str) -> None:
         assert np.array_equal(values, found[name])
 
 
+@pytest.mark.networks
 def test_techniques_are_measured(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +126,7 @@ def test_techniques_are_measured(
     assert "Table A1" in capsys.readouterr().out
 
 
+@pytest.mark.networks
 def test_techniques_of_a_device_are_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tuning measures other blocks of kernels, and changes nothing but them."""
     if device_missing():

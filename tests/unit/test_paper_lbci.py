@@ -14,6 +14,7 @@ from tests import lbci_page
 PRINTED = {26.12, 20.3, 52.43, 16.96, 19.43, 9.56, 11.67, 1, 22.76, 10.08, 4.32}
 
 
+@pytest.mark.networks
 def test_every_printed_percentage_has_a_cell_and_a_reason() -> None:
     cells = [one for part in lbci_page.found()[0].values() for one in part]
     assert {one.printed for one in cells} - {None} == PRINTED
@@ -46,6 +47,7 @@ def test_the_table_is_scaled_and_shared() -> None:
     assert dense[1] == pytest.approx(0.015)
 
 
+@pytest.mark.networks
 def test_policies_are_measured_here(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {
         "NETWORK": "zoo:lenet5",

@@ -133,6 +133,7 @@ def test_the_example_comes_out() -> None:
     assert {one.ours for one in found if one.column == "time per image"} == {12, 10}
 
 
+@pytest.mark.networks
 def test_every_erratum_has_a_number() -> None:
     found = cells(errata)
     assert {int(one.row.split(".")[0]) for one in found} == set(range(1, 14))

@@ -434,6 +434,7 @@ def test_noises_add_up() -> None:
     assert all(noise >= 0 for noise in (*found.tensors.values(), *found.weights.values()))
 
 
+@pytest.mark.networks
 def test_budgets_are_kept() -> None:
     """More arena, less noise; none above what was allowed; the least that reaches a quality."""
     model = small(16)
@@ -474,6 +475,7 @@ def test_joined_tensors_share_a_scale() -> None:
     assert "QLinearLeakyRelu" in kinds["Tanh"]
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("kind", ["int8", "int16", "mixed"])
 def test_ends_that_are_integers(kind: str, tmp_path: Path) -> None:
     """No float tensor is left; the same values as with float ends, here and in onnxruntime; told in the file."""

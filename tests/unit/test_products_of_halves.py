@@ -288,6 +288,7 @@ def test_arm(form: str, machine: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(program({"x": x})["y"].view(np.uint16), want)
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("machine", ["cooperlake", "znver4", "sapphirerapids"])
 def test_processors_that_multiply_pairs(machine: str, tmp_path: Path) -> None:
     """As many products are in the code as blocks have, and nothing is widened."""
@@ -304,6 +305,7 @@ def test_processors_that_multiply_pairs(machine: str, tmp_path: Path) -> None:
     assert text.count("vdpbf16ps") > 1000 and "vfmadd" not in text
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(
     ("form", "machine", "products", "widening"),
     [

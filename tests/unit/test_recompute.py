@@ -71,6 +71,7 @@ def test_no_more_elements_than_published(
     assert found.peak_live // 4 <= dict(PUBLISHED[name])[factor]
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(
     ("name", "size"), [("mbv2_w0.35_chain", 48), ("mcunetv2_vww_5fps_chain", 32)]
 )
@@ -173,6 +174,7 @@ def test_factors_below_one_are_refused(factor: float) -> None:
         csdfgen.plan(network, recompute=1.5, tiles="0-0:2")
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(
     "asked", [{"goal": "memory"}, {"goal": "speed"}, {"memory": "48KiB"}], ids=str
 )

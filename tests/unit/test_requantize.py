@@ -110,6 +110,7 @@ def test_native_code_has_the_same_bytes(machine: str, monkeypatch: pytest.Monkey
                 np.testing.assert_array_equal(found, right())
 
 
+@pytest.mark.networks
 @needs_compiler
 @pytest.mark.parametrize("machine", ["-march=native", "-DCSDF_SCALAR"])
 def test_emitted_code_has_the_same_bytes(machine: str, tmp_path: Path) -> None:
@@ -283,6 +284,7 @@ def without_ends() -> onnx.ModelProto:
     return model
 
 
+@pytest.mark.networks
 def test_a_network_on_a_cortex_m3(tmp_path: Path) -> None:
     """Sums, products, averages, joins: no function of the compiler for floating point is there that it could call."""
     absent("arm-none-eabi-gcc", "qemu-system-arm", "make")

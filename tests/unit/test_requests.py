@@ -284,6 +284,7 @@ def test_too_little_memory_says_the_least_that_does(network: Network, way: str) 
     assert plan.total_bytes <= least
 
 
+@pytest.mark.networks
 def test_the_least_of_a_request_is_no_more_than_one_image_after_the_other_takes(
     branches: Network,
 ) -> None:

@@ -298,6 +298,7 @@ def test_no_module_takes_the_name_of_a_scheduler() -> None:
     assert schedules.bounded is SCHEDULERS["bounded"]
 
 
+@pytest.mark.networks
 def test_a_hundred_thousand_firings_take_seconds() -> None:
     height = 2000
     actors = tuple(Actor(f"n{i}", (1,) * height) for i in range(50))
