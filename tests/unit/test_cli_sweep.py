@@ -40,7 +40,7 @@ model = "net.onnx"
 backend = "numpy"
 
 [[grid]]
-memory = ["3KiB", "7KiB", "1MiB"]
+memory = ["1KiB", "7KiB", "1MiB"]
 goal = ["", "speed"]
 
 [[grid]]
@@ -85,7 +85,7 @@ def test_rows_are_in_the_order_of_the_spec(call: Call) -> None:
     """The first key changes slowest, a grid comes after a grid, and "" leaves an option out."""
     rows = swept(call, SPEC)
     told = [(row["memory_bytes"], row["goal"], row["requests"], row["batching"]) for row in rows]
-    budgets = [(size, goal, None, None) for size in (3072, 7168, 2**20) for goal in (None, "speed")]
+    budgets = [(size, goal, None, None) for size in (1024, 7168, 2**20) for goal in (None, "speed")]
     assert told == [*budgets, (None, None, 3, "fbs"), (None, None, 3, "joint")]
 
 
@@ -201,9 +201,9 @@ def test_what_makes_no_sense_is_refused_before_anything_is_planned(
 def test_a_point_without_a_plan_is_a_row_with_its_error(call: Call) -> None:
     rows = swept(call, SPEC)
     failed = [row for row in rows if not row["ok"]]
-    assert [row["memory_bytes"] for row in failed] == [3072, 3072]
+    assert [row["memory_bytes"] for row in failed] == [1024, 1024]
     for row in failed:
-        assert row["error"].startswith("net.onnx: memory of 3,072 bytes is below")
+        assert row["error"].startswith("net.onnx: memory of 1,024 bytes is below")
         assert "\n" not in row["error"] and str(Path.cwd()) not in row["error"]
         assert all(row[name] is None for name in FIGURES if name not in ("ok", "error"))
     assert all(row["error"] is None and row["planned_bytes"] > 0 for row in rows if row["ok"])
