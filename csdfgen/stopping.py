@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["GRACE", "heeding", "keep", "stopped"]
+__all__ = ["GRACE", "end_if_stopped", "heeding", "keep", "stopped"]
 
 GRACE = 0.7
 """Seconds of processor time in which a search has to end by itself, so that other load of the machine loses no plan."""
@@ -40,6 +40,12 @@ _request = _Request()
 def stopped() -> bool:
     """Whether the search that runs in this thread is to end."""
     return _request.stopped
+
+
+def end_if_stopped() -> None:
+    """Raises KeyboardInterrupt if the search that runs in this thread is to end, where one plan more would be made."""
+    if stopped():
+        raise KeyboardInterrupt
 
 
 def keep() -> None:

@@ -35,7 +35,7 @@ from csdfgen.phases.heights import RowSpec, layer_height, lowest, slab_heights
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import stopped
+from csdfgen.stopping import end_if_stopped
 from csdfgen.tuning.file import tuned_profile_of
 
 __all__ = [
@@ -255,8 +255,7 @@ def heights_of(predicted: Predicted) -> Heights:
     network = predicted.prepared.network
     specs = [lowest(network, rows) for rows in slab_heights(network)]
     for spec in (*specs, RowSpec(_WHOLE)):
-        if stopped():
-            raise KeyboardInterrupt
+        end_if_stopped()
         for work in _cut(predicted, str(spec)):
             names[work.name] = work.asked_by
             if last.get(work.name) is not work:  # the same phases as at the last height

@@ -34,7 +34,7 @@ from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import outputs_beside
 from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import stopped
+from csdfgen.stopping import end_if_stopped, stopped
 
 __all__ = [
     "Planner",
@@ -160,8 +160,7 @@ class Search:
         """Estimates of the plan at these heights, in a small part of the time that making it takes."""
         known = self._estimated.get(rows)
         if known is None:
-            if stopped():
-                raise KeyboardInterrupt
+            end_if_stopped()
             phased = self.prepared.at(rows)
             taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
             # sums of the same terms in another order differ in their last digits

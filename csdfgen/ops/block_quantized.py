@@ -127,9 +127,9 @@ def _of_four_bits(
         )
     product = make("MatMul", x, np.broadcast_to(np.float32(0), (inputs, outputs)))
     layer = make.layers[-1]
-    constants = {1: _pairs(_panels(integers)), 2: _panels(scales)}
+    constants = {1: pack_pairs(_panels(integers)), 2: _panels(scales)}
     if isinstance(zero, np.ndarray) and np.any(zero != 8):
-        constants[3] = _pairs(_panels(zero))
+        constants[3] = pack_pairs(_panels(zero))
     make.layers[-1] = replace(
         layer,
         op_type="MatMulNBits",
@@ -147,9 +147,9 @@ def _panels(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(padded.reshape(-1, PANEL, array.shape[1]).swapaxes(1, 2))
 
 
-def _pairs(panels: np.ndarray) -> np.ndarray:
-    """(panels, rows, 16) as (panels, pairs of rows, 16), the first of two in the lower half of a byte."""
-    padded = np.pad(panels, ((0, 0), (0, panels.shape[1] % 2), (0, 0)))
+def pack_pairs(integers: np.ndarray) -> np.ndarray:
+    """Integers of four bits, two neighbours along axis 1 a byte, the first in its lower half; behind an odd one is a 0."""
+    padded = np.pad(integers, [(0, integers.shape[1] % 2 * (k == 1)) for k in range(integers.ndim)])
     return padded[:, ::2] | padded[:, 1::2] << 4
 
 

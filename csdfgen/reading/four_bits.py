@@ -15,6 +15,7 @@ import numpy as np
 from onnx import helper
 
 from csdfgen.ops.base import MICROSOFT
+from csdfgen.ops.block_quantized import pack_pairs
 from csdfgen.reading.onnx_graph import Graph, Operation
 from csdfgen.reading.onnx_schema import attribute_values
 from csdfgen.reading.onnx_tensor import FOUR_BITS
@@ -59,16 +60,14 @@ def _product(graph: Graph, makers: Mapping[str, Operation], one: Operation) -> l
     if scales.shape[1] not in (1, blocks) or scales.shape[0] not in (1, n) or block % 2:
         return []
 
-    def fresh(name: str) -> str:
-        while name in graph.constants or name in makers:
-            name += "'"
-        return name
-
+    fresh, missing = graph.names.fresh, blocks * block - k
     constants = {
-        fresh(f"{one.name}/weights"): _pairs(integers, blocks * block).reshape(n, blocks, -1),
+        fresh(f"{one.name}/weights"): pack_pairs(np.pad(integers, ((0, 0), (0, missing)))).reshape(
+            n, blocks, -1
+        ),
         fresh(f"{one.name}/scales"): np.broadcast_to(scales, (n, blocks))
         * np.float32(given.get("alpha", 1)),
-        fresh(f"{one.name}/zeros"): _pairs(np.broadcast_to(zeros, (n, blocks)), blocks),
+        fresh(f"{one.name}/zeros"): pack_pairs(np.broadcast_to(zeros, (n, blocks))),
     }
     for name, array in constants.items():
         graph.constants[name] = array
@@ -110,9 +109,3 @@ def _dequantized(
     first = 8 if integers.dtype.name == "int4" else 0
     quantized, zero = ((a.astype(np.int8) + first).astype(np.uint8) for a in (integers, zero))
     return block, quantized, scales.reshape(shape), zero.reshape(shape)
-
-
-def _pairs(integers: np.ndarray, columns: int) -> np.ndarray:
-    """Integers along rows, two a byte, with zeros behind them up to so many, and one more if these are odd."""
-    padded = np.pad(integers, ((0, 0), (0, columns + columns % 2 - integers.shape[1])))
-    return padded[:, ::2] | padded[:, 1::2] << 4

@@ -29,7 +29,7 @@ from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import Candidate, outputs_beside
 from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
-from csdfgen.stopping import stopped
+from csdfgen.stopping import end_if_stopped, stopped
 
 __all__ = ["Chooser", "of_requests", "plan_for_request", "tabled"]
 
@@ -468,8 +468,7 @@ class Chooser:
         self._tell("looking at layers")
 
     def _tell(self, what: str) -> None:
-        if stopped():
-            raise KeyboardInterrupt
+        end_if_stopped()
         if self.progress is not None:
             self.progress(what)
 

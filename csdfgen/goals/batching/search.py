@@ -27,7 +27,7 @@ from csdfgen.goals.batching.variants import Variant, of_images, of_rows
 from csdfgen.goals.heights import Predicted, heights_of
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Prepared
-from csdfgen.stopping import stopped
+from csdfgen.stopping import end_if_stopped
 from schedules.batches.baselines import greedy
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.planning import SEARCHED, cheapest, printed
@@ -205,8 +205,7 @@ class Request:
 
     def cheapest(self, stages: Chain, memory: int, searched: int) -> ChainPlan | None:
         """The plan of the corrected program; its tables serve all memories up to the largest so far."""
-        if stopped():
-            raise KeyboardInterrupt
+        end_if_stopped()
         known = self._tables.get(stages)
         if known is None or known.memory < memory:
             known = self._tables[stages] = Tables(stages, self.images, int(_HEADROOM * memory))
