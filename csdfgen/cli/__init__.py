@@ -13,6 +13,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -78,6 +79,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if code == 0:
         for line in dict.fromkeys(kept.lines):  # a file that is read twice warns once
             _complain(f"warning: {line}")
+    if arguments is None:  # the process ends, with this code whatever is typed until it has
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
     return code
 
 
