@@ -55,7 +55,7 @@ STORED = Kind(
     "bytes of constants that are read", 1, 1 << 62, "leave them in the file", ("weights", "mapped")
 )
 FOLDED = Kind(
-    "bytes of constants computed from constants", 1, 1 << 27,
+    "bytes of constants computed from constants", 1, 1 << 25,
     "export the model with its constants computed (torch: do_constant_folding, or onnx-simplifier)",
 )  # fmt: skip
 FOLDING = Kind(

@@ -19,7 +19,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.errors import ModelError, option
+from csdfgen.errors import ModelError
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import (
@@ -103,7 +103,7 @@ def _reshaped(node: Node, shape: Shape) -> Layer:
     if prod(shape) != source.elements:
         raise ModelError(
             f"{source.elements} elements of shape {source.shape} do not fit shape {shape} ({prod(shape)}); "
-            f"check the shape operand, fix free sizes with {option('shapes')}"
+            "the shape was made for inputs of another size: give inputs that size, or export the model with a size of -1"
         )
     output = Tensor(node.outputs[0], shape, source.format, _kept_row_axis(source, shape))
     return one_input_layer(node, source, output)

@@ -34,6 +34,7 @@ from csdfgen.precision.choice import (
     unreachable,
 )
 from csdfgen.precision.noise import Sensitivity, decibels
+from csdfgen.reading.onnx_graph import node_name
 
 __all__ = ["Times", "fastest", "least_noise_in_time"]
 
@@ -179,13 +180,11 @@ class Times:
     @cached_property
     def _nodes(self) -> dict[str, set[str]]:
         """Node -> the tensors of a choice that it touches."""
-        return {
-            node.name: {
-                self._leaders[name] for name in (*node.input, *node.output) if name in self._leaders
-            }
-            for node in self._narrow.graph.node
-            if node.name
-        }
+        found: dict[str, set[str]] = {}
+        for index, node in enumerate(self._narrow.graph.node):
+            touched = {self._leaders.get(name, "") for name in (*node.input, *node.output)} - {""}
+            found.setdefault(node_name(node, index), set()).update(touched)
+        return found
 
 
 # The order ---------------------------------------------------------------------------------------

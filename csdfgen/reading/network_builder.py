@@ -288,7 +288,7 @@ class _Visit:
         self._as_rows = as_rows
         self._inputs = inputs
         self._values: dict[str, _Value] = {"": None, **inputs}
-        self._layer_names: set[str] = set()
+        self._layer_names: dict[str, int] = {}
         self._asked: Counter[str] = Counter()
         self._first_error: CsdfgenError | None = None
         self._guards: tuple[Guard, ...] = ()
@@ -744,11 +744,11 @@ class _Visit:
         return found
 
     def _layer_name(self, name: str) -> str:
-        unique, count = name, 1
+        unique = name
         while unique in self._layer_names:
-            count += 1
-            unique = f"{name}_{count}"
-        self._layer_names.add(unique)
+            self._layer_names[name] += 1
+            unique = f"{name}_{self._layer_names[name]}"
+        self._layer_names[unique] = 1
         return unique
 
     def _fresh_tensor(self, name: str) -> str:

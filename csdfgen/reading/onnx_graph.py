@@ -9,6 +9,7 @@ branches of an If stay closed until its condition is known.
 from __future__ import annotations
 
 import heapq
+import re
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -35,6 +36,7 @@ __all__ = [
     "Place",
     "in_order",
     "node_at",
+    "node_name",
     "operators_named",
     "read_graph",
 ]
@@ -251,7 +253,7 @@ def operators_named(file: ModelFile) -> Iterator[tuple[str, str, str]]:
     for index, node in enumerate(file.graph.node):
         domain, op_type = _domain(node.domain), text(node.op_type)
         if (domain, op_type) not in functions:
-            yield *known_as(domain, op_type, 0)[:2], _node_name(node, index)
+            yield *known_as(domain, op_type, 0)[:2], node_name(node, index)
 
 
 def _graph_input(info: onnx.ValueInfoProto) -> GraphInput:
@@ -512,16 +514,25 @@ def node_at(model: onnx.ModelProto, place: Place) -> tuple[Place, Any]:
         nodes, found = graphs[which].node, (*found, which)
 
 
-def _node_name(node: onnx.NodeProto, index: int) -> str:
-    """What a node is called; one without a name after its operator and place."""
-    return " ".join(label(node.name).split()) or f"{label(node.op_type, 40)}_{index}"
+def node_name(node: onnx.NodeProto, index: int) -> str:
+    """What a node is called; one without a name after its operator and place; behind its module, where torch says that."""
+    scopes = [text(p.value) for p in node.metadata_props if text(p.key) == _SCOPES]
+    *_, module, _ = ["", "", *re.findall("'([^']*)'", "".join(scopes))]
+    name = " ".join(label(node.name).split()) or f"{label(node.op_type, 40)}_{index}"
+    return " ".join(label(f"{module}/{name}").split()) if module else name
+
+
+_SCOPES = "pkg.torch.onnx.name_scopes"
+"""Key of a node's metadata of torch.onnx.export(dynamo=True): Python's list of the modules around an operation, from the
+outside, each by its whole path, and of the operation.
+"""
 
 
 def _operation(node: onnx.NodeProto, index: int, scope: _Scope) -> Operation:
     op_type, domain = text(node.op_type), _domain(node.domain)
     newest = scope.opsets.get("", 0)
     domain, op_type, opset = known_as(domain, op_type, scope.opsets.get(domain, 0), newest)
-    name = scope.prefix + _node_name(node, index)
+    name = scope.prefix + node_name(node, index)
     attributes: dict[str, AttributeProto] = {}
     for attribute in node.attribute:
         key = text(attribute.name)

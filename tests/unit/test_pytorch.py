@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import helper
 
 import csdfgen
 import runtime
@@ -160,3 +162,20 @@ def test_the_content_counts_not_the_suffix(tmp_path: Path) -> None:
     path = tmp_path / "net.pb"
     path.write_bytes(ZOO["lenet5"].build(28, 28).SerializeToString())
     assert csdfgen.load(path).layers
+
+
+def test_layers_are_named_after_modules() -> None:
+    nodes = [
+        helper.make_node("Relu", ["x"], ["a"], name="node_relu"),
+        helper.make_node("Relu", ["a"], ["y"]),
+    ]
+    for node, scopes in zip(
+        nodes, ("['', 'layer1', 'layer1.0', 'relu']", "['', 'relu_1']"), strict=True
+    ):
+        node.metadata_props.add(key="pkg.torch.onnx.name_scopes", value=scopes)
+    ends = [
+        helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1, 3, 8, 8]) for name in "xy"
+    ]
+    graph = helper.make_graph(nodes, "g", ends[:1], ends[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    assert [layer.name for layer in csdfgen.load(model).layers] == ["layer1.0/node_relu", "Relu_1"]
