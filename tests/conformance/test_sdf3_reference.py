@@ -56,6 +56,7 @@ def is_known(item: Compared) -> bool:
     return not item.question.startswith("exact") and (item.graph, item.question) in DIFFERENCES
 
 
+@pytest.mark.networks
 def test_no_difference_is_listed_that_there_is_not() -> None:
     found = {(item.graph, item.question) for item in compared() if not item.agrees}
     assert sorted(DIFFERENCES.keys() - found) == []

@@ -66,6 +66,7 @@ def check(model: onnx.ModelProto, network: Network, schedule: Schedule) -> None:
         )
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("part", range(PARTS))
 def test_capacities_run_in_the_executor(part: int) -> None:
     @seed(part)

@@ -59,6 +59,7 @@ def test_a_board(name: str, target: str, tmp_path: Path) -> None:
     assert not items, "RAM that nobody has named"
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("target", BOARDS)
 def test_a_stack_that_is_too_small(target: str, tmp_path: Path) -> None:
     """It does not run into the arena: the processor stops, and the program says so."""

@@ -135,6 +135,7 @@ def test_images_of_a_request_are_not_computed_together_in_a_branch() -> None:
     assert sorted(frame.branches["choose"]) == [2, 2]
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")
 @pytest.mark.parametrize("rows", ["1", "whole"])
 def test_emitted_c_takes_branches(tmp_path: Path, rows: str) -> None:

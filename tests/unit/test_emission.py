@@ -134,6 +134,7 @@ def streams(program: Program) -> bool:
     return f"{program.name}_begin" in (program.folder / f"{program.name}.h").read_text()
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("name", ["residual", "hourglass", "gate"])
 def test_nothing_in_emitted_code_is_undefined(name: str, tmp_path: Path) -> None:
     """Under the undefined-behaviour sanitizer, where the compiler has one."""
@@ -153,6 +154,7 @@ def test_emitted_code_is_onnxruntime_s(name: str, rows: str, tmp_path: Path) -> 
     check(Program(planned(model, rows=rows), tmp_path / "c", title=name), model)
 
 
+@pytest.mark.networks
 def test_for_this_machine_with_a_blob(tmp_path: Path) -> None:
     """Vectors, and weights that the assembler takes in."""
     model = hourglass()

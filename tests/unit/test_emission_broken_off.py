@@ -34,6 +34,7 @@ def test_files_may_not_grow(words: tuple[str, ...], tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [tmp_path / "net.onnx"]
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize(
     "words", [("emit-c", "-o", "out"), ("bundle", "-o", "out.tar.gz", "--heights", "7")]
 )

@@ -250,6 +250,7 @@ def test_times_of_layers_add_up() -> None:
         assert times.about(wide) == pytest.approx(times.of(wide), rel=1e-9)
 
 
+@pytest.mark.networks
 def test_no_choice_is_much_better() -> None:
     """Against all that there are: within the time, noise within a tenth of the least, mostly the least; of a
     quality, time within a fiftieth of the shortest.
@@ -298,6 +299,7 @@ def test_an_operator_without_a_cost_is_named() -> None:
         least_noise_in_time(alone, Times(alone), tried, 1.0, None)
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 def test_limits_of_time_and_of_memory_know_of_each_other() -> None:
     """A choice that a budget of memory finds is one that the limit of its time may have, and the other way round."""
@@ -339,6 +341,7 @@ MIXED = (
 )
 
 
+@pytest.mark.networks
 def test_latency_and_the_fastest(at_work: Call) -> None:
     """Noise falls with the time that is allowed; what is least is said."""
     last = None
@@ -388,6 +391,7 @@ def test_refused_in_a_line(at_work: Call, options: tuple[str, ...], said: str) -
     assert said in line and "--tuning" not in line  # which quantize does not take
 
 
+@pytest.mark.networks
 def test_a_profile_of_formats_predicts_them(at_work: Call) -> None:
     """Layers of every choice are then predicted by their own shape."""
     measure = ("profile", "model.onnx", "--backend", "numpy", "--heights", "1,4", "--repeats", "2")

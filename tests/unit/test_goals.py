@@ -485,6 +485,7 @@ def test_what_a_memory_leaves_is_scratch() -> None:
     assert scratch[0] < scratch[1]
 
 
+@pytest.mark.networks
 def test_no_limit_finds_what_dominates_the_front() -> None:
     network = csdfgen.load("zoo:resnet8")
     front = csdfgen.pareto(network, backend="numpy", **TIMED)

@@ -140,6 +140,7 @@ def test_float16_has_the_kernels_of_float32() -> None:
 # Layers that stay in float32 ----------------------------------------------------------------------
 
 
+@pytest.mark.networks
 def test_layers_stay_in_float32_for_a_quality() -> None:
     """Each step takes noise away; all in float32 has none."""
     model, inputs = small(), frames(small(), 3)

@@ -105,6 +105,7 @@ def layer(name: str, types: str, zero: int) -> tuple[onnx.ModelProto, np.ndarray
     return case.model(node, (of_x, x.shape), ("int32", (1, outs, made, made))), x
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("blocks", BLOCKS)
 @pytest.mark.parametrize("dots", ["", RIGHT], ids=["in plain code", "dot products"])
 def test_all_products(dots: str, blocks: str) -> None:

@@ -23,6 +23,7 @@ def test_every_printed_percentage_has_a_cell_and_a_reason() -> None:
             assert one.verdict == "same" and not one.note.startswith("not reached"), one
 
 
+@pytest.mark.networks
 def test_the_errata_are_those_of_the_notes() -> None:
     errata = {one.row for one in lbci_page.found()[0]["errata"]}
     assert len(errata) == 12

@@ -122,6 +122,7 @@ def test_emitted_code_has_the_same_bytes(machine: str, tmp_path: Path) -> None:
     np.testing.assert_array_equal(found, right())
 
 
+@pytest.mark.networks
 def test_a_step_from_float_at_most() -> None:
     """Where float32 has rounded the sum, or the product to a tie, and in ties; that is rare."""
     apart = []

@@ -20,6 +20,7 @@ def test_pictures_are_those_that_are_drawn() -> None:
         assert (PAGE.parent / name).read_bytes() == picture, f"make docs draws {name} anew"
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(
     not SDF3_DATA.exists(),
     reason="the recorded values of SDF3 and Kiter are not beside the repository",

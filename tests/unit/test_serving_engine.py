@@ -112,6 +112,7 @@ def test_cuts_are_found_where_few_bytes_cross() -> None:
 # Memory -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.networks
 def test_memory_is_planned_and_refused_with_the_least(service: Service) -> None:
     network = service.network
     assert service.total_bytes == service.arena_bytes + 10 * service.slots.bytes

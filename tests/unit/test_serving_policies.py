@@ -307,6 +307,7 @@ def test_a_model_is_measured_and_its_table_kept(call: Call, tmp_path: Path) -> N
     assert first["policies"]["adaptive"]["memory_bytes"] > 0
 
 
+@pytest.mark.networks
 def test_latency_against_memory(call: Call, tmp_path: Path) -> None:
     """Less memory allows smaller batches and fewer images in flight, and is kept."""
     options = "--requests", "200", "--max-batch", "4", "--json"

@@ -89,6 +89,7 @@ def test_a_front_ends_at_any_question(monkeypatch: pytest.MonkeyPatch) -> None:
             check(point.plan)
 
 
+@pytest.mark.networks
 def test_a_second_ctrl_c_loses_nothing(tmp_path: Path) -> None:
     """A real process in the search of a large network; it has all the time to write its plan."""
     path = tmp_path / "plan.json"

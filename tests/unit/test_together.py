@@ -391,6 +391,7 @@ def byte_convolution(rng: np.random.Generator, group: bool, full: bool) -> Sampl
     return Sample("QLinearConv", arrays, given)
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("group", [False, True])
 def test_images_of_bytes_are_exact(group: bool, full: bool, kernels: Backend) -> None:

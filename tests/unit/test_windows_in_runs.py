@@ -73,6 +73,7 @@ def test_a_signal_is_one_row_of_pixels() -> None:
     assert native.count == 1
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("seed", range(16))
 def test_long_rows_of_a_kernel(seed: int) -> None:
     rng = np.random.default_rng(seed)

@@ -29,6 +29,7 @@ print(*emit(plan, "net", Path(sys.argv[1])).files)
 """
 
 
+@pytest.mark.networks
 @pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
 def test_a_native_kernel(tmp_path: Path) -> None:
     tree = Tree(tmp_path / "tree", example("Add a native kernel"))
