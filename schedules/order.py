@@ -6,7 +6,12 @@ initial tokens do not count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
+from heapq import heapify, heappop, heappush
+
+import numpy as np
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 
@@ -23,16 +28,19 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
     """For every node 0 to size - 1 the number of its strongly connected component, targets before sources."""
-    import networkx as nx
+    arrows = [*arrows]
+    label = np.arange(size)
+    if len(_sorted(_waits(size, arrows))) < size:
+        from scipy.sparse import coo_array  # takes 21 MiB, which graphs without cycles do without
+        from scipy.sparse.csgraph import connected_components
 
-    graph = nx.DiGraph()
-    graph.add_nodes_from(range(size))
-    graph.add_edges_from(arrows)
-    number = [0] * size
-    for component, nodes in enumerate(nx.strongly_connected_components(graph)):
-        for node in nodes:
-            number[node] = component
-    return number
+        joined = coo_array((np.ones(len(arrows)), np.transpose(arrows)), shape=(size, size))
+        label = connected_components(joined, connection="strong")[1]
+    components = _waits(
+        int(label.max(initial=-1)) + 1, ((int(label[s]), int(label[t])) for s, t in arrows)
+    )
+    number = {component: at for at, component in enumerate(reversed(_sorted(components)))}
+    return [number[component] for component in label.tolist()]
 
 
 def topological_order(graph: CsdfGraph) -> list[int]:
@@ -41,27 +49,46 @@ def topological_order(graph: CsdfGraph) -> list[int]:
     Inside a cycle a channel counts if its target cannot start without its source. In cycles that remain (they deadlock,
     or their phases interleave) the actor that the graph lists first is the first.
     """
-    import networkx as nx
-
     index = {actor.name: i for i, actor in enumerate(graph.actors)}
     component = strongly_connected_components(graph)
-    waits = nx.DiGraph()
-    waits.add_nodes_from(range(len(graph.actors)))
-    for channel in graph.channels:
-        source, target = index[channel.source], index[channel.target]
-        if source != target and (component[source] != component[target] or not _starts(channel)):
-            waits.add_edge(source, target)
+    ends = ((index[one.source], index[one.target], one) for one in graph.channels)
+    waits = _waits(
+        len(graph.actors),
+        ((s, t) for s, t, one in ends if component[s] != component[t] or not _starts(one)),
+    )
     tangled = sorted(waits, key=lambda actor: (-component[actor], actor))
     order: list[int] = []
-    while True:
-        try:
-            for actor in nx.lexicographical_topological_sort(waits):
-                order.append(actor)  # actors before a cycle are kept
-            return order
-        except nx.NetworkXUnfeasible:
-            waits.remove_nodes_from(order)
-            first = next(actor for actor in tangled if actor in waits)
-            waits.remove_edges_from(list(waits.in_edges(first)))
+    while len(order) < len(tangled):
+        left = {actor: waits[actor].difference(order) for actor in waits.keys() - order}
+        order += _sorted(left)  # actors before a cycle are kept
+        first = next((actor for actor in tangled if actor not in {*order}), None)
+        if first is not None:
+            waits[first] = set()
+    return order
+
+
+def _waits(size: int, arrows: Iterable[tuple[int, int]]) -> dict[int, set[int]]:
+    """For every node the others that arrows to it come from."""
+    found: dict[int, set[int]] = {node: set() for node in range(size)}
+    for source, target in arrows:
+        if source != target:
+            found[target].add(source)
+    return found
+
+
+def _sorted(waits: Mapping[int, set[int]]) -> list[int]:
+    """Nodes behind those that they wait for, the least first of those that do not; without those that wait for a cycle."""
+    sorter = TopologicalSorter(waits)
+    with suppress(CycleError):
+        sorter.prepare()
+    ready, order = [*sorter.get_ready()], list[int]()
+    heapify(ready)
+    while ready:
+        order.append(heappop(ready))
+        sorter.done(order[-1])
+        for node in sorter.get_ready():
+            heappush(ready, node)
+    return order
 
 
 def _starts(channel: Channel) -> bool:

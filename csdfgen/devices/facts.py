@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_info
 
 from csdfgen.devices.profile import Memory, Processor, measured
 from csdfgen.limits import available_bytes, memory_bytes
@@ -66,6 +65,8 @@ def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") 
 
 def software_facts(threads: int) -> dict[str, str]:
     """Versions of the libraries that compute, and the number of threads that they may use."""
+    from threadpoolctl import threadpool_info
+
     blas = sorted(
         {
             f"{lib['internal_api']} {lib['version']}"

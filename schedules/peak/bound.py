@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.sparse import csr_array
-from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from schedules.peak.problem import Problem
 
@@ -334,6 +332,9 @@ def _flow(capacity: Array, columns: Array, rows: Array) -> tuple[int, Array]:
     """(units of the maximum flow, whether each node is inside in the smallest minimum cut) of arcs in the layout of a
     csr_array, each with its reverse.
     """
+    from scipy.sparse import csr_array  # many orders are proved without a cut
+    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
     count = len(rows) - 1
     arcs = csr_array((capacity, columns, rows), shape=(count, count))
     flow = maximum_flow(arcs, _IN, _OUT)
