@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from math import prod
 from pathlib import Path
@@ -227,9 +228,8 @@ class Folder:
             if array.dtype.name not in DTYPES.values():
                 raise ModelError(f"gives a constant of type {array.dtype}, which is not supported")
             if not any(np.may_share_memory(array, one) for one in _operands(node)):
-                uniform = array.size > 1 and not any(
-                    array.strides
-                )  # which only its readers write out
+                # one of a single value everywhere is only written out by its readers
+                uniform = array.size > 1 and not any(array.strides)
                 self._take(STORED if uniform else FOLDED, array.nbytes, "folds a constant")
         return results
 
@@ -241,7 +241,7 @@ class Folder:
 
     def _evaluate(self, operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
         if node.op_type not in _BOUNDS:
-            return _by_kernel(node, self._check_size, self._take)
+            return self._by_kernel(node)
         bound, limit = _BOUNDS[node.op_type]
         wide = max((one.itemsize for one in _operands(node)), default=8)
         if node.op_type == "ConstantOfShape":
@@ -251,11 +251,38 @@ class Folder:
         if node.op_type in _DIRECT:
             return (_DIRECT[node.op_type](node),)
         if node.op_type in OPERATORS and all(array.size for array in _operands(node)):
-            try:
-                return _by_kernel(node, self._check_size, self._take)
-            except ModelError:  # it is for operands that are computed; the reference takes more
-                pass
+            with suppress(ModelError):  # it is for computed operands; the reference takes more
+                return self._by_kernel(node)
         return _by_reference(operation, node)
+
+    def _by_kernel(self, node: Node) -> tuple[np.ndarray, ...]:
+        """Results of our own operator for a single node, its first operand that may be computed taken for an activation."""
+        operator, known = OPERATORS[node.op_type], dict[str, np.ndarray]()
+        free = (k for k, one in enumerate(node.inputs) if one is not None)
+        first = next((k for k in free if k not in operator.constant_inputs), None)
+        if first is None:
+            raise ModelError("has no first operand")
+
+        def written(name: str, value: Any) -> Tensor:
+            known[name] = value
+            return Tensor(name, value.shape, Format(value.dtype.name))
+
+        inputs = list(node.inputs)
+        inputs[first] = written("constant", inputs[first])
+        layers = with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
+        self._check_size(max(t.elements for layer in layers for t in layer.outputs))
+        work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
+        self._take(FOLDING, work, "folds a constant")
+        for layer in layers:
+            arrays = [None if t is None else known[t.name] for t in layer.inputs]
+            results = run_layer(operator_of(layer), layer, arrays)
+            known.update((t.name, a) for t, a in zip(layer.outputs, results, strict=True))
+        if node.op_type in SELECTING:  # those that are found, without room for others
+            (found,) = (known[name] for name in node.outputs)
+            axis = SELECTING[node.op_type]
+            known[node.outputs[0]] = np.compress(found.take(0, 1 - axis) != FILL, found, axis)
+        nothing = np.empty(0)
+        return tuple(known[name] if name else nothing for name in node.outputs)
 
     def _check_size(self, elements: int, limit: int = _MANY, wide: int = 4) -> None:
         why = f"would give a constant of up to {elements:,} elements"
@@ -349,35 +376,3 @@ def _by_reference(operation: Operation, node: Node) -> tuple[np.ndarray, ...]:
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", node.opset)])
     feeds = {name: value for name, value in zip(names, node.inputs, strict=True) if name}
     return tuple(np.asarray(value) for value in ReferenceEvaluator(model).run(None, feeds))
-
-
-def _by_kernel(
-    node: Node, check_size: Callable[[int], None], take: Callable[[Kind, int, str], None]
-) -> tuple[np.ndarray, ...]:
-    """Results of our own operator for a single node, its first operand that may be computed taken for an activation."""
-    operator, known = OPERATORS[node.op_type], dict[str, np.ndarray]()
-    free = (k for k, one in enumerate(node.inputs) if one is not None)
-    first = next((k for k in free if k not in operator.constant_inputs), None)
-    if first is None:
-        raise ModelError("has no first operand")
-
-    def written(name: str, value: Any) -> Tensor:
-        known[name] = value
-        return Tensor(name, value.shape, Format(value.dtype.name))
-
-    inputs = list(node.inputs)
-    inputs[first] = written("constant", inputs[first])
-    layers = with_tensors(operator.layers, replace(node, inputs=tuple(inputs)), written)
-    check_size(max(t.elements for layer in layers for t in layer.outputs))
-    work = sum(operator_of(one).cost(one, Rows(0, one.output.rows)) for one in layers)
-    take(FOLDING, work, "folds a constant")
-    for layer in layers:
-        arrays = [None if t is None else known[t.name] for t in layer.inputs]
-        results = run_layer(operator_of(layer), layer, arrays)
-        known.update((t.name, a) for t, a in zip(layer.outputs, results, strict=True))
-    if node.op_type in SELECTING:  # those that are found, without room for others
-        (found,) = (known[name] for name in node.outputs)
-        axis = SELECTING[node.op_type]
-        known[node.outputs[0]] = np.compress(found.take(0, 1 - axis) != FILL, found, axis)
-    nothing = np.empty(0)
-    return tuple(known[name] if name else nothing for name in node.outputs)

@@ -92,7 +92,7 @@ def fold_constants(graph: Graph, folder: Folder, but: frozenset[str] = frozenset
     waiting = list(reversed(graph.operations))
     while waiting:
         operation = waiting.pop()
-        if _can_open(operation) and operation.inputs and operation.inputs[0] in graph.constants:
+        if _is_if(operation) and operation.inputs and operation.inputs[0] in graph.constants:
             condition = graph.constants[operation.inputs[0]]
             if condition.size == 1:
                 taken = bool(condition.item())
@@ -201,10 +201,9 @@ def _signature(operation: Operation) -> Signature | None:
         return microsoft_signature(operation.op_type)
     if operation.domain:
         return signature(operation.op_type, operation.opset, operation.domain)
-    found = signature(operation.op_type, operation.opset)
-    return found or microsoft_signature(
-        operation.op_type
-    )  # which writes some into ONNX's own domain
+    # onnxruntime writes some of its operators into ONNX's own domain
+    own = signature(operation.op_type, operation.opset)
+    return own or microsoft_signature(operation.op_type)
 
 
 def _is_known(operation: Operation) -> bool:
@@ -219,21 +218,13 @@ def _can_fold(operation: Operation) -> bool:
     )
 
 
-def _can_build(operation: Operation) -> bool:
-    return _is_known(operation) and operation.op_type in OPERATORS
-
-
 _OPENED = frozenset({"If", *UNROLLED, *SEQUENCES})
 """Operators that others take the place of."""
 
 
-def _can_open(operation: Operation) -> bool:
-    """Whether it is an If, whose branch takes its place once the condition is a constant."""
+def _is_if(operation: Operation) -> bool:
+    """Whether a branch takes its place once the condition is a constant."""
     return _is_known(operation) and operation.op_type == "If"
-
-
-def _can_unroll(operation: Operation) -> bool:
-    return _is_known(operation) and operation.op_type in UNROLLED
 
 
 def _on_values(operation: Operation, operands: Sequence[_Value]) -> Operation:
@@ -303,21 +294,18 @@ class _Visit:
 
     def check_size(self, tensor: Tensor, what: str) -> None:
         """Refuse a tensor that is absurdly large: only rows of it are held, but one row is, and tables of all rows."""
-        shape = "x".join(map(str, tensor.shape))
-        if tensor.elements > MAX_ELEMENTS:
-            raise ModelError(f"{what} {tensor.elements} elements ({shape}), at most {MAX_ELEMENTS}")
-        if max(tensor.row_elements, tensor.rows) > MAX_ROW_ELEMENTS:
+        shape, take = "x".join(map(str, tensor.shape)), self._budget.take
+        elements, rows, width = tensor.elements, tensor.rows, tensor.row_elements
+        if elements > MAX_ELEMENTS:
+            raise ModelError(f"{what} {elements} elements ({shape}), at most {MAX_ELEMENTS}")
+        if max(width, rows) > MAX_ROW_ELEMENTS:
             raise ModelError(
-                f"{what} {tensor.rows} rows of {tensor.row_elements} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
+                f"{what} {rows} rows of {width} elements ({shape}), at most {MAX_ROW_ELEMENTS} of either"
             )
-        wider = max(0, tensor.row_elements - self._budget.taken(WIDTH))
-        self._budget.take(
-            WIDTH, wider, f"{what} rows of {tensor.row_elements:,} elements ({shape})"
-        )
-        self._budget.take(ROWS, tensor.rows, f"{what} {tensor.rows:,} rows ({shape})")
-        self._budget.take(
-            ELEMENTS, tensor.elements, f"{what} {tensor.elements:,} elements ({shape})"
-        )
+        wider = max(0, width - self._budget.taken(WIDTH))
+        take(WIDTH, wider, f"{what} rows of {width:,} elements ({shape})")
+        take(ROWS, rows, f"{what} {rows:,} rows ({shape})")
+        take(ELEMENTS, elements, f"{what} {elements:,} elements ({shape})")
 
     def raise_what_was_found(self) -> None:
         """Unsupported operators before any other error: those need another model, whatever else is
@@ -342,16 +330,7 @@ class _Visit:
             return Output(name, None, value)
         assert isinstance(value, Tensor)
         if name in self._inputs:
-            node = Node(
-                self._layer_name("Identity"),
-                "Identity",
-                13,
-                {},
-                (value,),
-                (self._fresh_tensor(name),),
-            )
-            self._add(OPERATORS["Identity"].build(node))
-            return Output(name, self.layers[-1].output)
+            return Output(name, self._of_own("Identity", "Identity", (value,), name))
         return Output(name, self._bounded.filled_output(value))
 
     def operation(self, operation: Operation) -> None:
@@ -360,27 +339,23 @@ class _Visit:
         """
         result, operands, before = _Unknown.COMPUTED, list[_Value](), len(self.layers)
         try:
-            if _can_unroll(operation):
+            if not _is_known(operation):
+                self._note_unsupported(operation)  # whatever its operands are
+            elif operation.op_type in UNROLLED:
                 self._unrolled(operation)
                 return
-            listing = _is_known(operation) and operation.op_type in SEQUENCES
-            if not (
-                listing or _can_build(operation) or _can_fold(operation) or _can_open(operation)
-            ):
-                self._note_unsupported(operation)  # whatever its operands are
-                self._values.update((name, result) for name in operation.outputs if name)
-                return
-            operands = _as_read(operation, [self._value(n) for n in operation.inputs])
-            if self._listed(operation, operands):
-                return
-            operation = _on_values(operation, operands)
-            if _can_open(operation) and operands and isinstance(operands[0], Tensor | _Unknown):
-                self._branches(operation, operands[0])
-                return
-            if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
-                result = _Unknown.CONSTANT
-            if self._evaluated(operation, operands) or self._built(operation, operands):
-                return
+            else:
+                operands = _as_read(operation, [self._value(n) for n in operation.inputs])
+                if self._listed(operation, operands):
+                    return
+                operation = _on_values(operation, operands)
+                if _is_if(operation) and operands and isinstance(operands[0], Tensor | _Unknown):
+                    self._branches(operation, operands[0])
+                    return
+                if not any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands):
+                    result = _Unknown.CONSTANT
+                if self._evaluated(operation, operands) or self._built(operation, operands):
+                    return
         except ModelError as error:
             if self._empty(operation, operands):
                 del self.layers[before:]
@@ -412,7 +387,7 @@ class _Visit:
         """Fold the operation if its operands are constants, or open the branch of an If that is
         known.
         """
-        if _can_open(operation) and operands and isinstance(operands[0], np.ndarray):
+        if _is_if(operation) and operands and isinstance(operands[0], np.ndarray):
             if operands[0].size != 1:
                 raise ModelError(f"its condition has {operands[0].size} elements, one is needed")
             taken = bool(operands[0].item())
@@ -420,7 +395,7 @@ class _Visit:
                 self.operation(inner)
             return True
         constants = [o for o in operands if o is None or isinstance(o, np.ndarray)]
-        if not _can_fold(operation) or len(constants) < len(operands):
+        if not is_foldable(operation.op_type) or len(constants) < len(operands):
             return False
         node = _node(operation, operation.name, _values(operation, constants))
         results = _integers(operation, self._folder.fold(operation, node))
@@ -515,15 +490,11 @@ class _Visit:
             )
         rank = len(yes.shape) if yes is not None else 0
         form = (condition.elements, *(1,) * (rank - 1)) if rank else ()
-        if condition.shape not in (
-            (),
-            form,
-        ):  # with its axes it would be broadcast with the results
-            names = (self._fresh_tensor(f"{output}/condition"),)
+        # with its axes it would be broadcast with the results
+        if condition.shape not in ((), form):
             target = np.array([-1, *form[1:]] if form else [], np.int64)
-            node = Node(self._layer_name(name), "Reshape", 13, {}, (condition, target), names)
-            self._add(OPERATORS["Reshape"].build(node))
-            condition = self.layers[-1].output
+            operands = (condition, target)
+            condition = self._of_own(name, "Reshape", operands, f"{output}/condition")
             self.layers.insert(before, self.layers.pop())  # the branches wait for it
         node = Node(self._layer_name(name), "Where", 16, {}, (condition, yes, no), (output,))
         layer = OPERATORS["Where"].build(node)
@@ -608,9 +579,7 @@ class _Visit:
     def _built(self, operation: Operation, operands: Sequence[_Value]) -> bool:
         """Make a layer of the operation if its operands are known; note it if its operator is not."""
         computed = any(isinstance(o, Tensor) or o is _Unknown.COMPUTED for o in operands)
-        if not _can_build(operation) and (
-            computed or not (_can_fold(operation) or _can_open(operation))
-        ):
+        if computed and operation.op_type not in OPERATORS:  # it is for constants
             self._note_unsupported(operation)
             return False
         known = [o for o in operands if isinstance(o, Tensor | np.ndarray | None)]
@@ -638,6 +607,15 @@ class _Visit:
         if missing and not self._empty(operation, operands, missing):
             raise ModelError(f"output '{label(missing[0])}' is not computed; remove what reads it")
         return True
+
+    def _of_own(self, name: str, op_type: str, operands: tuple[_Known, ...], output: str) -> Tensor:
+        """What a layer makes that no node of the file stands for. name, output: what it and its tensor are called, unless
+        something has that name.
+        """
+        outputs = (self._fresh_tensor(output),)
+        node = Node(self._layer_name(name), op_type, 13, {}, operands, outputs)
+        self._add(OPERATORS[op_type].build(node))
+        return self.layers[-1].output
 
     def _written(self, name: str, value: np.ndarray) -> Tensor:
         """A tensor of this value, which a layer writes in every frame."""
@@ -713,8 +691,13 @@ class _Visit:
 
     def _add(self, layer: Layer) -> None:
         for tensor in layer.outputs:
-            _check_tensor(tensor)
-            self.check_size(tensor, f"output '{label(tensor.name)}' would have")
+            what = f"output '{label(tensor.name)}' would"
+            if tensor.dtype not in DTYPES.values():
+                raise ModelError(f"{what} be of type {tensor.dtype}, which is not supported")
+            if min(tensor.shape, default=1) < 1:
+                shape = "x".join(map(str, tensor.shape))
+                raise ModelError(f"{what} be empty, of shape {shape}; check the input shapes")
+            self.check_size(tensor, f"{what} have")
             self._values[tensor.name] = tensor
         nodes = layer.onnx_nodes or (layer.name,)
         self.layers.append(replace(layer, onnx_nodes=nodes, guards=self._guards))
@@ -836,9 +819,8 @@ def _on_integers(
             np.copyto(constants[k], operand)
             forms[k] = form
     written = {name: stored.written(k) for k, name in enumerate(operation.outputs)}
-    made = tuple(
-        written.get(tensor.name) for tensor in layer.outputs
-    )  # some have no name in the file
+    # some have no name in the file
+    made = tuple(written.get(tensor.name) for tensor in layer.outputs)
     for tensor, form in zip(layer.outputs, made, strict=True):
         if form is not None and tensor.dtype != "float32":
             raise ModelError(
@@ -875,18 +857,6 @@ def _layers(node: Node, *, alone: bool = False) -> tuple[Layer, ...]:
         raise ModelError(
             f"its attributes and operands do not fit together: {label(str(error), 120)}"
         ) from error
-
-
-def _check_tensor(tensor: Tensor) -> None:
-    shape = "x".join(map(str, tensor.shape))
-    if tensor.dtype not in DTYPES.values():
-        raise ModelError(
-            f"output '{label(tensor.name)}' would be of type {tensor.dtype}, which is not supported"
-        )
-    if min(tensor.shape, default=1) < 1:
-        raise ModelError(
-            f"output '{label(tensor.name)}' would be empty, of shape {shape}; check the input shapes"
-        )
 
 
 # Operators that are not supported ----------------------------------------------------------------

@@ -139,8 +139,8 @@ class Names:
 
 
 class Constants:
-    """Constants by name: initializers, each read when it is first asked for, and what was folded
-    since.
+    """Constants by name: initializers, each read when it is first asked for, and what was folded since. budget: of all that
+    is made of the model.
     """
 
     def __init__(self, directory: Path | None, budget: Budget) -> None:
@@ -151,18 +151,21 @@ class Constants:
     def __contains__(self, name: object) -> bool:
         return name in self._arrays or name in self._waiting
 
+    @property
+    def names(self) -> set[str]:
+        """Of all constants."""
+        return self._arrays.keys() | self._waiting.keys()
+
     def __getitem__(self, name: str) -> np.ndarray:
         if name not in self._arrays:
             waiting = self._waiting[name]
-            if isinstance(waiting, Weight) and not waiting.mapped:
-                held = file_bytes(waiting, self.directory)
-                self.budget.take(STORED, held, f"tensor '{label(name)}'")
-            array = (
-                decode(waiting, self.directory)
-                if isinstance(waiting, Weight)
-                else densify(waiting, self.directory)
-            )
-            self._arrays[name] = array
+            if isinstance(waiting, Weight):
+                if not waiting.mapped:
+                    held = file_bytes(waiting, self.directory)
+                    self.budget.take(STORED, held, f"tensor '{label(name)}'")
+                self._arrays[name] = decode(waiting, self.directory)
+            else:
+                self._arrays[name] = densify(waiting, self.directory)
         return self._arrays[name]
 
     def __setitem__(self, name: str, array: np.ndarray) -> None:
@@ -180,24 +183,12 @@ class Constants:
         self._waiting[name] = source
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Names that need no operation."""
-
-    inputs: frozenset[str]
-    constants: Constants
-
-    def __contains__(self, name: object) -> bool:
-        return name in self.inputs or name in self.constants
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Graph:
     """The operations of a model in an order in which they can run, and everything they start from.
 
     branch: (If operation, condition, names of its results) -> the operations of that branch.
     turn: (Loop or Scan operation, number of the turn, what the body reads, names of its results) -> its operations.
-    budget: of all that is made of the model.
     """
 
     inputs: tuple[GraphInput, ...]
@@ -207,13 +198,11 @@ class Graph:
     names: Names
     branch: Callable[[Operation, bool, tuple[str, ...]], tuple[Operation, ...]]
     turn: Callable[[Operation, int, tuple[str, ...], tuple[str, ...]], tuple[Operation, ...]]
-    budget: Budget
 
 
 def read_graph(file: ModelFile) -> Graph:
     """The graph of a model file. Raises ModelError where it contradicts itself."""
-    reader = _Reader(file)
-    graph = file.graph
+    reader, graph = _Reader(file), file.graph
     own = not graph.node or any(not _domain(node.domain) for node in graph.node)
     root = _Scope("", (), {}, opsets(file.model.opset_import, required=own), {})
     inputs = tuple(_graph_input(i) for i in graph.input if text(i.name) not in reader.constants)
@@ -225,23 +214,13 @@ def read_graph(file: ModelFile) -> Graph:
     if not outputs:
         raise ModelError("declares no outputs")
     _refuse_twice(outputs, ())
-    known = _Known(frozenset(i.name for i in inputs), reader.constants)
-    ordered = _in_order(operations, outputs, known)
-    return Graph(
-        inputs,
-        outputs,
-        ordered,
-        reader.constants,
-        reader.names,
-        reader.branch,
-        reader.turn,
-        reader.budget,
-    )
+    found = Graph(inputs, outputs, (), reader.constants, reader.names, reader.branch, reader.turn)
+    return in_order(found, operations)
 
 
 def in_order(graph: Graph, operations: Sequence[Operation]) -> Graph:
     """The graph with these operations instead of its own, without those that no output needs."""
-    known = _Known(frozenset(i.name for i in graph.inputs), graph.constants)
+    known = graph.constants.names | {i.name for i in graph.inputs}
     return replace(graph, operations=_in_order(operations, graph.outputs, known))
 
 
@@ -291,8 +270,7 @@ class _Reader:
 
     def __init__(self, file: ModelFile) -> None:
         graph = file.graph
-        self.budget = Budget()
-        self.constants = Constants(file.directory, self.budget)
+        self.constants = Constants(file.directory, Budget())
         known = self._add_initializers(graph, file.weights, str)
         inputs = (text(i.name) for i in graph.input)
         self.names = Names({*known, *inputs, *(text(o) for n in graph.node for o in n.output)})
@@ -322,7 +300,7 @@ class _Reader:
 
     def take(self, nodes: Iterable[onnx.NodeProto], why: str) -> None:
         """Ask the budget for nodes, before functions that call functions are opened. Raises ModelError."""
-        self.budget.take(OPERATIONS, sum(map(self._size, nodes)), why)
+        self.constants.budget.take(OPERATIONS, sum(map(self._size, nodes)), why)
 
     def _size(self, node: onnx.NodeProto) -> int:
         """Of how many operations a node is, once functions are opened; one for a function that calls itself."""
@@ -410,39 +388,27 @@ class _Reader:
     ) -> tuple[Operation, ...]:
         """The operations of a sub-graph. part: which one of its operation, or which turn of it."""
         key = (operation.place, part, tuple(given.values()), results)
-        if key not in self._opened:
-            if id(graph) not in self._weights:
-                weights = self._add_initializers(
-                    graph,
-                    (Weight(t) for t in graph.initializer),
-                    lambda name: self.names.fresh(f"{operation.name}/{name}"),
-                )
-                self._weights[id(graph)] = graph, weights  # with it, so that no other has its id
-            outer, weights = operation.scope, self._weights[id(graph)][1]
-            # What the other branch reads by that name is handed to both, and nodes of both read it in runtimes.
-            own = {n: w for n, w in weights.items() if outer.resolve(n) not in operation.captured}
-            names = {**own, **given}
-            scope = _Scope(
-                f"{operation.name}/{part}/" if isinstance(part, int) else f"{operation.name}/",
-                (*operation.place, part),
-                names,
-                outer.opsets,
-                outer.arguments,
-                outer,
-                outer.calls,
-            )
-            call, outputs = (
-                replace(operation, outputs=results),
-                [text(o.name) for o in graph.output],
-            )
-            self.take(
-                graph.node, f"its {part} part" if isinstance(part, str) else f"its turn {part + 1}"
-            )
-            inner = self._inside(graph.node, scope, names, outputs, call, weights)
-            outside = {n for op in inner for n in (*op.inputs, *op.captured) if n} - {
-                n for op in inner for n in op.outputs
-            }
-            self._opened[key] = _in_order(inner, [o for o in results if o], outside)
+        if key in self._opened:
+            return self._opened[key]
+        prefix, why = f"{operation.name}/", f"its {part} part"
+        if id(graph) not in self._weights:
+            own = (Weight(t) for t in graph.initializer)
+            weights = self._add_initializers(graph, own, lambda n: self.names.fresh(prefix + n))
+            self._weights[id(graph)] = graph, weights  # with it, so that no other has its id
+        outer, weights = operation.scope, self._weights[id(graph)][1]
+        # What the other branch reads by that name is handed to both, and nodes of both read it in runtimes.
+        names = {n: w for n, w in weights.items() if outer.resolve(n) not in operation.captured}
+        names.update(given)
+        if isinstance(part, int):
+            prefix, why = f"{prefix}{part}/", f"its turn {part + 1}"
+        place = (*operation.place, part)
+        scope = replace(outer, prefix=prefix, place=place, names=names, outer=outer)
+        self.take(graph.node, why)
+        call, outputs = replace(operation, outputs=results), [text(o.name) for o in graph.output]
+        inner = self._inside(graph.node, scope, names, outputs, call, weights)
+        outside = {n for op in inner for n in (*op.inputs, *op.captured) if n}
+        outside -= {n for op in inner for n in op.outputs}
+        self._opened[key] = _in_order(inner, [o for o in results if o], outside)
         return self._opened[key]
 
     def _inside(
@@ -462,10 +428,7 @@ class _Reader:
         pairs = [
             (inner, outer) for inner, outer in zip(results, call.outputs, strict=False) if outer
         ]
-        renamed: dict[str, str] = {}
-        for inner, outer in pairs:
-            if inner in made:
-                renamed.setdefault(inner, outer)
+        renamed = {inner: outer for inner, outer in reversed(pairs) if inner in made}
         names.update(
             (n, renamed.get(n) or self.names.given((scope.place, n), scope.prefix + n))
             for n in made

@@ -91,7 +91,7 @@ class _Turns(Writing):
         """Raise ModelError for too many operations before a turn. count: of turns, as far as is known; done: of turns that
         are written out. nodes: of a body, in which there may be loops.
         """
-        made = self.graph.budget.taken(OPERATIONS) - self.before
+        made = self.graph.constants.budget.taken(OPERATIONS) - self.before
         each = max(nodes, made // done) if done else nodes
         if max(count * each, made + nodes) > MOST_OPERATIONS:
             raise ModelError(
@@ -128,10 +128,9 @@ def unroll(writing: Writing, operands: Sequence[Known], graph: Graph) -> None:
     body = operation.attributes.get("body")
     if body is None or not body.HasField("g"):
         raise ModelError("has no body")
-    turns = _Turns(
-        operation, writing.run, writing.value, writing.keep, writing.fresh, graph,
-        graph.budget.taken(OPERATIONS),
-    )  # fmt: skip
+    before = graph.constants.budget.taken(OPERATIONS)
+    made_of = writing.run, writing.value, writing.keep, writing.fresh
+    turns = _Turns(operation, *made_of, graph, before)
     counts = len(body.g.node), len(body.g.input), len(body.g.output)
     (_scan if operation.op_type == "Scan" else _loop)(turns, operands, *counts)
 

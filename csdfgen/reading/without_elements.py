@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 from onnx.checker import ValidationError
+from onnx.defs import SchemaError
 from onnx.shape_inference import InferenceError, infer_node_outputs
 
 from csdfgen.model.network import Tensor
@@ -39,14 +40,7 @@ def results_without_elements(
     try:
         schema = onnx.defs.get_schema(operation.op_type, operation.opset, "")
         made = infer_node_outputs(schema, proto, types, data, opset_imports=opset)
-    except (
-        InferenceError,
-        ValidationError,
-        onnx.defs.SchemaError,
-        RuntimeError,
-        TypeError,
-        ValueError,
-    ):
+    except (InferenceError, ValidationError, SchemaError, RuntimeError, TypeError, ValueError):
         return {}
     found = {}
     for name, result in zip(operation.outputs, proto.output, strict=True):
