@@ -309,9 +309,8 @@ class Executable:
 
     def checked(self, x: Inputs) -> dict[str, np.ndarray]:
         """The given inputs by name. Raises InputError for shapes or types that do not fit."""
-        if not isinstance(x, np.ndarray) and isinstance(
-            x, Mapping
-        ):  # asking for a class alone is quick
+        # asking for a class alone is quick
+        if not isinstance(x, np.ndarray) and isinstance(x, Mapping):
             given = x
         elif len(self._inputs) == 1:
             given = {self._inputs[0].name: x}

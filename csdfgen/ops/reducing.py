@@ -83,10 +83,8 @@ def sum_of_squares(array: np.ndarray, dims: Sequence[int], out: np.ndarray) -> C
     """
     letters = "abcdefghijklmnop"[: array.ndim]
     kept = "".join(letter for i, letter in enumerate(letters) if i not in dims)
-    index = (
-        *(0 if i in dims else slice(None) for i in range(array.ndim)),
-        ...,
-    )  # the dots make it an array in any case
+    # the dots make it an array in any case
+    index = (*(0 if i in dims else slice(None) for i in range(array.ndim)), ...)
     return (einsum, (f"{letters},{letters}->{kept}", array, array, out[index]))
 
 

@@ -96,9 +96,8 @@ def _resized_layer(node: Node, shape: Shape, scales: Sequence[float], **method: 
     """method: fields of `Sampling`, equal for all axes; `roi` holds starts, then ends, of all axes."""
     source = require_tensor(node, 0)
     if checked_shape(shape) == source.shape:
-        scales = (1.0,) * len(
-            shape
-        )  # onnxruntime copies a map that keeps its size, whatever factors say
+        # onnxruntime copies a map that keeps its size, whatever factors say
+        scales = (1.0,) * len(shape)
     if method["mode"] != "nearest" and np.dtype(source.dtype).kind != "f":
         raise ModelError(
             f"mode '{method['mode']}' on {source.dtype} values is not supported; cast to float32 before"

@@ -49,9 +49,8 @@ def by_rows(layer: Layer) -> tuple[Layer, ...]:
     first = mean(source)
     centred = make("Sub", source, first)
     second = mean(make("Mul", centred, centred))
-    again = make(
-        "Sub", source, first
-    )  # by rows, instead of a second map that waits for its variance
+    # by rows, instead of a second map that waits for its variance
+    again = make("Sub", source, first)
     moments = np.zeros(channels, np.float32), make.reshaped(second, (channels,))
     epsilon = layer.attributes["epsilon"]
     made = make("BatchNormalization", again, *parameters, *moments, epsilon=epsilon, opset=15)

@@ -248,9 +248,8 @@ def _network(
     except ModelError as error:
         try:
             single = build(one)
-        except (
-            ModelError
-        ):  # the batch is not to blame, and shapes of one image may be wrong elsewhere
+        except ModelError:
+            # the batch is not to blame, and shapes of one image may be wrong elsewhere
             raise error from None
         if batch in declared:
             raise _one_image_only(batch, str(error)) from error

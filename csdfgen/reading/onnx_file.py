@@ -127,9 +127,8 @@ def read_file(path: Path) -> ModelFile:
             return _parse(data, path)
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}") from error
-    except (
-        ModelError
-    ) as error:  # by its content, because suffixes such as .pb were used for ONNX too
+    except ModelError as error:
+        # by its content, because suffixes such as .pb were used for ONNX too
         other = _OTHER_FORMATS.get(path.suffix.lower())
         raise (error if other is None else ModelError(other)) from error.__cause__
 

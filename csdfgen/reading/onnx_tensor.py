@@ -262,11 +262,8 @@ def _inside(location: str, directory: Path) -> Path:
             raise ModelError(
                 f"keeps its data in '{label(location)}', which is not a file beside the model"
             )
-    except (
-        OSError,
-        RuntimeError,
-        ValueError,
-    ) as error:  # too long a name, a loop of links, a NUL in the name
+    except (OSError, RuntimeError, ValueError) as error:
+        # too long a name, a loop of links, a NUL in the name
         raise ModelError(
             f"keeps its data in '{label(location)}', which is no usable file name"
         ) from error

@@ -75,9 +75,8 @@ def _blob(data: mmap.mmap, blob: Field) -> np.ndarray:
     shape: list[int] | None = None
     old: dict[int, int] = {}
     parts: list[np.ndarray] = []
-    loose = {
-        number: bytearray() for number in _SIZES
-    }  # numbers with a tag each, as old writers stored them
+    # numbers with a tag each, as old writers stored them
+    loose = {number: bytearray() for number in _SIZES}
     for field in fields(data, blob.body, blob.stop, _WHAT):
         if field.number == _SHAPE and field.wire_type == LENGTH_PREFIXED:
             shape = _dims(data, field)
