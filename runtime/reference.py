@@ -12,6 +12,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import inf, isnan, log10, nan
 from pathlib import Path
 from types import MappingProxyType
@@ -22,17 +23,7 @@ import onnx
 import onnxruntime
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import helper, numpy_helper
-from onnxruntime.capi.onnxruntime_pybind11_state import (
-    EPFail,
-    Fail,
-    InvalidArgument,
-    InvalidGraph,
-    InvalidProtobuf,
-    NoModel,
-    NoSuchFile,
-    RuntimeException,
-)
-from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NotImplementedByRuntime
+from onnxruntime.capi import onnxruntime_pybind11_state as capi
 
 from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import ARITHMETIC, BFLOAT16
@@ -81,15 +72,15 @@ _WEIGHTS_NEED_NOT_BE_INPUTS = 4
 """First IR version in which initializers may be missing from the inputs."""
 
 REFUSALS = (
-    EPFail,
-    Fail,
-    InvalidArgument,
-    InvalidGraph,
-    InvalidProtobuf,
-    NoModel,
-    NoSuchFile,
-    NotImplementedByRuntime,
-    RuntimeException,
+    capi.EPFail,
+    capi.Fail,
+    capi.InvalidArgument,
+    capi.InvalidGraph,
+    capi.InvalidProtobuf,
+    capi.NoModel,
+    capi.NoSuchFile,
+    capi.NotImplemented,
+    capi.RuntimeException,
     RuntimeError,
     ValueError,
 )
@@ -426,22 +417,20 @@ class Reference:
         optimised: bool = True,
         forced: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
-        self.source = network.source or network.name
+        self.network, self.source = network, network.source or network.name
+        extra = list(extra_outputs)
+        given = source, network, extra, threads, sparing
+        self._unoptimised = partial(Reference, *given, optimised=False, forced=forced)
         self._one_by_one, self._images = network.lifted, network.batch
         self._fixed = network.fixed
-        extra = list(extra_outputs)
         self._names, data, folder = _prepared(source, network, extra, forced)
         types = {tensor.name: tensor.dtype for tensor in network.tensors.values()}
         self._rounded = {name for name, dtype in types.items() if dtype == BFLOAT16.dtype}
-        self._sizes = (
-            {}
-            if extra
-            else {
-                output.name: output.tensor.shape
-                for output in network.outputs
-                if output.tensor is not None and output.tensor.name in network.bounded
-            }
-        )
+        self._sizes = {
+            output.name: output.tensor.shape
+            for output in network.outputs
+            if output.tensor is not None and output.tensor.name in network.bounded and not extra
+        }
         _quiet()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -449,9 +438,9 @@ class Reference:
         options.log_severity_level = _SILENT
         if signed_integers(network):
             options.add_session_config_entry(SIGNED, "1")
+        plain = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
         if forced or not optimised:  # which may not survive an If of a constant
-            level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-            options.graph_optimization_level = level
+            options.graph_optimization_level = plain
         if sparing:
             options.enable_cpu_mem_arena = options.enable_mem_pattern = False
         if folder is not None:
@@ -462,12 +451,14 @@ class Reference:
             try:
                 self._session = _opened(data, options)
             except REFUSALS:  # a branch that is never taken may fit no shapes: its optimiser minds, its execution does not
-                options.graph_optimization_level = (
-                    onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-                )
+                options.graph_optimization_level = plain
                 self._session = _opened(data, options)
         except REFUSALS as error:
             raise self._refused("load", error) from None
+
+    def unoptimised(self) -> Reference:
+        """The same, where onnxruntime may not rewrite the graph."""
+        return self._unoptimised()
 
     def __call__(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs and the extra outputs by name. Raises ModelError if onnxruntime cannot run the model."""

@@ -107,15 +107,12 @@ def check_outputs(
     """
     run = Reference(source, plan.network, threads=threads)
     reference = run(feeds)
-    found = _allowing_noise(
-        lambda noise: compare_outputs(plan, outputs, reference, noise),
-        source,
-        plan.network,
-        feeds,
-        reference,
-        threads,
-    )
-    return _with_other_inputs(found, run, plan.network, feeds, reference)
+
+    def compared(noise: Mapping[str, float]) -> tuple[Comparison, ...]:
+        return compare_outputs(plan, outputs, reference, noise)
+
+    found = _allowing_noise(compared, run, feeds, reference)
+    return _with_other_inputs(found, run, feeds, reference)
 
 
 def check_branches(
@@ -130,15 +127,12 @@ def check_branches(
     """
     network = plan.network
     places = forceable(source, network)
+    none = (0, 0)
     around = {
         one.attributes["branch"]: one.guards for one in network.layers if "branch" in one.attributes
     }
-    wanted = {
-        (name, yes)
-        for name in places
-        for yes in (True, False)
-        if not taken.get(name, (0, 0))[not yes]
-    }
+    both = ((name, yes) for name in places for yes in (True, False))
+    wanted = {(name, yes) for name, yes in both if not taken.get(name, none)[not yes]}
     found: list[ForcedRun] = []
     program = runtime.compile(plan, threads=threads) if wanted else None
     while wanted and program is not None:
@@ -154,7 +148,7 @@ def check_branches(
         reached = {
             (name, yes)
             for name, yes in wanted
-            if program.branches.get(name, (0, 0))[not yes] > before.get(name, (0, 0))[not yes]
+            if program.branches.get(name, none)[not yes] > before.get(name, none)[not yes]
         }
         if not reached and not found[-1].why:
             break
@@ -173,13 +167,13 @@ def _forced_run(
     program.force(forced)
     try:
         outputs = program(feeds)
-        reference = Reference(source, plan.network, threads=threads, forced=forced)(feeds)
-        given = source, plan.network, feeds, reference, threads, (), forced
+        run = Reference(source, plan.network, threads=threads, forced=forced)
+        reference = run(feeds)
 
         def compared(noise: Mapping[str, float]) -> tuple[Comparison, ...]:
             return compare_outputs(plan, outputs, reference, noise)
 
-        comparisons = _allowing_noise(compared, *given)
+        comparisons = _allowing_noise(compared, run, feeds, reference)
     except MismatchError:
         raise
     except CsdfgenError as error:  # what a branch computes may be for other inputs
@@ -217,7 +211,6 @@ def _spread(network: Network, name: str, reference: np.ndarray, standard: Standa
 def _with_other_inputs(
     found: tuple[Comparison, ...],
     run: Reference,
-    network: Network,
     feeds: Mapping[str, np.ndarray],
     reference: Mapping[str, np.ndarray],
 ) -> tuple[Comparison, ...]:
@@ -228,7 +221,7 @@ def _with_other_inputs(
         return found
     rng, varied = np.random.default_rng(0), dict[str, float]()
     for scale in _SCALES:
-        drawn = random_inputs(network, int(rng.integers(2**31)))
+        drawn = random_inputs(run.network, int(rng.integers(2**31)))
         for name, array in feeds.items():
             if array.dtype.kind not in "biu":
                 mixed = rng.permutation(array.reshape(-1)).reshape(array.shape)
@@ -239,13 +232,10 @@ def _with_other_inputs(
         for name, array in other.items():
             change = np.abs(array.astype(np.float64) - reference[name].astype(np.float64))
             varied[name] = max(varied.get(name, 0.0), float(np.nan_to_num(change).max(initial=0.0)))
+    spreads = [(one, one.spread) for one in found if one.spread is not None]
     return tuple(
-        one
-        if one.spread is None
-        else replace(
-            one, spread=replace(one.spread, varied=varied.get(one.name, 0.0) > one.spread.allowed)
-        )
-        for one in found
+        replace(one, spread=replace(own, varied=varied.get(one.name, 0.0) > own.allowed))
+        for one, own in spreads
     )
 
 
@@ -255,13 +245,9 @@ _SCALES = (1.0, 0.5, 1.0, 0.5)
 
 def _allowing_noise(
     compared: Callable[[Mapping[str, float]], tuple[_Compared, ...]],
-    source: Source,
-    network: Network,
+    run: Reference,
     feeds: Mapping[str, np.ndarray],
     reference: Mapping[str, np.ndarray],
-    threads: int,
-    names: Sequence[str] = (),
-    forced: Mapping[str, bool] = MappingProxyType({}),
 ) -> tuple[_Compared, ...]:
     """A comparison without an allowance for noise or, if something differs, with one: the largest difference of onnxruntime's
     tensors from those that it computes without optimisations, and from those of inputs that are moved by rounding errors. In
@@ -271,9 +257,9 @@ def _allowing_noise(
     found = compared(_NO_NOISE)
     if all(one.ok for one in found):
         return found
-    others = [Reference(source, network, names, threads, optimised=False, forced=forced)(feeds)]
-    same, rng = Reference(source, network, names, threads, forced=forced), np.random.default_rng(0)
-    others += (same(_moved(feeds, rng)) for _ in range(_MOVED))
+    rng = np.random.default_rng(0)
+    others = [run.unoptimised()(feeds)]
+    others += (run(_moved(feeds, rng)) for _ in range(_MOVED))
     return compared(
         {
             name: max(noise_of(array, other[name]) for other in others)
@@ -326,8 +312,7 @@ def check_rows(
     """Execute a frame that hands on its output rows, and compare each slab when it is computed; our outputs are not stored.
     A missing row counts as wrong. Raises what `check_outputs` raises.
     """
-    network = plan.network
-    run = Reference(source, network, threads=threads)
+    run = Reference(source, plan.network, threads=threads)
     reference = run(feeds)
     frame = runtime.compile(plan, threads=threads)
 
@@ -336,8 +321,8 @@ def check_rows(
         frame(feeds, on_rows=rows.compare)
         return rows.found()
 
-    found = _allowing_noise(compared, source, network, feeds, reference, threads)
-    return _with_other_inputs(found, run, network, feeds, reference)
+    found = _allowing_noise(compared, run, feeds, reference)
+    return _with_other_inputs(found, run, feeds, reference)
 
 
 class _Rows:
@@ -411,7 +396,8 @@ def check_layers(
     """
     network = plan.network
     wanted = dict.fromkeys([*network.producer, *(name for name, _, _ in network.parts.values())])
-    reference = Reference(source, network, list(wanted), threads)(feeds)
+    run = Reference(source, network, list(wanted), threads)
+    reference = run(feeds)
     part_of = {name: network.parts.get(name, (name, 0, None)) for name in network.producer}
     names = [name for name, (whole, _, _) in part_of.items() if whole in reference]
     steps, types = steps_of(network), compared_as(network)
@@ -438,7 +424,7 @@ def check_layers(
             found.append(LayerComparison(network.producer[name], tensor.rows, one))
         return tuple(found)
 
-    return _allowing_noise(compared, source, network, feeds, reference, threads, list(wanted))
+    return _allowing_noise(compared, run, feeds, reference)
 
 
 def mismatch(
