@@ -248,174 +248,83 @@ _TYPES: Mapping[str, frozenset[str]] = {
 _TWO = "T float T? T float T? float T?"
 _ONE = "T float T? float T?"
 
-_ATTENTION = {
-    "mask_filter_value": "FLOAT",
-    "num_heads": "INT",
-    "scale": "FLOAT",
-    "unidirectional": "INT",
-}
-_PRODUCT = {"alpha": "FLOAT", "transA": "INT", "transB": "INT"}
+_ATTENTION = "FLOAT mask_filter_value scale; INT num_heads! unidirectional"
+_PRODUCT = "FLOAT alpha; INT transA transB"
+_GROUP_NORM = "INT activation! channels_last groups!; FLOAT epsilon"
 
-_GROUP_NORM = {"activation": "INT", "channels_last": "INT", "epsilon": "FLOAT", "groups": "INT"}
-
-_OPERATORS: Mapping[str, tuple[str, Mapping[str, str]]] = {
-    "BiasAdd": ("F F F", {}),
-    "BiasGelu": ("F F", {}),
-    "BiasSplitGelu": ("F F", {}),
+_OPERATORS: Mapping[str, tuple[str, str]] = {
+    "BiasAdd": ("F F F", ""),
+    "BiasGelu": ("F F", ""),
+    "BiasSplitGelu": ("F F", ""),
     "DynamicQuantizeLSTM": (
-        "float B B float? int? float? float? float? float B float B",
-        {
-            "activation_alpha": "FLOATS",
-            "activation_beta": "FLOATS",
-            "activations": "STRINGS",
-            "clip": "FLOAT",
-            "direction": "STRING",
-            "hidden_size": "INT",
-            "input_forget": "INT",
-        },
+        "float B B float? int? float? float? float? float B float B -> 3",
+        "FLOATS activation_alpha activation_beta; STRINGS activations; FLOAT clip; STRING direction; "
+        "INT hidden_size input_forget",
     ),
-    "DynamicQuantizeMatMul": ("float B float B? float?", {}),
-    "EmbedLayerNormalization": (
-        "M M? F F F? F F M? M?",
-        {"epsilon": "FLOAT", "mask_index_type": "INT"},
-    ),
-    "FastGelu": ("F F?", {}),
+    "DynamicQuantizeMatMul": ("float B float B? float?", ""),
+    "EmbedLayerNormalization": ("M M? F F F? F F M? M? -> 3", "FLOAT epsilon; INT mask_index_type"),
+    "FastGelu": ("F F?", ""),
     "FusedConv": (
         "F F F? F?",
-        {
-            "activation": "STRING",
-            "activation_params": "FLOATS",
-            "auto_pad": "STRING",
-            "dilations": "INTS",
-            "group": "INT",
-            "kernel_shape": "INTS",
-            "pads": "INTS",
-            "strides": "INTS",
-        },
+        "STRING activation auto_pad; FLOATS activation_params; INT group; INTS dilations kernel_shape pads strides",
     ),
     "FusedGemm": (
         "F F F?",
-        {
-            **_PRODUCT,
-            "activation": "STRING",
-            "activation_alpha": "FLOAT",
-            "activation_beta": "FLOAT",
-            "activation_gamma": "FLOAT",
-            "beta": "FLOAT",
-        },
+        f"{_PRODUCT}; STRING activation; FLOAT activation_alpha activation_beta activation_gamma beta",
     ),
-    "FusedMatMul": ("F F", {**_PRODUCT, "transBatchA": "INT", "transBatchB": "INT"}),
+    "FusedMatMul": ("F F", f"{_PRODUCT}; INT transBatchA transBatchB"),
     "GatherBlockQuantized": (
         "byte index F byte?",
-        {"bits": "INT", "block_size": "INT", "gather_axis": "INT", "quantize_axis": "INT"},
+        "INT bits block_size gather_axis quantize_axis",
     ),
     "GroupNorm": ("F G G", _GROUP_NORM),
     "MatMulNBits": (
         "F byte F points? M? F?",
-        {
-            "K": "INT",
-            "N": "INT",
-            "accuracy_level": "INT",
-            "bits": "INT",
-            "block_size": "INT",
-            "weight_prepacked": "INT",
-        },
+        "INT K! N! accuracy_level bits block_size! weight_prepacked",
     ),
-    "QGemm": (
-        "A float A B float B int? float? A?",
-        {"alpha": "FLOAT", "transA": "INT", "transB": "INT"},
-    ),
-    "QLinearAdd": (_TWO, {}),
+    "QGemm": ("A float A B float B int? float? A?", _PRODUCT),
+    "QLinearAdd": (_TWO, ""),
     "QLinearAveragePool": (
         _ONE,
-        {
-            "auto_pad": "STRING",
-            "ceil_mode": "INT",
-            "channels_last": "INT",
-            "count_include_pad": "INT",
-            "kernel_shape": "INTS",
-            "pads": "INTS",
-            "strides": "INTS",
-        },
+        "STRING auto_pad; INT ceil_mode channels_last count_include_pad; INTS kernel_shape! pads strides",
     ),
-    "QLinearConcat": ("float T any*", {"axis": "INT"}),
-    "QLinearGlobalAveragePool": (_ONE, {"channels_last": "INT"}),
-    "QLinearLeakyRelu": (_ONE, {"alpha": "FLOAT"}),
-    "QLinearMul": (_TWO, {}),
-    "QLinearSigmoid": (_ONE, {}),
-    "QLinearSoftmax": (_ONE, {"axis": "INT", "opset": "INT"}),
-    "MatMulIntegerToFloat": ("A B float float A? B? float?", {}),
-    "MultiHeadAttention": ("F F? F? F? M? F? F? F? M? M?", _ATTENTION),
+    "QLinearConcat": ("float T any*", "INT axis"),
+    "QLinearGlobalAveragePool": (_ONE, "INT channels_last"),
+    "QLinearLeakyRelu": (_ONE, "FLOAT alpha"),
+    "QLinearMul": (_TWO, ""),
+    "QLinearSigmoid": (_ONE, ""),
+    "QLinearSoftmax": (_ONE, "INT axis opset!"),
+    "MatMulIntegerToFloat": ("A B float float A? B? float?", ""),
+    "MultiHeadAttention": ("F F? F? F? M? F? F? F? M? M? -> 4", _ATTENTION),
     f"{MICROSOFT}.Attention": (
-        "F F F? M? F? F? M?",
-        {
-            **_ATTENTION,
-            "do_rotary": "INT",
-            "past_present_share_buffer": "INT",
-            "qkv_hidden_sizes": "INTS",
-            "rotary_embedding_dim": "INT",
-        },
+        "F F F? M? F? F? M? -> 2",
+        f"{_ATTENTION} do_rotary past_present_share_buffer rotary_embedding_dim; INTS qkv_hidden_sizes",
     ),
-    "QuickGelu": ("F", {"alpha": "FLOAT"}),
-    "SimplifiedLayerNormalization": (
-        "F G",
-        {"axis": "INT", "epsilon": "FLOAT", "stash_type": "INT"},
-    ),
-    "SkipGroupNorm": ("F G G F F?", _GROUP_NORM),
-    "SkipLayerNormalization": ("F F F F? F?", {"epsilon": "FLOAT"}),
-    "SkipSimplifiedLayerNormalization": ("F F F F?", {"epsilon": "FLOAT"}),
+    "QuickGelu": ("F", "FLOAT alpha"),
+    "SimplifiedLayerNormalization": ("F G -> 2", "FLOAT epsilon; INT axis stash_type"),
+    "SkipGroupNorm": ("F G G F F? -> 2", _GROUP_NORM),
+    "SkipLayerNormalization": ("F F F F? F? -> 4", "FLOAT epsilon"),
+    "SkipSimplifiedLayerNormalization": ("F F F F? -> 4", "FLOAT epsilon"),
     "TransposeMatMul": ("F F", _PRODUCT),
     f"{MICROSOFT}.SwiGLU": (
         "F F?",
-        {
-            "activation_alpha": "FLOAT",
-            "activation_beta": "FLOAT",
-            "limit": "FLOAT",
-            "round_activation": "INT",
-        },
+        "FLOAT activation_alpha activation_beta limit; INT round_activation",
     ),
     f"{MICROSOFT}.RotaryEmbedding": (
         "F long F F",
-        {
-            "interleaved": "INT",
-            "is_packed_batching": "INT",
-            "num_heads": "INT",
-            "rotary_embedding_dim": "INT",
-            "scale": "FLOAT",
-        },
+        "FLOAT scale; INT interleaved is_packed_batching num_heads rotary_embedding_dim",
     ),
 }
-"""Operator -> inputs by their type variables (`?`: may be absent; `*`: any number), and attributes with
-their kinds.
+"""Operator -> inputs by their type variables (`?`: may be absent; `*`: any number) and how many results there are at
+most, if not one; and attributes behind their kinds (`!`: may not be absent).
 """
-
-_OUTPUTS = {
-    "DynamicQuantizeLSTM": 3,
-    "MultiHeadAttention": 4,
-    f"{MICROSOFT}.Attention": 2,
-    "SimplifiedLayerNormalization": 2,
-    "EmbedLayerNormalization": 3,
-    "SkipGroupNorm": 2,
-    "SkipLayerNormalization": 4,
-    "SkipSimplifiedLayerNormalization": 4,
-}
-"""Most results of an operator, where it has several."""
-
-_REQUIRED = frozenset(
-    {
-        *(("QLinearAveragePool", "kernel_shape"), ("QLinearSoftmax", "opset")),
-        *(("QLinearConcat", "axis")),
-        *((op, name) for op in ("GroupNorm", "SkipGroupNorm") for name in ("activation", "groups")),
-        *(("MatMulNBits", name) for name in ("K", "N", "block_size")),
-        *((f"{MICROSOFT}.Attention", "num_heads"), ("MultiHeadAttention", "num_heads")),
-    }
-)
 
 _MOST = 2**31 - 1
 
 
-def _signature(op_type: str, inputs: str, attributes: Mapping[str, str]) -> Signature:
-    names = inputs.split()
+def _signature(inputs: str, attributes: str) -> Signature:
+    inputs, _, outputs = inputs.partition("->")
+    names, kinds = inputs.split(), (one.split() for one in attributes.split(";") if one)
     formals = tuple(
         Formal(
             name.rstrip("?*"),
@@ -430,14 +339,14 @@ def _signature(op_type: str, inputs: str, attributes: Mapping[str, str]) -> Sign
         inputs=formals,
         min_inputs=least,
         max_inputs=_MOST if names[-1].endswith("*") else len(names),
-        max_outputs=_OUTPUTS.get(op_type, 1),
+        max_outputs=int(outputs or 1),
         attributes=MappingProxyType(
-            {name: (kind, (op_type, name) in _REQUIRED) for name, kind in attributes.items()}
+            {n.rstrip("!"): (kind, n.endswith("!")) for kind, *some in kinds for n in some}
         ),
     )
 
 
-_SIGNATURES = {name: _signature(name, *said) for name, said in _OPERATORS.items()}
+_SIGNATURES = {name: _signature(*said) for name, said in _OPERATORS.items()}
 
 
 def microsoft_signature(op_type: str) -> Signature | None:
