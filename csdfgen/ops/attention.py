@@ -31,9 +31,10 @@ from csdfgen.ops.base import (
     Operator,
     Scratch,
     Work,
-    height_along,
     require_tensor,
+    rows_where,
 )
+from csdfgen.ops.copies import cut
 from csdfgen.ops.linear import is_matrix, ready
 from csdfgen.ops.reducing import FLOATS, in_float32, sum_over
 
@@ -273,15 +274,7 @@ def _by_rows(layer: Layer, position: int) -> bool:
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    found: list[Rows | None] = []
-    for position, (tensor, axis) in enumerate(zip(layer.inputs, layer.input_axes, strict=True)):
-        if tensor is None:
-            found.append(None)
-        elif _by_rows(layer, position):
-            found.append(out)
-        else:
-            found.append(Rows(0, height_along(tensor, axis)))
-    return tuple(found)
+    return rows_where(layer, out, lambda position: _by_rows(layer, position))
 
 
 def _repeats(layer: Layer) -> bool:
@@ -350,8 +343,7 @@ def aligned_mask(layer: Layer, position: int, mask: np.ndarray, out: Rows) -> np
 
 
 def _cut(array: np.ndarray, axis: int, out: Rows) -> np.ndarray:
-    whole = array.shape[axis] == 1
-    return array if whole else array[(slice(None),) * axis + (slice(out.start, out.stop),)]
+    return array if array.shape[axis] == 1 else cut(array, axis, slice(out.start, out.stop))
 
 
 def masks_of(layer: Layer, out: Rows) -> list[np.ndarray]:

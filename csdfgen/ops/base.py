@@ -65,8 +65,10 @@ __all__ = [
     "presented",
     "require_constant",
     "require_tensor",
+    "rows_where",
     "run_slab",
     "stored_rows",
+    "whole_rows",
     "with_tensors",
     "written_in",
 ]
@@ -532,6 +534,20 @@ def is_aligned(tensor: Tensor, axis: int | None, output: Tensor) -> bool:
 def height_along(tensor: Tensor, axis: int | None) -> int:
     """Rows of a tensor when it is read along `axis`; 1 for natural order."""
     return 1 if axis is None else tensor.shape[axis]
+
+
+def rows_where(layer: Layer, out: Rows, alike: Callable[[int], bool]) -> tuple[Rows | None, ...]:
+    """`input_rows` that are the output's for operands at some positions, for which alike holds; others are read whole."""
+    pairs = enumerate(zip(layer.inputs, layer.input_axes, strict=True))
+    return tuple(
+        None if t is None else out if alike(k) else Rows(0, height_along(t, axis))
+        for k, (t, axis) in pairs
+    )
+
+
+def whole_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
+    """`input_rows` of an operator that reads all of every operand."""
+    return rows_where(layer, out, lambda position: False)
 
 
 def aligned_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:

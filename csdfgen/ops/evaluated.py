@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from csdfgen.model.network import Layer
-from csdfgen.model.rows import Rows
 from csdfgen.ops.base import (
     Operator,
     height_along,
@@ -19,7 +18,7 @@ from csdfgen.ops.base import (
     written_in,
 )
 
-__all__ = ["run_layer"]
+__all__ = ["run_in_slabs", "run_layer"]
 
 
 def run_layer(
@@ -32,25 +31,28 @@ def run_layer(
         None if t is None or a is None else t.to_storage(a)
         for t, a in zip(layer.inputs, arrays, strict=False)
     ]
-    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
-    targets = held_in(operator, layer, outputs)
     read = zip(layer.inputs, layer.input_axes, strict=True)
     tallest = [height_along(t, axis) for t, axis in read if t is not None]
-    for phase in phases(operator, layer, max(*tallest, layer.output.rows, 1)):
-        slabs = [_slab(stored, layer, k, rows) for k, rows in enumerate(phase.ins)]
+    outputs = run_in_slabs(operator, layer, stored, max(*tallest, layer.output.rows, 1))
+    return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
+
+
+def run_in_slabs(
+    operator: Operator, layer: Layer, stored: Sequence[np.ndarray | None], height: int
+) -> list[np.ndarray]:
+    """The outputs of one layer as they are stored, from whole inputs as they are stored, so many rows at a time."""
+    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
+    targets = held_in(operator, layer, outputs)
+    for phase in phases(operator, layer, height):
+        slabs: list[np.ndarray | None] = []
+        for position, (whole, rows) in enumerate(zip(stored, phase.ins, strict=False)):
+            if whole is None or rows is None:
+                slabs.append(None)
+                continue
+            held = stored_rows(layer, position, rows)
+            slabs.append(presented(whole[held.start : held.stop], layer, position, rows))
         run_slab(operator, layer, phase, slabs, written_in(operator, layer, phase, targets))
     for output, target in zip(outputs, targets, strict=True):
         if target is not output:
             np.copyto(output, target, "unsafe")
-    return tuple(t.to_onnx(o) for t, o in zip(layer.outputs, outputs, strict=True))
-
-
-def _slab(
-    stored: Sequence[np.ndarray | None], layer: Layer, position: int, rows: Rows | None
-) -> np.ndarray | None:
-    if rows is None:
-        return None
-    whole = stored[position]
-    assert whole is not None
-    held = stored_rows(layer, position, rows)
-    return presented(whole[held.start : held.stop], layer, position, rows)
+    return outputs

@@ -40,6 +40,8 @@ from csdfgen.ops.base import (
     Work,
     each_phase,
     require_constant,
+    rows_where,
+    whole_rows,
 )
 from csdfgen.ops.copies import contiguous
 from csdfgen.ops.elementwise import NUMERIC
@@ -126,10 +128,7 @@ def _into(target: np.ndarray, made: np.ndarray) -> Call:
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     """Operands that are read along an axis have the rows of the output, others are read whole."""
-    return tuple(
-        None if tensor is None else Rows(0, 1) if axis is None else out
-        for tensor, axis in zip(layer.inputs, layer.input_axes, strict=True)
-    )
+    return rows_where(layer, out, lambda position: layer.input_axes[position] is not None)
 
 
 def _gathering(
@@ -421,13 +420,6 @@ def _parts_of_scatter_nd(node: Node) -> tuple[Layer, ...]:
     return (*layers, joining.CONCAT.build(joined))
 
 
-def _whole(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return tuple(
-        None if t is None else Rows(0, 1 if axis is None else t.shape[axis])
-        for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
-    )
-
-
 def _stored_steps(output: Tensor) -> Shape:
     """Elements from one position to the next along every ONNX axis of a stored tensor."""
     by_place = _steps(output.storage_shape)
@@ -554,7 +546,7 @@ def _operator(
 
 _WRAPS = "An index that is outside of its axis wraps around the axis."
 _SCATTER: Mapping[str, Any] = {
-    "input_rows": _whole,
+    "input_rows": whole_rows,
     "mode": lambda layer: Mode.WHOLE,
     "structure": "whole",
     "notes": f"{_WRAPS} Of updates of one element the last counts.",

@@ -35,9 +35,10 @@ from csdfgen.ops.base import (
     Phase,
     Scratch,
     Work,
-    height_along,
     in_the_accumulator,
+    rows_where,
 )
+from csdfgen.ops.copies import contiguous, cut
 
 __all__ = [
     "GEMM",
@@ -206,14 +207,7 @@ def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     if _is_flattened(layer):
         return tuple(None if tensor is None else Rows(0, tensor.rows) for tensor in layer.inputs)
     axes = _axes(layer)
-    found: list[Rows | None] = []
-    for position, (tensor, axis) in enumerate(zip(layer.inputs, layer.input_axes, strict=True)):
-        if tensor is None:
-            found.append(None)
-        else:
-            sliced = _sliced(layer, axes, position) is not None
-            found.append(out if sliced else Rows(0, height_along(tensor, axis)))
-    return tuple(found)
+    return rows_where(layer, out, lambda position: _sliced(layer, axes, position) is not None)
 
 
 def _repeats(layer: Layer) -> bool:
@@ -300,19 +294,12 @@ def product_kernel(
             assert tensor is not None
             return replace(tensor, row_axis=layer.input_axes[position]).to_onnx(slab)
         axis, array = _sliced(layer, axes, position), constants[position]
-        return (
-            array
-            if axis is None
-            else array[(slice(None),) * axis + (slice(phase.out.start, phase.out.stop),)]
-        )
+        out = phase.out
+        return array if axis is None else cut(array, axis, slice(out.start, out.stop))
 
     def emit(work: Work) -> list[Call]:
-        a, b, out = (
-            operand(0, work.phase, work.slabs),
-            operand(1, work.phase, work.slabs),
-            layer.output.to_onnx(work.result),
-        )
-        a, b = (a.T if trans_a else a), (b.T if trans_b else b)
+        a, b = (operand(position, work.phase, work.slabs) for position in (0, 1))
+        a, b, out = a.T if trans_a else a, b.T if trans_b else b, layer.output.to_onnx(work.result)
         batch = out.shape[:-2]
         alone = not (adds or zeros or into) and a.ndim > 1 < b.ndim and alpha == 1
         if alone and prod(batch) > 1 and not all(map(is_matrix, (a, b, out))):
@@ -448,12 +435,8 @@ def _flattened_kernel(layer: Layer) -> Emit:
     bias = layer.constants[2].astype(dtype, copy=False) if 2 in layer.constants else None
 
     def emit(work: Work) -> list[Call]:
-        slab, held = work.slab, work.held
-        calls: list[Call] = []
-        if not slab.flags.c_contiguous:
-            copy = work.scratch.take(slab.shape, slab.dtype)
-            calls.append((np.copyto, (copy, slab)))
-            slab = copy
+        calls, held = list[Call](), work.held
+        slab = contiguous(work.slab, work.scratch, calls)
         weights = stand_in if work.scratch.declares else packed()
         flat, first = slab.reshape(-1), held.start * elements
         length = flat.size if flat.dtype == dtype else _BLOCK

@@ -19,9 +19,8 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.model.rows import Rows
 from csdfgen.ops._operands import node_layer, normal_axis, source_of
-from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant
+from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant, whole_rows
 from csdfgen.ops.elementwise import Task, elementwise
 from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops.primitives import maximum, minimum, negative
@@ -237,17 +236,13 @@ def _dynamic(layer: Layer, work: Work) -> list[Call]:
     return calls
 
 
-def _dynamic_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return (Rows(0, source_of(layer).rows),)
-
-
 OPERATORS: tuple[Operator, ...] = (
     replace(_QUANTIZE, build=_build_quantize),
     replace(_DEQUANTIZE, build=_build_dequantize),
     Operator(
         "DynamicQuantizeLinear",
         build=_build_dynamic,
-        input_rows=_dynamic_rows,
+        input_rows=whole_rows,
         kernel=each_phase(_dynamic),
         cost=lambda layer, out: source_of(layer).elements,
         since=11,

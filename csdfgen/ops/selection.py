@@ -16,9 +16,8 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor
-from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import first_only, integers, node_layer, source_of
-from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant
+from csdfgen.ops._operands import integers, node_layer, source_of
+from csdfgen.ops.base import Call, Mode, Operator, Work, each_phase, require_constant, whole_rows
 from csdfgen.ops.copies import contiguous
 from csdfgen.ops.elementwise import EVERY
 from csdfgen.ops.indexing import in_order
@@ -104,10 +103,8 @@ def _build_suppression(node: Node) -> Layer:
         raise ModelError(
             "max_output_boxes_per_class is absent or not above 0, so that there are no boxes; give it"
         )
-    overlap, least = (
-        _number(node, OVERLAP, "iou_threshold"),
-        _number(node, LEAST, "score_threshold"),
-    )
+    overlap = _number(node, OVERLAP, "iou_threshold")
+    least = _number(node, LEAST, "score_threshold")
     overlap = 0.0 if overlap is None else overlap
     if not 0 <= overlap <= 1:
         raise ModelError(f"iou_threshold={overlap} is not within 0 and 1")
@@ -134,18 +131,11 @@ def _suppression(layer: Layer, work: Work) -> list[Call]:
     return _written(work, [*calls, (suppressed, (scores, boxes, *settings, order, made))], made)
 
 
-def _whole(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return tuple(
-        None if t is None else Rows(0, 1 if axis is None else t.shape[axis])
-        for t, axis in zip(layer.inputs, layer.input_axes, strict=True)
-    )
-
-
 OPERATORS: tuple[Operator, ...] = (
     Operator(
         "NonZero",
         build=_build_nonzero,
-        input_rows=lambda layer, out: first_only(layer, Rows(0, source_of(layer).rows)),
+        input_rows=whole_rows,
         kernel=each_phase(_nonzero),
         cost=lambda layer, out: source_of(layer).elements,
         mode=lambda layer: Mode.WHOLE,
@@ -156,7 +146,7 @@ OPERATORS: tuple[Operator, ...] = (
     Operator(
         "NonMaxSuppression",
         build=_build_suppression,
-        input_rows=_whole,
+        input_rows=whole_rows,
         kernel=each_phase(_suppression),
         cost=lambda layer, out: out.stop * source_of(layer).shape[1],
         mode=lambda layer: Mode.WHOLE,

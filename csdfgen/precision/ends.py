@@ -23,7 +23,7 @@ from csdfgen.model.formats import Format
 from csdfgen.ops.integers import limits
 from csdfgen.ops.stored import quantized, values_of
 
-__all__ = ["METADATA", "Ends", "ends_of", "integers_throughout", "with_integer_ends"]
+__all__ = ["METADATA", "Ends", "ends_of", "with_integer_ends"]
 
 METADATA = "csdfgen.integer_io"
 """Key of a model's metadata: {"inputs": {NAME: {"type", "scale", "zero_point"}}, "outputs": ...}, as JSON."""
@@ -67,13 +67,9 @@ def _facts(form: Format) -> dict[str, object]:
     return {"type": form.dtype, "scale": form.scale[0], "zero_point": form.zero_point[0]}
 
 
-def integers_throughout(model: onnx.ModelProto) -> onnx.ModelProto:
-    """A QDQ model whose inputs are given, and whose outputs are taken, as the integers that they become."""
-    return with_integer_ends(model)[0]
-
-
 def with_integer_ends(model: onnx.ModelProto) -> tuple[onnx.ModelProto, Ends]:
-    """The same, and which ends are integers. Ends keep their names.
+    """A QDQ model whose inputs are given, and whose outputs are taken, as the integers that they become, and which ends
+    these are. Ends keep their names.
 
     An input that something else reads as it is stays, and so does an end that nothing quantizes.
     """

@@ -19,7 +19,7 @@ import numpy as np
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.ops import operator_of
-from csdfgen.ops.base import held_in, phases, presented, run_slab, stored_rows, written_in
+from csdfgen.ops.evaluated import run_in_slabs
 from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.ranges import binned, step_of
 
@@ -29,7 +29,6 @@ __all__ = [
     "measured_noise",
     "noise_alone",
     "noise_together",
-    "relative_noise",
     "whole_values",
 ]
 
@@ -149,15 +148,10 @@ def noise_alone(
     )
 
 
-def relative_noise(clean: Mapping[str, np.ndarray], found: Mapping[str, np.ndarray]) -> float:
-    """Squared errors over squared values, the mean over the outputs that are floating point."""
-    return measured_noise([clean], [found])
-
-
 def measured_noise(
     clean: Sequence[Mapping[str, np.ndarray]], found: Sequence[Mapping[str, np.ndarray]]
 ) -> float:
-    """The same of several samples, each with its part of both sums."""
+    """Squared errors over squared values of several samples, the mean over the outputs that are floating point."""
     return _relative([_powers_of(a, b) for a, b in zip(clean, found, strict=True)])
 
 
@@ -259,23 +253,8 @@ def _again(
 
 def _computed(layer: Layer, values: Mapping[str, np.ndarray]) -> Values:
     """The outputs of a layer, slab after slab."""
-    operator = operator_of(layer)
-    outputs = [np.empty(t.storage_shape, t.dtype) for t in layer.outputs]
-    targets = held_in(operator, layer, outputs)
-    for phase in phases(operator, layer, _SLAB):
-        slabs: list[np.ndarray | None] = []
-        for position, rows in enumerate(phase.ins):
-            source = layer.inputs[position]
-            if rows is None or source is None:
-                slabs.append(None)
-                continue
-            held = stored_rows(layer, position, rows)
-            stored = values[source.name][held.start : held.stop]
-            slabs.append(presented(stored, layer, position, rows))
-        run_slab(operator, layer, phase, slabs, written_in(operator, layer, phase, targets))
-    for output, target in zip(outputs, targets, strict=True):
-        if target is not output:
-            np.copyto(output, target, "unsafe")
+    stored = [None if t is None else values[t.name] for t in layer.inputs]
+    outputs = run_in_slabs(operator_of(layer), layer, stored, _SLAB)
     return dict(zip((t.name for t in layer.outputs), outputs, strict=True))
 
 

@@ -19,7 +19,7 @@ from benchmarks.bench_quality import method_noises
 from csdfgen.cli import main
 from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.precision.ends import ends_of
-from csdfgen.precision.noise import decibels, relative_noise
+from csdfgen.precision.noise import decibels, measured_noise
 from csdfgen.precision.prepare import prepared
 from csdfgen.precision.ranges import BINS, Observer, binned, format_of
 from csdfgen.precision.thresholds import METHODS, threshold
@@ -395,8 +395,8 @@ def test_what_is_made_runs_here_and_in_onnxruntime(kind: str, tmp_path: Path) ->
         kind == "bfloat16"
     ):  # onnxruntime has no kernels of it: the same weights without other roundings
         in_float32(written, None)
-    theirs = decibels(relative_noise(clean, onnxruntime_outputs(written, feeds)))
-    ours = decibels(relative_noise(clean, runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)))
+    theirs = decibels(measured_noise([clean], [onnxruntime_outputs(written, feeds)]))
+    ours = decibels(measured_noise([clean], [runtime.run(csdfgen.plan(csdfgen.load(path)), feeds)]))
     assert made.sqnr_db is not None
     # it keeps more than 16-bit floats between layers: those that it fuses, or all
     assert abs(ours - theirs) < (10 if kind.endswith("float16") else 1.5)
@@ -469,7 +469,7 @@ def test_joined_tensors_share_a_scale() -> None:
         made = csdfgen.quantize(model, frames(model, 2))
         feeds = feeds_of(model, 7)
         clean, found = onnxruntime_outputs(model, feeds), runtime.run(made.plan, feeds)
-        assert decibels(relative_noise(clean, found)) > 30
+        assert decibels(measured_noise([clean], [found])) > 30
         kinds[second] = [layer.op_type for layer in made.network.layers]
     assert "QLinearLeakyRelu" not in kinds["Relu"]  # it would translate an operand
     assert "QLinearLeakyRelu" in kinds["Tanh"]
@@ -572,7 +572,7 @@ def test_a_batch_is_quantized(kind: str) -> None:
     (want,) = onnxruntime_outputs(model, {"x": given[:2]}).values()
     (array,) = found.values()
     assert array.shape == want.shape
-    assert decibels(relative_noise({"y": want}, {"y": array})) > 25
+    assert decibels(measured_noise([{"y": want}], [{"y": array}])) > 25
 
 
 @pytest.mark.parametrize("kind", ["int8", "float16"])
@@ -693,4 +693,4 @@ def test_weights_of_16_bits_where_they_would_be_heard(tmp_path: Path) -> None:
     mixed.save(path)
     feeds = feeds_of(model, 99)
     clean, found = (onnxruntime_outputs(onnx.load(path), feeds), runtime.run(mixed.plan, feeds))
-    assert decibels(relative_noise(clean, found)) > mixed.sqnr_db
+    assert decibels(measured_noise([clean], [found])) > mixed.sqnr_db
