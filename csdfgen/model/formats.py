@@ -1,8 +1,8 @@
 """How are the values of a tensor stored, and in which type are they summed?
 
-A tensor has a `Format`: its element type and, if it is quantized, the scale and zero point of its integers. A layer computes
-with an `Arithmetic`: products and sums are formed in the accumulator's type and rounded once to the result's. Layers on
-integers derive both from their weights (`csdfgen.ops.integers`).
+A tensor has a `Format`: its element type and, if it is quantized, the scale and zero point of its integers. Products and sums
+are formed in the accumulator's type (`accumulator_of`) and rounded once to that of the result. Layers on integers derive both
+from their weights (`csdfgen.ops.integers`).
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ __all__ = [
     "BFLOAT16",
     "FLOAT16",
     "FLOAT32",
-    "Arithmetic",
     "Format",
     "Stored",
     "accumulator_of",
-    "arithmetic_of",
 ]
 
 
@@ -86,26 +84,10 @@ class Stored:
         return self.outputs[output] if output < len(self.outputs) else None
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
-    """Types, by numpy's names, in which sums are formed and to which results are rounded."""
-
-    accumulator: str
-    result: str
-
-
-ARITHMETIC: Mapping[str, Arithmetic] = MappingProxyType(
-    {name: Arithmetic("float32", name) for name in ("float16", "bfloat16")}
-)
-"""Stored type -> arithmetic, for types with sums in another type: sums in float16 would lose precision, and numpy's float16 is
+ARITHMETIC: Mapping[str, str] = MappingProxyType({"float16": "float32", "bfloat16": "float32"})
+"""Stored type -> accumulator, for types with sums in another type: sums in float16 would lose precision, and numpy's float16 is
 slow. All other types are their own accumulators; integers wrap around, so that the order of their sums does not matter.
 """
-
-
-def arithmetic_of(dtype: str | np.dtype) -> Arithmetic:
-    """The arithmetic of a stored type."""
-    name = str(dtype)
-    return ARITHMETIC.get(name) or Arithmetic(name, name)
 
 
 def accumulator_of(dtype: str | np.dtype) -> str:
@@ -114,4 +96,4 @@ def accumulator_of(dtype: str | np.dtype) -> str:
     >>> accumulator_of("float16"), accumulator_of("float64"), accumulator_of(np.dtype("int32"))
     ('float32', 'float64', 'int32')
     """
-    return arithmetic_of(dtype).accumulator
+    return ARITHMETIC.get(str(dtype), str(dtype))
