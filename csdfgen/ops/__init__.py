@@ -45,38 +45,11 @@ from csdfgen.ops.stored import on_integers
 __all__ = ["OPERATORS", "operator_of"]
 
 _FAMILIES = (
-    convolution,
-    pooling,
-    activation,
-    arithmetic,
-    normalization,
-    reduction,
-    linear,
-    reshaping,
-    joining,
-    indexing,
-    ranking,
-    selection,
-    padding,
-    resampling,
-    quantizing,
-    quantized_products,
-    quantized_maps,
-    quantized_pools,
-    recurrent,
-    composed,
-    block_quantized,
-    einsum,
-    heads,
-    maxima,
-    sampling,
-    computed_weights,
-    rearranged,
-    signals,
-    dynamic,
-    tables,
-    scan,
-)
+    convolution, pooling, activation, arithmetic, normalization, reduction, linear, reshaping, joining, indexing, ranking,
+    selection, padding, resampling, quantizing, quantized_products, quantized_maps, quantized_pools, recurrent, composed,
+    block_quantized, einsum, heads, maxima, sampling, computed_weights, rearranged, signals, dynamic, tables, scan,
+)  # fmt: skip
+"""Of operators that two families have, the later one's stands."""
 
 OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}

@@ -21,6 +21,7 @@ from csdfgen.ops._operands import integers, normal_axis, one_of
 from csdfgen.ops.base import MICROSOFT, REQUIRED, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import OPSET, Composition, Operand, composed, required
 from csdfgen.ops.computed_weights import convolved
+from csdfgen.ops.convolution import CONV
 
 __all__ = ["OPERATORS", "TWINS"]
 
@@ -405,14 +406,9 @@ OPERATORS: tuple[Operator, ...] = (
         _fused_conv,
         domain=MICROSOFT,
         attributes={
+            **CONV.attributes,
             "activation": "",
             "activation_params": None,
-            "auto_pad": "NOTSET",
-            "dilations": None,
-            "group": 1,
-            "kernel_shape": None,
-            "pads": None,
-            "strides": None,
         },
         notes="A Conv, an Add, and an activation.",
         multiplies=True,

@@ -47,24 +47,9 @@ OPSET = 24
 """Of the nodes that a composition is written in."""
 
 _FAMILIES = (
-    activation,
-    arithmetic,
-    attention,
-    convolution,
-    indexing,
-    joining,
-    linear,
-    normalization,
-    padding,
-    pooling,
-    quantized_products,
-    quantizing,
-    ranking,
-    recurrent,
-    reduction,
-    reshaping,
-    selection,
-)
+    activation, arithmetic, attention, convolution, indexing, joining, linear, normalization, padding, pooling,
+    quantized_products, quantizing, ranking, recurrent, reduction, reshaping, selection,
+)  # fmt: skip
 
 _OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}

@@ -44,7 +44,7 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.ops.spread import Spread, Stack
-from csdfgen.ops.windows import read_rows, window_attributes, windows_of
+from csdfgen.ops.windows import WINDOW, read_rows, window_attributes, windows_of
 
 __all__ = ["CONV", "OPERATORS", "conv_kernel", "conv_layer", "window"]
 
@@ -481,14 +481,7 @@ def _transpose_kernel(layer: Layer) -> Emit:
 
 # --- the records --------------------------------------------------------------------------------
 
-_ATTRIBUTES = {
-    "auto_pad": "NOTSET",
-    "dilations": None,
-    "group": 1,
-    "kernel_shape": None,
-    "pads": None,
-    "strides": None,
-}
+_ATTRIBUTES = {**WINDOW, "auto_pad": "NOTSET", "group": 1}
 
 CONV = Operator(
     op_type="Conv",

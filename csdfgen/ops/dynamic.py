@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
+from onnx import TensorProto
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
@@ -20,8 +21,6 @@ __all__ = ["OPERATORS"]
 
 Results = Iterable[Operand | None]
 
-_FLOAT32 = 1
-"""The element type, as Cast names it."""
 
 MOST_STEPS = 512
 """Of a recurrent layer: each is a dozen layers."""
@@ -36,7 +35,7 @@ def _product(
 ) -> Operand:
     """Integers times integers, as floats. scales, zero_points: of both."""
     sums = make("MatMulInteger", x, weights, *zero_points)
-    return make("Mul", make("Cast", sums, to=_FLOAT32), make("Mul", *scales))
+    return make("Mul", make("Cast", sums, to=TensorProto.FLOAT), make("Mul", *scales))
 
 
 def _times(

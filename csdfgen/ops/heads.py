@@ -7,8 +7,9 @@ https://github.com/microsoft/onnxruntime/blob/main/docs/ContribOperators.md. The
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import sqrt
 from types import MappingProxyType
 
@@ -67,10 +68,18 @@ class _Attended:
         split = self.make.reshaped(x, (*x.shape[:2], heads, x.shape[2] // heads))
         return self.make.turned(split, (0, 2, 1, 3))
 
-    def keep(self, past_k: Operand, past_v: Operand) -> None:
-        """Put keys and values of before in front."""
+    def keep(self, past_k: Operand | None, past_v: Operand | None) -> int:
+        """Put keys and values of before in front, if there are any. Returns how many."""
+        if past_k is None or past_v is None:
+            return 0
         self.k = self.make("Concat", past_k, self.apart(self.k, self.few), axis=2)
         self.v = self.make("Concat", past_v, self.apart(self.v, self.few), axis=2)
+        return past_k.shape[2]
+
+    def kept(self, names: Sequence[str]) -> list[Operand | None]:
+        """Keys and values, as far as they have names."""
+        pairs = zip(names, (self.k, self.v), strict=True)
+        return [self.apart(x, self.few) if name else None for name, x in pairs]
 
     def allow(self, these: Operand) -> None:
         """See these keys alone, of those that were seen before."""
@@ -230,23 +239,15 @@ def _attention(make: Composition, node: Node) -> Results:
     found = _Attended(make, q, k, v, heads, few, float(given) if given else 1 / sqrt(size))
     found.cap = float(node.attributes.get("softcap", 0.0))
     past_k, past_v, lengths = (node.operand(position) for position in (4, 5, 6))
-    before = 0
-    if past_k is not None or past_v is not None:
-        if past_k is None or past_v is None:
-            raise ModelError("of past_key and past_value one is given alone")
-        before = past_k.shape[2]
-        found.keep(past_k, past_v)
-    _masked(found, node, before, lengths)
+    if (past_k is None) != (past_v is None):
+        raise ModelError("of past_key and past_value one is given alone")
+    _masked(found, node, found.keep(past_k, past_v), lengths)
     mode = int(node.attributes.get("qk_matmul_output_mode", 0))
     asked = [*node.outputs, "", "", ""][:4]
     if mode not in range(4):
         raise ModelError(f"qk_matmul_output_mode={mode} is not 0 to 3")
     output, scores = found.done(mode if asked[3] else None)
-    kept = [
-        found.apart(x, few) if name else None
-        for name, x in zip(asked[1:3], (found.k, found.v), strict=True)
-    ]
-    return [output, *kept, scores]
+    return [output, *found.kept(asked[1:3]), scores]
 
 
 def _masked(found: _Attended, node: Node, before: int, lengths: Operand | None) -> None:
@@ -299,9 +300,7 @@ _FILTER = -10000.0
 """What is added to the scores of keys that are masked, by default."""
 
 
-def _padding(
-    found: _Attended, mask: Operand, value: float, *, starts: bool, before: int = 0
-) -> None:
+def _padding(found: _Attended, mask: Operand, value: float, *, starts: bool) -> None:
     """A mask of integers: (images,) the number of keys of each, or behind it (starts) the number of the first; (images,
     keys) or (images, queries, keys), 0 for those that are masked.
     """
@@ -335,30 +334,20 @@ def _multi_head(make: Composition, node: Node) -> Results:
     if bias is not None:
         if len(k.shape) == 4 or len(v.shape) == 4:
             raise ModelError("a bias of keys and values that have heads in front is not supported")
-        at = 0
-        parts = []
-        for x in (q, k, v):
-            parts.append(make("Add", x, make.part(bias, 0, at, at + x.shape[-1])))
-            at += x.shape[-1]
-        q, k, v = parts
+        starts = accumulate((x.shape[-1] for x in (q, k)), initial=0)
+        q, k, v = (
+            make("Add", x, make.part(bias, 0, at, at + x.shape[-1]))
+            for at, x in zip(starts, (q, k, v), strict=True)
+        )
     size = q.shape[-1] // heads
     scale = float(node.attributes.get("scale", 0.0)) or 1 / sqrt(size)
     found = _Attended(make, q, k, v, heads, heads, scale)
-    past_k, past_v = node.operand(6), node.operand(7)
-    before = 0
-    if past_k is not None and past_v is not None:
-        before = past_k.shape[2]
-        found.keep(past_k, past_v)
+    before = found.keep(node.operand(6), node.operand(7))
     if node.operand(8) is not None or node.operand(9) is not None:
         raise ModelError("buffers that past and present keys share are not supported")
     _further(found, node, 4, 5, before, starts=False)
     output, _ = found.done()
-    wanted = [*node.outputs, "", ""][1:3]
-    kept = [
-        found.apart(x, heads) if name else None
-        for name, x in zip(wanted, (found.k, found.v), strict=True)
-    ]
-    return [output, *kept]
+    return [output, *found.kept([*node.outputs, "", ""][1:3])]
 
 
 def _operands(make: Composition, node: Node, heads: int) -> list[Operand]:
@@ -431,8 +420,8 @@ def _projected(make: Composition, node: Node) -> Results:
     found = _Attended(make, q, k, v, heads, heads, scale)
     past, before = node.operand(4), 0
     if past is not None:
-        before = past.shape[3]
-        found.keep(*(make.reshaped(make.part(past, 0, n, n + 1), past.shape[1:]) for n in (0, 1)))
+        each = (make.reshaped(make.part(past, 0, n, n + 1), past.shape[1:]) for n in (0, 1))
+        before = found.keep(*each)
     _further(found, node, 3, 5, before, starts=True)
     output, _ = found.done()
     if not any(node.outputs[1:]):
@@ -444,6 +433,9 @@ def _projected(make: Composition, node: Node) -> Results:
 _NOTES = (
     "Rows of queries need all keys and values. Past keys and values are joined with the new ones."
 )
+
+_PADDED = {"mask_filter_value": _FILTER, "num_heads": REQUIRED, "scale": 0.0, "unidirectional": 0}
+"""Attributes of both operators of onnxruntime."""
 
 OPERATORS: tuple[Operator, ...] = (
     replace(
@@ -459,18 +451,13 @@ OPERATORS: tuple[Operator, ...] = (
         f"{MICROSOFT}.Attention",
         _projected,
         domain=MICROSOFT,
-        attributes=MappingProxyType(
-            {
-                "do_rotary": 0,
-                "mask_filter_value": _FILTER,
-                "num_heads": REQUIRED,
-                "past_present_share_buffer": 0,
-                "qkv_hidden_sizes": None,
-                "rotary_embedding_dim": 0,
-                "scale": 0.0,
-                "unidirectional": 0,
-            }
-        ),
+        attributes={
+            **_PADDED,
+            "do_rotary": 0,
+            "past_present_share_buffer": 0,
+            "qkv_hidden_sizes": None,
+            "rotary_embedding_dim": 0,
+        },
         structure=ATTENTION.structure,
         notes=_NOTES,
         multiplies=True,
@@ -479,14 +466,7 @@ OPERATORS: tuple[Operator, ...] = (
         "MultiHeadAttention",
         _multi_head,
         domain=MICROSOFT,
-        attributes=MappingProxyType(
-            {
-                "mask_filter_value": _FILTER,
-                "num_heads": REQUIRED,
-                "scale": 0.0,
-                "unidirectional": 0,
-            }
-        ),
+        attributes=_PADDED,
         structure=ATTENTION.structure,
         notes=_NOTES,
         multiplies=True,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -120,9 +119,8 @@ def _unpooled(make: Composition, node: Node) -> Results:
             )
         shape = wanted
     flat = (prod(x.shape),)
-    zeros = np.broadcast_to(
-        np.zeros((), x.dtype), prod(shape)
-    )  # no memory yet: it may be too large
+    # no memory yet: it may be too large
+    zeros = np.broadcast_to(np.zeros((), x.dtype), prod(shape))
     operands = (make.reshaped(places, flat), make.reshaped(x, flat))
     return [make.reshaped(make("ScatterElements", zeros, *operands, axis=0), shape)]
 
@@ -162,7 +160,7 @@ OPERATORS: tuple[Operator, ...] = (
         "MaxUnpool",
         _unpooled,
         since=9,
-        attributes=MappingProxyType({"kernel_shape": REQUIRED, "pads": None, "strides": None}),
+        attributes={"kernel_shape": REQUIRED, "pads": None, "strides": None},
         constant_inputs=(2,),
         structure="whole",
         notes="Indices are places in the flattened output, of the shape that output_shape says (as onnxruntime; in ONNX's "

@@ -39,7 +39,7 @@ from csdfgen.ops.base import (
 from csdfgen.ops.integers import BYTES
 from csdfgen.ops.reducing import FLOATS, constant, data_input, in_float32
 from csdfgen.ops.spread import Spread
-from csdfgen.ops.windows import output_length, read_rows, window_attributes, windows_of
+from csdfgen.ops.windows import WINDOW, output_length, read_rows, window_attributes, windows_of
 
 __all__ = [
     "AVERAGE_POOL",
@@ -315,14 +315,7 @@ def _takes(pool: _Pool, layer: Layer, position: int) -> Takes:
     return Takes.PIECES if _mode(layer) is Mode.ACCUMULATE else Takes.SPREAD
 
 
-_SLIDING: Mapping[str, Any] = {
-    "auto_pad": "NOTSET",
-    "ceil_mode": 0,
-    "dilations": None,
-    "kernel_shape": REQUIRED,
-    "pads": None,
-    "strides": None,
-}
+_SLIDING = {**WINDOW, "auto_pad": "NOTSET", "ceil_mode": 0, "kernel_shape": REQUIRED}
 
 
 def _operator(op_type: str, pool: _Pool, own: Mapping[str, Any], notes: str) -> Operator:

@@ -242,10 +242,7 @@ def looked_up_bytes(
     return [(np.copyto, (index, x.view(np.uint8))), (looked_up, (table, index, out))]
 
 
-def _function(
-    op_type: str,
-    **attributes: Any,
-) -> Operator:
+def _function(op_type: str, **attributes: Any) -> Operator:
     base = elementwise(
         op_type,
         _by_table,
@@ -324,14 +321,8 @@ def _build_softmax(node: Node) -> Layer:
     rank, opset = len(tensor.shape), int(node.attributes.get("opset", 0))
     if opset < 1:
         raise ModelError("attribute 'opset' is missing")
-    axis = normal_axis(
-        int(
-            (-1 if opset >= 13 else 1)
-            if node.attributes.get("axis") is None
-            else node.attributes["axis"]
-        ),
-        rank,
-    )
+    given, default = node.attributes.get("axis"), -1 if opset >= 13 else 1
+    axis = normal_axis(default if given is None else int(given), rank)
     return one_input_layer(
         node,
         tensor,

@@ -221,9 +221,8 @@ def _parts(node: Node) -> tuple[Layer, ...]:
         if isinstance(operand, Tensor) and not shared:
             names = tuple(f"{node.name}:{operand.name}:{word}" for word in _DIRECTIONS[:2])
             axis = {"axis": layout, "num_outputs": 2}
-            layers.append(
-                _SPLIT.build(Node(f"{node.name}/split {k}", "Split", 18, axis, (operand,), names))
-            )
+            split = Node(f"{node.name}/split {k}", "Split", 18, axis, (operand,), names)
+            layers.append(_SPLIT.build(split))
             for half, tensor in zip(halves, layers[-1].outputs, strict=True):
                 half.append(tensor)
             continue
@@ -244,25 +243,15 @@ def _parts(node: Node) -> tuple[Layer, ...]:
             "activation_alpha": [one.alpha for one in own if _PARAMETERS[one.name][0] is not None],
             "activation_beta": [one.beta for one in own if _PARAMETERS[one.name][1] is not None],
         }
-        layers.append(
-            _build(
-                replace(
-                    node,
-                    name=f"{node.name}/{word}",
-                    attributes=attributes,
-                    inputs=tuple(half),
-                    outputs=outputs,
-                )
-            )
-        )
+        part = replace(node, name=f"{node.name}/{word}", attributes=attributes)
+        layers.append(_build(replace(part, inputs=tuple(half), outputs=outputs)))
     made = {t.name: t for layer in layers[-2:] for t in layer.outputs}
     for k, name in enumerate(node.outputs):
         if name:
             joined = tuple(made[f"{name}:{word}"] for word in _DIRECTIONS[:2])
             axis = {"axis": layout + 1 if k == 0 else layout}
-            layers.append(
-                _CONCAT.build(Node(f"{node.name}/join {k}", "Concat", 13, axis, joined, (name,)))
-            )
+            join = Node(f"{node.name}/join {k}", "Concat", 13, axis, joined, (name,))
+            layers.append(_CONCAT.build(join))
     return tuple(layers)
 
 

@@ -404,11 +404,9 @@ def _resize_kernel(layer: Layer) -> Emit:
         slab, held, result = work.slab, work.held, work.result
         if not held:
             return [(np.copyto, (result, blank))]
-        axes = (
-            within
-            if rows is None
-            else (_Axis.of(0, _rows_of(rows, work.phase.out, held), computing), *within)
-        )
+        axes = within
+        if rows is not None:
+            axes = (_Axis.of(0, _rows_of(rows, work.phase.out, held), computing), *within)
         blended = [axis for axis in axes if axis.weights is not None]
         copied = [axis for axis in axes if axis.weights is None]
         calls: list[Call] = []
@@ -417,9 +415,8 @@ def _resize_kernel(layer: Layer) -> Emit:
             ends = axis is blended[-1] and not copied and dtype == computing
             current = _blended(current, axis, result if ends else None, work.scratch, calls)
         if copied:
-            calls += _replicated(
-                result, _cast(current, dtype, work.scratch, calls), copied, work.scratch
-            )
+            current = _cast(current, dtype, work.scratch, calls)
+            calls += _replicated(result, current, copied, work.scratch)
         elif current is not result:
             calls.append((np.copyto, (result, current)))
         for axis in axes:

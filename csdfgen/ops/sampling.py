@@ -21,7 +21,7 @@ from csdfgen.model.network import Node
 from csdfgen.ops._operands import one_of
 from csdfgen.ops.base import REQUIRED, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed, required
-from csdfgen.ops.windows import output_length, window_attributes, windows_of
+from csdfgen.ops.windows import WINDOW, output_length, window_attributes, windows_of
 
 __all__ = ["OPERATORS"]
 
@@ -495,14 +495,7 @@ OPERATORS: tuple[Operator, ...] = (
         "DeformConv",
         _deformed,
         since=19,
-        attributes={
-            "dilations": None,
-            "group": 1,
-            "kernel_shape": None,
-            "offset_group": 1,
-            "pads": None,
-            "strides": None,
-        },
+        attributes={**WINDOW, "group": 1, "offset_group": 1},
         constant_inputs=(1, 3),
         notes=_NOTES,
         multiplies=True,

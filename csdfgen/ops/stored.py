@@ -307,9 +307,9 @@ def integer_twin(layer: Layer) -> Layer | None:
         constants[2] = bias
     elif len(layer.inputs) > 2 and layer.inputs[2] is not None:
         return None
-    forms = (
-        {"x": x, "w": w} if stored.written(0) is None else {"x": x, "w": w, "y": stored.written(0)}
-    )
+    forms = {"x": x, "w": w}
+    if (y := stored.written(0)) is not None:
+        forms["y"] = y
     return replace(
         layer,
         op_type=_TWINS[layer.op_type],

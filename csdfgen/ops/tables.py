@@ -7,11 +7,10 @@ has weights) is as onnxruntime has it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
@@ -24,16 +23,13 @@ __all__ = ["OPERATORS"]
 
 Results = Iterable[Operand | None]
 
-_FLOAT32 = 1
-"""The element type, as Cast names it."""
-
 
 def _features(make: Composition, node: Node) -> Operand:
     """The table, (samples, features), in floats."""
     x = require_tensor(node, 0)
     if len(x.shape) != 2:
         raise ModelError(f"input of shape {list(x.shape)}; it takes samples of features, 2 axes")
-    return x if x.dtype.startswith("float") else make("Cast", x, to=_FLOAT32)
+    return x if x.dtype.startswith("float") else _in_float32(make, x)
 
 
 def _fitting(values: Any, dtype: Any, count: int, what: str) -> np.ndarray:
@@ -45,7 +41,7 @@ def _fitting(values: Any, dtype: Any, count: int, what: str) -> np.ndarray:
 
 
 def _in_float32(make: Composition, x: Operand) -> Operand:
-    return x if x.dtype == "float32" else make("Cast", x, to=_FLOAT32)
+    return x if x.dtype == "float32" else make("Cast", x, to=TensorProto.FLOAT)
 
 
 def _transformed(make: Composition, scores: Operand, kind: str) -> Operand:
@@ -261,7 +257,7 @@ def _vectorized(make: Composition, node: Node) -> Results:
         x = node.operand(position)
         if x is None or len(x.shape) != 2 or x.shape[1] != width:
             raise ModelError(f"input {position} is no table of {width} features")
-        tables.append(x if x.dtype == "float32" else make("Cast", x, to=_FLOAT32))
+        tables.append(_in_float32(make, x))
     return [tables[0] if len(tables) == 1 else make("Concat", *tables, axis=1)]
 
 
@@ -269,13 +265,17 @@ def _vectorized(make: Composition, node: Node) -> Results:
 
 
 def _nodes(*more: str) -> Mapping[str, Any]:
-    names = (
-        *("falsenodeids", "featureids", "hitrates", "hitrates_as_tensor"),
-        *("missing_value_tracks_true", "modes", "nodeids", "treeids", "truenodeids"),
-        *("values", "values_as_tensor"),
-    )
     own = dict.fromkeys(("base_values", "base_values_as_tensor", *more))
-    return {**own, **{f"nodes_{name}": None for name in names}, "post_transform": "NONE"}
+    nodes = {f"nodes_{name}": None for name in _OF_NODES_BY_ID.split()}
+    return {**own, **nodes, "post_transform": "NONE"}
+
+
+_OF_NODES = "falseleafs falsenodeids featureids modes splits trueleafs truenodeids"
+_OF_NODES_BY_ID = """
+    falsenodeids featureids hitrates hitrates_as_tensor missing_value_tracks_true modes nodeids treeids truenodeids values
+    values_as_tensor
+"""
+"""Attributes about nodes of trees, those that are numbered and those that have identifiers."""
 
 
 _TARGETS = ("ids", "nodeids", "treeids", "weights", "weights_as_tensor")
@@ -292,15 +292,9 @@ _KNOWN: Sequence[tuple[str, Any, Mapping[str, Any], int, str]] = (
             "leaf_weights": REQUIRED,
             "n_targets": 1,
             **dict.fromkeys(
-                ("membership_values", "nodes_hitrates", "nodes_missing_value_tracks_true")
+                ["membership_values", "nodes_hitrates", "nodes_missing_value_tracks_true"]
             ),
-            **{
-                f"nodes_{name}": REQUIRED
-                for name in (
-                    *("falseleafs", "falsenodeids", "featureids", "modes", "splits"),
-                    *("trueleafs", "truenodeids"),
-                )
-            },
+            **{f"nodes_{name}": REQUIRED for name in _OF_NODES.split()},
             "post_transform": 0,
             "tree_roots": REQUIRED,
         },
@@ -373,7 +367,7 @@ OPERATORS: tuple[Operator, ...] = tuple(
         write,
         since=since,
         domain=TABLES,
-        attributes=MappingProxyType(dict(attributes)),
+        attributes=attributes,
         constant_inputs=(1,) if op_type == "ArrayFeatureExtractor" else (),
         structure="whole" if "Tree" in op_type else "row-phased",
         notes=notes,

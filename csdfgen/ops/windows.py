@@ -20,6 +20,7 @@ from csdfgen.model.rows import Rows, Window
 
 __all__ = [
     "AUTO_PADS",
+    "WINDOW",
     "output_length",
     "read_rows",
     "resolve_pads",
@@ -30,6 +31,9 @@ __all__ = [
 ]
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
+
+WINDOW: Mapping[str, Any] = dict.fromkeys(("dilations", "kernel_shape", "pads", "strides"))
+"""Attributes of operators with windows: none has a default that does not depend on the others."""
 
 
 def resolve_pads(
