@@ -118,7 +118,8 @@ def _mixes_images(whole: Layer, single: Layer, batch: int) -> str | None:
         return f"operands of {', '.join(map(_text, operands))} differ in rank"
     if _looks_along_axis_0(whole):
         return f"it looks along axis 0, where there are {batch} images instead of 1"
-    known = operator_of(whole).pointwise or _FOR_EACH_IMAGE.get(whole.op_type, _never)(whole)
+    rule = _FOR_EACH_IMAGE.get(whole.op_type)
+    known = operator_of(whole).pointwise or (rule is not None and rule(whole))
     return None if known else "it is not known to compute each image for itself"
 
 
@@ -185,14 +186,6 @@ _TOUCHES_IMAGES: Mapping[str, Callable[[Any, int], bool]] = {
 """Setting -> whether it makes a layer on operands of that rank look along axis 0."""
 
 
-def _never(layer: Layer) -> bool:
-    return False
-
-
-def _always(layer: Layer) -> bool:
-    return True
-
-
 _USUAL = """
     ArgMax ArgMin AveragePool BatchNormalization Concat Conv ConvInteger ConvTranspose CumProd CumSum DepthToSpace Expand
     Flatten Gather Gemm GlobalAveragePool GlobalLpPool GlobalMaxPool GroupNormalization InstanceNormalization LRN
@@ -204,7 +197,7 @@ _USUAL = """
 """
 
 _FOR_EACH_IMAGE: Mapping[str, Callable[[Layer], bool]] = {
-    **dict.fromkeys(_USUAL.split(), _always),
+    **dict.fromkeys(_USUAL.split(), lambda layer: True),
     "GatherElements": lambda layer: 0 not in layer.constants,
     "GatherND": lambda layer: 0 in layer.constants or layer.attributes["batch_dims"] > 0,
     "ScatterElements": lambda layer: all(

@@ -170,41 +170,22 @@ def _same(layer: Layer, position: int, axis: int) -> int:
     return axis
 
 
+_ALONG_AXES = """
+    ArgMax ArgMin LayerNormalization LogSoftmax LpNormalization RMSNormalization ReduceL1 ReduceL2 ReduceLogSum
+    ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare Softmax
+"""
+_ON_IMAGES = """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool MaxPool SpaceToDepth
+"""
+
 _RULES: Mapping[str, Rule] = MappingProxyType(
     {
-        **dict.fromkeys(("Expand",), _aligned),
         **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _moved),
-        **dict.fromkeys(
-            (
-                *(
-                    "ArgMax",
-                    "ArgMin",
-                    "ReduceL1",
-                    "ReduceL2",
-                    "ReduceLogSum",
-                    "ReduceLogSumExp",
-                    "ReduceMax",
-                ),
-                *("ReduceMean", "ReduceMin", "ReduceProd", "ReduceSum", "ReduceSumSquare"),
-                *(
-                    "LayerNormalization",
-                    "LogSoftmax",
-                    "LpNormalization",
-                    "RMSNormalization",
-                    "Softmax",
-                ),
-            ),
-            _apart,
-        ),
-        **dict.fromkeys(
-            (
-                *("AveragePool", "BatchNormalization", "Conv", "ConvTranspose", "DepthToSpace"),
-                *("GlobalAveragePool", "GlobalMaxPool", "MaxPool", "SpaceToDepth"),
-            ),
-            _of_images,
-        ),
+        **dict.fromkeys(_ALONG_AXES.split(), _apart),
+        **dict.fromkeys(_ON_IMAGES.split(), _of_images),
         **dict.fromkeys(("Concat", "Split"), _beside),
         **dict.fromkeys(("CumProd", "CumSum"), _added_up),
+        "Expand": _aligned,
         "Gather": _gathered,
         "GatherElements": _gathered_elements,
         "GatherND": _gathered_nd,

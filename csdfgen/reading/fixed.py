@@ -17,7 +17,13 @@ from csdfgen.files import quoted
 from csdfgen.reading.onnx_file import ModelFile, label, text
 from csdfgen.reading.onnx_tensor import dtype_name
 
-__all__ = ["AskedValue", "AskedValues", "fixed_inputs", "hold_constant"]
+__all__ = [
+    "WEIGHTS_NEED_NOT_BE_INPUTS",
+    "AskedValue",
+    "AskedValues",
+    "fixed_inputs",
+    "hold_constant",
+]
 
 AskedValue = bool | int | float | str | Sequence[Any] | np.ndarray
 """A number, numbers in (nested) sequences, an array, or a text such as "16000" or "1,0,1"."""
@@ -27,7 +33,7 @@ AskedValues = Mapping[str, AskedValue]
 MAX_FIXED = 65_536
 """Elements of an input that is made a constant; plan and graph files contain them."""
 
-_WEIGHTS_NEED_NOT_BE_INPUTS = 4
+WEIGHTS_NEED_NOT_BE_INPUTS = 4
 """First IR version in which initializers may be missing from the inputs."""
 
 
@@ -60,7 +66,7 @@ def hold_constant(model: onnx.ModelProto, fixed: Mapping[str, np.ndarray]) -> No
     for name, array in fixed.items():
         graph.initializer.append(numpy_helper.from_array(array, name))
     if fixed:
-        model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
+        model.ir_version = max(model.ir_version, WEIGHTS_NEED_NOT_BE_INPUTS)
 
 
 def _fixed(

@@ -95,14 +95,6 @@ def _no_larger(node: Node) -> int:
     return sum(a.size for a in _operands(node))
 
 
-def _as_first(node: Node) -> int:
-    return _operands(node)[0].size
-
-
-def _rank(node: Node) -> int:
-    return _operands(node)[0].ndim
-
-
 def _times_rank(node: Node) -> int:
     return sum(a.size * a.ndim for a in _operands(node))
 
@@ -163,7 +155,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     **dict.fromkeys(_ELEMENTWISE.split(), (_broadcast, _MANY)),
     **dict.fromkeys(_REARRANGING.split(), (_no_larger, _MANY)),
     **dict.fromkeys(_ELEMENT_BY_ELEMENT.split(), (_no_larger, _FEW)),
-    "CastLike": (_as_first, _MANY),
+    "CastLike": (lambda node: _operands(node)[0].size, _MANY),
     **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), (_windowed, _MANY)),
     "ConstantOfShape": (_filled, _MANY),
     "Expand": (_expanded, _MANY),
@@ -172,7 +164,7 @@ _BOUNDS: Mapping[str, tuple[Callable[[Node], int], int]] = {
     "MelWeightMatrix": (_mel_matrix, _FEW),
     "NonZero": (_times_rank, _MANY),
     "Range": (_counted, _MANY),
-    "Shape": (_rank, _MANY),
+    "Shape": (lambda node: _operands(node)[0].ndim, _MANY),
     "Size": (lambda node: 1, _MANY),
     "Tile": (_tiled, _MANY),
 }

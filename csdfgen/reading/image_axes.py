@@ -145,6 +145,14 @@ def _operand(layer: Layer) -> Tensor:
 _IN_ORDER = frozenset({"Reshape", "Flatten", "Squeeze", "Unsqueeze"})
 """Operators that keep the order of elements."""
 
+_ALONG_AXES = """
+    Concat LayerNormalization LogSoftmax RMSNormalization ReduceL2 ReduceMax ReduceMean ReduceMin ReduceSum Softmax Split
+"""
+_ON_MAPS = """
+    AveragePool BatchNormalization Conv ConvTranspose DepthToSpace GlobalAveragePool GlobalMaxPool GroupNormalization
+    InstanceNormalization MaxPool SpaceToDepth
+"""
+
 _RULES: Mapping[str, Callable[[Layer, int], int | None]] = MappingProxyType(
     {
         "Transpose": _transposed,
@@ -152,22 +160,8 @@ _RULES: Mapping[str, Callable[[Layer, int], int | None]] = MappingProxyType(
         "Slice": _sliced,
         "MatMul": _multiplied,
         "Gemm": _multiplied_and_added,
-        **dict.fromkeys(
-            (
-                *("Concat", "Split", "Softmax", "LogSoftmax"),
-                *("LayerNormalization", "RMSNormalization"),
-                *("ReduceMean", "ReduceSum", "ReduceMax", "ReduceMin", "ReduceL2"),
-            ),
-            _apart_from_axis,
-        ),
-        **dict.fromkeys(
-            (
-                *("Conv", "ConvTranspose", "MaxPool", "AveragePool", "GlobalAveragePool"),
-                *("GlobalMaxPool", "BatchNormalization", "InstanceNormalization"),
-                *("GroupNormalization", "DepthToSpace", "SpaceToDepth"),
-            ),
-            _leading,
-        ),
+        **dict.fromkeys(_ALONG_AXES.split(), _apart_from_axis),
+        **dict.fromkeys(_ON_MAPS.split(), _leading),
     }
 )
 """Operator -> the axis of its results where those of images are; operands have them at the same place."""

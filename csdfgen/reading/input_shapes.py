@@ -50,7 +50,7 @@ _EXAMPLE_SIZE = 224
 """Rows and columns of an image in an example of a shape for an input."""
 
 _IMAGE_RANK = 4
-"""Of an input that is declared without a shape, for its example."""
+"""Of images, and of an input that is declared without a shape, for its example."""
 
 
 def input_shapes(graph: Graph, asked: AskedShapes, batch: int | None) -> dict[str, Shape]:
@@ -244,8 +244,6 @@ _AXIS_KEEPING_NAMES = """
 """
 _AXIS_KEEPING = frozenset(_AXIS_KEEPING_NAMES.split())
 """Operators whose result has the axes of its operand, in the same order."""
-
-_IMAGE_RANK = 4
 
 _WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 """Convolutions, and where their weights are among their inputs."""

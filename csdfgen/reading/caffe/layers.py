@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from math import exp, log, prod, sqrt
 from typing import Any
@@ -236,6 +237,9 @@ def _convolution(layer: Layer, one: Message, depthwise: bool = False) -> Value:
     group, count = _groups(one, _channels(x), depthwise)
     weight = [count, _channels(x) // group]
     return _convolved(layer, one, x, weight, op_type="Conv", transposed=False, group=group)
+
+
+_depthwise = partial(_convolution, depthwise=True)
 
 
 def _deconvolution(layer: Layer, one: Message) -> Value:
@@ -799,16 +803,10 @@ RECIPES: Mapping[str, tuple[str, Recipe]] = {
     "Bias": ("bias_param", _bias),
     "Concat": ("concat_param", _concat),
     "Convolution": ("convolution_param", _convolution),
-    "ConvolutionDepthwise": (
-        "convolution_param",
-        lambda layer, one: _convolution(layer, one, True),
-    ),
+    "ConvolutionDepthwise": ("convolution_param", _depthwise),
     "Crop": ("crop_param", _crop),
     "Deconvolution": ("convolution_param", _deconvolution),
-    "DepthwiseConvolution": (
-        "convolution_param",
-        lambda layer, one: _convolution(layer, one, True),
-    ),
+    "DepthwiseConvolution": ("convolution_param", _depthwise),
     "Dropout": ("dropout_param", _dropout),
     "ELU": ("elu_param", _elu),
     "Eltwise": ("eltwise_param", _eltwise),
