@@ -34,20 +34,8 @@ _SHARES = np.concatenate([np.arange(1, 1000) / 1000, _COUNTED])
 _MASKING = 1e3
 """What a mask adds to scores where they do not count has at least this size."""
 
-_MOVED = frozenset(
-    [
-        "Cast",
-        "Expand",
-        "Flatten",
-        "Gather",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "Transpose",
-        "Unsqueeze",
-    ]
-)
+_MOVED_NAMES = "Cast Expand Flatten Gather Identity Reshape Slice Squeeze Transpose Unsqueeze"
+_MOVED = frozenset(_MOVED_NAMES.split())
 """Operators of which the first operand's values are those of the result, if not rounded."""
 
 _COMPUTED: Mapping[str, Callable[..., np.ndarray]] = MappingProxyType(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
 from math import inf, isnan, log10, nan
@@ -29,7 +30,7 @@ from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import ARITHMETIC, BFLOAT16
 from csdfgen.model.network import Network, Shape
 from csdfgen.ops.selection import fill_of
-from csdfgen.reading.fixed import hold_constant
+from csdfgen.reading.fixed import WEIGHTS_NEED_NOT_BE_INPUTS, hold_constant
 from csdfgen.reading.fronts import ShapeOf, from_other
 from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.onnx_graph import Place, node_at
@@ -68,8 +69,6 @@ _SHOWN = 160
 
 _SOURCE_PLACE = re.compile(r"/onnxruntime_src/\S+ ")
 
-_WEIGHTS_NEED_NOT_BE_INPUTS = 4
-"""First IR version in which initializers may be missing from the inputs."""
 
 REFUSALS = (
     capi.EPFail,
@@ -556,9 +555,7 @@ def _read(
 ) -> tuple[onnx.ModelProto, Path | None]:
     """The model of a network, and the folder of its external data."""
     if isinstance(source, onnx.ModelProto):
-        model = onnx.ModelProto()
-        model.CopyFrom(source)
-        return model, None
+        return deepcopy(source), None
     if (other := from_other(source, _shape_of(network))) is not None:
         return other, None
     model = onnx.load(os.fspath(source), load_external_data=False)
@@ -606,7 +603,7 @@ def _adapt(model: onnx.ModelProto, network: Network, extra: Sequence[str]) -> li
     if len(inputs) != len(graph.input):
         del graph.input[:]
         graph.input.extend(inputs)
-        model.ir_version = max(model.ir_version, _WEIGHTS_NEED_NOT_BE_INPUTS)
+        model.ir_version = max(model.ir_version, WEIGHTS_NEED_NOT_BE_INPUTS)
     declare_shapes(model, network, [tensor.name for tensor in network.inputs])
     names = [entry.name for entry in graph.output]
     made = {name for node in graph.node for name in node.output if name}

@@ -34,16 +34,7 @@ __all__ = [
 ]
 
 SIZES: Mapping[str, float] = MappingProxyType(
-    {
-        "B": 1,
-        "KB": 1e3,
-        "kB": 1e3,
-        "MB": 1e6,
-        "GB": 1e9,
-        "KiB": 2**10,
-        "MiB": 2**20,
-        "GiB": 2**30,
-    }
+    {"B": 1, "KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 )
 """Unit of a size -> bytes. KB is common usage for the standard's kB."""
 

@@ -9,6 +9,7 @@ Source: type constraints of https://onnx.ai/onnx/operators, which allow bfloat16
 from __future__ import annotations
 
 import contextlib
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -43,8 +44,7 @@ def in_bfloat16(model: onnx.ModelProto, kept: frozenset[str] = frozenset()) -> o
     """A prepared float model (`prepare.prepared`) whose weights and activations are bfloat16. kept: names of nodes that
     stay in float32. Raises ModelError.
     """
-    found = onnx.ModelProto()
-    found.CopyFrom(model)
+    found = deepcopy(model)
     if opset_of(found) < OPSET:
         with contextlib.suppress(RuntimeError, ValueError, TypeError, IndexError):
             # where it cannot be lifted, what older schemas do not allow stays float32
@@ -98,8 +98,7 @@ class _Conversion:
         stays = allowed is None or node.op_type in _IN_FLOAT32 or node.name in self._kept
         stays = stays or bool(graphs_of(node))
         inputs, bound = self._inputs(node, None if stays else allowed)
-        made = onnx.NodeProto()
-        made.CopyFrom(node)
+        made = deepcopy(node)
         variables = () if allowed is None else allowed.outputs
         if node.op_type == "Cast" and not stays and node.output[0] in self._floats:
             del made.attribute[:]

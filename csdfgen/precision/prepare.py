@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 
 import onnx
@@ -39,9 +40,7 @@ def float_model(
     shapes: of inputs, for files that become ONNX for certain shapes. Raises InputError, ModelError.
     """
     if isinstance(source, onnx.ModelProto):
-        copy = onnx.ModelProto()
-        copy.CopyFrom(source)
-        return copy, from_proto(source).source
+        return deepcopy(source), from_proto(source).source
     with about(os.fspath(source)):
         other = from_other(source, shapes_wanted(shapes, None))
         if other is not None:

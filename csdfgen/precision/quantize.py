@@ -513,10 +513,7 @@ class _Work:
         """
         samples = measured_on(self.samples, MEASURED_SAMPLES)
         programs = [(runtime.compile(whole), Ends()), (runtime.compile(made), ends)]
-        outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = (
-            [],
-            [],
-        )
+        outputs: tuple[list[Mapping[str, np.ndarray]], list[Mapping[str, np.ndarray]]] = ([], [])
         for done, sample in enumerate(samples):
             self.tell("measuring", done, len(samples))
             for (program, own), kept in zip(programs, outputs, strict=True):

@@ -14,6 +14,7 @@ import logging
 import math
 import sys
 from collections.abc import Collection, Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
@@ -88,8 +89,7 @@ def in_int8(model: onnx.ModelProto, formats: Mapping[str, Format]) -> onnx.Model
     from onnxruntime.quantization.qdq_quantizer import QDQQuantizer
     from onnxruntime.quantization.registry import QDQRegistry, QLinearOpsRegistry
 
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     graph = copy.graph
     names = [one.name for one in (*graph.input, *graph.output, *graph.value_info)]
     names += [name for node in graph.node for name in node.output if name]
@@ -269,8 +269,7 @@ def in_known_domains(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def with_arrays(model: onnx.ModelProto, arrays: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """A model with other values of constants."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for tensor in copy.graph.initializer:
         if tensor.name in arrays:
             tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name], tensor.name))
@@ -286,11 +285,9 @@ def in_float16(model: onnx.ModelProto, kept: Collection[str] = ()) -> onnx.Model
     from onnxruntime.transformers import float16
 
     sys.path[:] = path  # which the package adds its own folder to
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
     try:
         found: onnx.ModelProto = float16.convert_float_to_float16(
-            copy,
+            deepcopy(model),
             keep_io_types=True,
             op_block_list=[*float16.DEFAULT_OP_BLOCK_LIST, *_FLOAT32],
             node_block_list=sorted(kept),
