@@ -208,7 +208,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 yield stream
             return
         with _part_of(target) as part:
-            with part.open("wb") as file:
+            with part.open("w+b") as file:
                 yield file
             part.replace(target.resolve())
 

@@ -4,6 +4,7 @@ y = runtime.run(plan, x)            # one frame
 frame = runtime.compile(plan)       # many frames: compiled once
 y = frame(x)
 frame(x, on_rows=f)                 # no output is stored: f receives its rows as they are computed
+frame.save("net.csdfgen")           # a file that runs without the model: frame = runtime.open("net.csdfgen")
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from os import PathLike
+
     import numpy as np
 
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
     from runtime.bound import Watcher
     from runtime.choosing import TableProgram
+    from runtime.compiled import CompiledProgram
     from runtime.session import Executable, OnRows
 
-__all__ = ["compile", "compile_table", "run"]
+__all__ = ["compile", "compile_table", "open", "run"]
 
 
 def compile(  # shadows the builtin, which is not used here
@@ -94,6 +98,19 @@ def _check(given: object, kind: type, maker: str) -> None:
         raise InputError(
             f"a {type(given).__name__} cannot be compiled; {maker} makes a {kind.__name__} of a network"
         )
+
+
+def open(path: str | PathLike[str]) -> CompiledProgram:  # shadows the builtin, likewise
+    """A compiled program (`csdfgen compile`, `Executable.save`), ready in milliseconds: `y = open("net.csdfgen")(x)`.
+
+    Neither the model nor a planner is loaded. The file is mapped, and processes that run it share its constants; it must
+    not be changed meanwhile. A program is code: whoever runs one trusts who compiled it.
+    Raises InputError for a file that is no such program, is damaged, or was compiled for another processor or version;
+    ToolError if the kernels are not in the cache and cannot be built.
+    """
+    from runtime.compiled import CompiledProgram
+
+    return CompiledProgram(path)
 
 
 def run(

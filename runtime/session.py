@@ -12,19 +12,19 @@ import operator
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from pathlib import Path
 from threading import Lock, get_ident
 from time import perf_counter_ns
 
 import numpy as np
 
+from csdfgen import __version__
 from csdfgen.backends.registry import kernels_for
-from csdfgen.errors import InputError, option
+from csdfgen.errors import InputError, PlanError, option
 from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import mebibytes, one_line
-from csdfgen.model.network import Shape
 from csdfgen.planning.plan import Plan
-from csdfgen.program.steps import Backend, Driven, Storage
+from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
 from runtime.measurement import Measurement, measured
 
@@ -37,16 +37,6 @@ OnRows = Callable[[str, int, int, int, np.ndarray], None]
 for each image from the first row to the last. Rows are counted along `Tensor.row_axis`; an output without a row axis is
 passed whole. The array has the output's axes, is read only, and is valid during the call only.
 """
-
-
-@dataclass(frozen=True, slots=True)
-class _End:
-    """Shape and type of the caller's array for an input or output. constant: the value of an output that no layer computes."""
-
-    name: str
-    shape: Shape
-    dtype: np.dtype
-    constant: np.ndarray | None = None
 
 
 class Executable:
@@ -82,12 +72,12 @@ class Executable:
         self._lends = bool(bound.results) and memory is None
         network, self._batch = plan.network, plan.network.batch
         self._inputs = [
-            _End(one.name, network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs
+            End(one.name, network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs
         ]
         self._outputs = []
         for one in network.outputs:
             shape, dtype = network.whole_form(one)
-            self._outputs.append(_End(one.name, shape, np.dtype(dtype), one.constant))
+            self._outputs.append(End(one.name, shape, np.dtype(dtype), one.constant))
         self._turn = Turn()
         self._kept: tuple[np.ndarray, np.ndarray] | None = None
 
@@ -140,6 +130,22 @@ class Executable:
     def taps(self) -> Mapping[str, np.ndarray]:
         """The tapped tensors of the last run, in ONNX axis order, with its images along axis 0."""
         return self._bound.taps()
+
+    def save(self, path: str | Path) -> int:
+        """Write a compiled program, see `runtime.open`; returns the bytes of the file. Raises PlanError for what native code
+        alone does not compute, InputError for a file that cannot be written.
+        """
+        if not isinstance(self._kernels, Compiling):
+            raise PlanError(
+                f"{option('backend', self._kernels.name)} compiles no programs; use {option('backend', 'native')}"
+            )
+        plan, network = self.plan, self.plan.network
+        about = {
+            "network": network.name, "csdfgen": __version__, "rows": plan.options.rows, "batch": self._batch,
+            "firings": self.firings, "memory": dict(plan.figures),
+        }  # fmt: skip
+        program = self._bound.program
+        return self._kernels.write(path, program, self._inputs, self._outputs, self._batch, about)
 
     # Frames --------------------------------------------------------------------------------------
 

@@ -177,7 +177,7 @@ def _of_typer(name: str, kind: Any, declared: Option | Argument) -> Any:
 
 
 COMMANDS = (
-    "convert", "schedule", "run", "report", "emit-c", "bundle", "compare", "reproduce", "analyze", "sweep", "devices",
+    "convert", "schedule", "run", "report", "compile", "emit-c", "bundle", "compare", "reproduce", "analyze", "sweep", "devices",
     "profile", "tune", "simulate", "serve", "bench-serve", "zoo", "quantize", "operators", "cache", "doctor",
 )  # fmt: skip
 """In the order of the help; each is the `Command` of the module of its name."""

@@ -79,7 +79,10 @@ class Run(Command):
         "csdfgen run model.onnx --goal throughput --threads 2 --frames 8",
     )
 
-    model: str = argument("MODEL", "Model (.onnx, .pt2, .prototxt), or zoo:NAME[@HEIGHTxWIDTH].")
+    model: str = argument(
+        "MODEL",
+        "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
+    )
     precision: Literal["auto", "float32", "bfloat16"] = declare(
         "bfloat16: weights and activations of a float32 model in two bytes, as csdfgen quantize --format bfloat16 stores "
         "them, compared with the model as it is; auto: where its frames are measured to take less time; float32: as the "
@@ -140,6 +143,9 @@ class Run(Command):
 
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
+        from runtime.compiled import is_compiled
+        from runtime.images import read_labels
+
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
         asked = self.planning.read()
@@ -154,7 +160,13 @@ class Run(Command):
             given = getattr(self, name)
             both = result == "streamed" and given is not None
             refuse([(both, f"{stored} for {option(name, str(given))}; {out}")])
-        if self.pareto:
+        if is_compiled(self.model):
+            from csdfgen.cli.compiled import run_compiled
+
+            labels = read_labels(self.labels) if self.labels is not None else None
+            outputs = run_compiled(self, asked)
+            _show_classes({} if self.as_json else outputs, labels)
+        elif self.pareto:
             self._run_front(asked)
         else:
             self._run_plan(asked)

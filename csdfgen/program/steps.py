@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import inf
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -194,6 +195,16 @@ class Port:
         return array[None] if self.axes is None else array.transpose(self.axes)
 
 
+@dataclass(frozen=True, slots=True)
+class End:
+    """An input or output as the caller has it. shape: of the array of all images; constant: what no layer computes."""
+
+    name: str
+    shape: Shape
+    dtype: np.dtype[Any]
+    constant: np.ndarray | None = None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Move:
     """Rows between a port, from `starts` on, and memory. port: its number among the ports of the program."""
@@ -282,6 +293,22 @@ class SelfTimed(Protocol):
         """What executes a list on each processor at the same time: a firing starts when those that it waits for have ended. None
         if there are fewer processors, or instructions that they cannot execute.
         """
+
+
+@runtime_checkable
+class Compiling(Protocol):
+    """A `Backend` whose programs can be files that its kernels run alone."""
+
+    def write(
+        self,
+        path: str | Path,
+        program: Any,
+        inputs: Sequence[End],
+        outputs: Sequence[End],
+        batch: int,
+        about: Mapping[str, Any],
+    ) -> int:
+        """Write a `csdfgen.lowering.program.Program`; returns the bytes of the file. Raises PlanError, InputError."""
 
 
 class Code(Protocol):

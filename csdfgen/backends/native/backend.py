@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from csdfgen.backends.native.bound import NativeBound, moves
 from csdfgen.backends.native.build import sources_digest
@@ -27,7 +29,10 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import ALIGNMENT, Backend, Call, Code, Move, Step, by_image
+from csdfgen.program.steps import ALIGNMENT, Backend, Call, Code, End, Move, Step, by_image
+
+if TYPE_CHECKING:
+    from csdfgen.lowering.program import Program
 
 __all__ = ["NativeKernels", "backend"]
 
@@ -76,6 +81,21 @@ class NativeKernels:
         if ways == self._ways:
             return self
         return NativeKernels(self._library, fallback=self._fallback, ways=ways, team=self._team)
+
+    def write(
+        self,
+        path: str | Path,
+        program: Program,
+        inputs: Sequence[End],
+        outputs: Sequence[End],
+        batch: int,
+        about: Mapping[str, Any],
+    ) -> int:
+        """See `Compiling.write`."""
+        from csdfgen.backends.native.compiled import write_compiled
+
+        about = {**about, "library": self._library.path.name}
+        return write_compiled(path, program, self._library, inputs, outputs, batch, about)
 
     @property
     def origin(self) -> tuple[str, str]:

@@ -1,0 +1,238 @@
+"""How does a program become a file that C can run? Steps, tables and records as the kernels read them, in one image, packed
+constants, and a list of the places of the image where addresses belong.
+
+The layout is that of csdfgen/backends/native/c/program.h. The image is made twice, for memory at two sets of addresses:
+the words that differ are addresses, and by how much they differ says of which pool.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+from collections.abc import Mapping, Sequence
+from ctypes import c_size_t, c_uint64, c_void_p
+from functools import cached_property
+from itertools import groupby
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from csdfgen.backends.native.bound import PORTS, Addresses
+from csdfgen.backends.native.library import Library
+from csdfgen.backends.native.structures import POINTER, constant, copy_kernel, ctype, structure
+from csdfgen.errors import PlanError
+from csdfgen.files import replacing
+from csdfgen.lowering.program import Condition, Program
+from csdfgen.program.instructions import address_of
+from csdfgen.program.steps import End
+
+__all__ = ["write_compiled"]
+
+_WORD, _SUMMED = b"csdfgen1", 16
+"""What a file begins with, and its first byte that the checksum counts."""
+
+_LINE, _PAGE = 64, mmap.ALLOCATIONGRANULARITY
+_IMAGE, _ARENA, _WEIGHTS, _KERNELS = range(4)
+_BASES = tuple(1 << bit for bit in (48, 49, 50, 51))
+"""Where pools begin, for the first image."""
+
+_SHIFTS = tuple(1 << bit for bit in (52, 53, 54, 55))
+"""How much further they begin for the second one."""
+
+
+class _Image:
+    """The bytes that kernels read, for pools that begin at `bases`."""
+
+    def __init__(self, compiled: _Compiled, bases: Sequence[int]) -> None:
+        self._parts: list[tuple[int, np.ndarray]] = []
+        self.size, self._bases, self._compiled = 0, bases, compiled
+        program = compiled.program
+        pools = {name: (bases[_ARENA] + at, 1) for name, at in compiled.pools.items()}
+        self.ports = self._put(np.frombuffer(compiled.opened(self._kernel), np.uint8))
+        pools[PORTS] = self.ports, structure(PORTS).size
+        addresses = Addresses(
+            program.constants, pools, lambda offset: bases[_WEIGHTS] + offset, self._put
+        )
+        steps, starts = addresses.steps(program.instructions)
+        records = np.empty((len(compiled.order), 2), np.uintp)
+        records[:, 0] = [self._kernel(program.instructions[k].kernel) for k in compiled.order]
+        records[:, 1] = self._put(steps) + starts[compiled.order]
+        self.records = self._put(records)
+
+    def _kernel(self, name: str) -> int:
+        return self._bases[_KERNELS] + self._compiled.kernels.setdefault(
+            name, len(self._compiled.kernels)
+        )
+
+    def _put(self, array: np.ndarray) -> int:
+        """The address of an array, which may be filled later."""
+        at = self.size
+        self._parts.append((at, array))
+        self.size += -(-array.nbytes // _LINE) * _LINE
+        return self._bases[_IMAGE] + at
+
+    def words(self) -> np.ndarray:
+        """All of it, in numbers of 64 bits."""
+        found = np.zeros(self.size, np.uint8)
+        for at, array in self._parts:
+            found[at : at + array.nbytes] = array.reshape(-1).view(np.uint8)
+        return found.view(np.uint64)
+
+
+class _Compiled:
+    """What of a program its file has."""
+
+    def __init__(
+        self, program: Program, inputs: Sequence[End], outputs: Sequence[End], batch: int
+    ) -> None:
+        self.program, self._batch = program, batch
+        self.ends = [*((one, False) for one in inputs), *((one, True) for one in outputs)]
+        self.kernels: dict[str, int] = {}
+        self.order: list[int] = []
+        self.runs: list[tuple[int, int, int, int]] = []
+        self.guards: list[tuple[int, int]] = []
+        self.pools, self.arena = dict[str, int](), 0
+        for name, size in program.pools.items():
+            self.pools[name] = self.arena
+            self.arena += -(-size // _LINE) * _LINE
+        numbers = zip(program.guards, program.code, program.stores, strict=True)
+        for guards, group in groupby(numbers, lambda one: one[0]):
+            first = len(self.order)
+            self.order += [number for _, code, stores in group for number in (*code, *stores)]
+            self.runs.append((first, len(self.order) - first, len(self.guards), len(guards)))
+            self.guards += map(self._guard, guards)
+
+    def _guard(self, condition: Condition) -> tuple[int, int]:
+        view = condition.view
+        return self.pools[view.pool] + view.rows[0], int(condition.taken)
+
+    @cached_property
+    def _of_ports(self) -> list[tuple[int, End]]:
+        numbers = {(end.name, output): k for k, (end, output) in enumerate(self.ends)}
+        found = [numbers[port.name, port.output] for port in self.program.ports]
+        return [(number, self.ends[number][0]) for number in found]
+
+    def opened(self, kernel: Any) -> Any:
+        """The structures of the ports, for arrays in C order."""
+        made = (ctype(PORTS) * max(1, len(self.program.ports)))()
+        for here, port, (_, end) in zip(made, self.program.ports, self._of_ports, strict=False):
+            shape = end.shape if self._batch == 1 else (1, *end.shape[1:])
+            stored = port.stored(np.empty(shape, end.dtype))
+            here.strides[: stored.ndim] = stored.strides
+            here.copy = kernel(copy_kernel(end.dtype, np.dtype(port.dtype)))
+        return made
+
+    def arrays(self, first: int) -> list[tuple[int, int, int, int]]:
+        """Of each port: tensor, its structure, and bytes of its image and of the next run's in the tensor's array."""
+        found, size = [], structure(PORTS).size
+        for k, (port, (number, end)) in enumerate(
+            zip(self.program.ports, self._of_ports, strict=True)
+        ):
+            each = prod(end.shape) * end.dtype.itemsize // self._batch
+            found.append((number, first + k * size, port.image * each, self.program.images * each))
+        return found
+
+    def image(self) -> tuple[np.ndarray, np.ndarray, _Image]:
+        """(words, places where addresses belong: (n, 3) of place, pool, offset; the first image)."""
+        first = _Image(self, _BASES)
+        words = first.words()
+        moved = _Image(self, [a + b for a, b in zip(_BASES, _SHIFTS, strict=True)]).words() - words
+        at = np.flatnonzero(moved)
+        pools = np.searchsorted(np.array(_SHIFTS, np.uint64), moved[at])
+        places = np.stack(
+            [8 * at.astype(np.uint64), pools, words[at] - np.array(_BASES, np.uint64)[pools]], 1
+        )
+        words[at] = 0
+        return words, places.astype(np.uint64), first
+
+
+def write_compiled(
+    path: str | Path,
+    program: Program,
+    library: Library,
+    inputs: Sequence[End],
+    outputs: Sequence[End],
+    batch: int,
+    about: Mapping[str, Any],
+) -> int:
+    """Write a program as a file that `csdfgen_open` opens; returns its bytes. batch: images of the arrays;
+    about: what is told of the program, for JSON.
+
+    Raises PlanError for a program that native code alone does not compute, InputError for a file that cannot be written.
+    """
+    missing = sorted({one.kernel for one in program.instructions if not library.has(one.kernel)})
+    if missing or POINTER != 8:
+        what = f"'{missing[0]}' by numpy" if missing else f"with addresses of {POINTER} bytes"
+        raise PlanError(f"is computed {what}; a compiled program is for native code of 64 bits")
+    made, texts = _Compiled(program, inputs, outputs, batch), _Texts()
+    words, places, image = made.image()
+    blocks = [(one.start, one.values) for one in program.constants.blocks]
+    size = blocks[-1][0] + _lines(blocks[-1][1]) if blocks else 0
+    tensors, rank = [], constant("CSDF_RANK")
+    for end, output in made.ends:
+        place = 0
+        if end.constant is not None:
+            values = np.ascontiguousarray(end.constant).reshape(-1).view(np.uint8)
+            blocks.append((size, values))
+            place, size = size + 1, size + _lines(values)
+        sizes = [*end.shape, *[0] * (rank - len(end.shape))]
+        words_of = texts.place(end.name), texts.place(end.dtype.name)
+        tensors.append((*words_of, output, len(end.shape), end.dtype.itemsize, place, *sizes))
+    said = texts.place(json.dumps(about)), texts.place(library.instructions)
+    first = _BASES[_IMAGE]
+    tables = [
+        ([texts.place(f"csdf_{name}") for name in made.kernels], 1), (places, 3), (made.runs, 4), (made.guards, 2),
+        (tensors, 6 + rank), (made.arrays(image.ports - first), 4),
+    ]  # fmt: skip
+    parts = [(bytes(texts.said), 1), (words.tobytes(), 1), (b"", 1)]
+    parts += [(np.array(rows, np.uint64).tobytes(), 8 * wide) for rows, wide in tables]
+    numbers = [
+        constant("CSDF_VERSION"), POINTER, *said, made.arena, image.records - first, batch // program.images,
+    ]  # fmt: skip
+    at, sections = 8 * (3 + len(numbers) + 2 * len(parts)), list[int]()
+    for data, each in parts:
+        at += -at % _LINE
+        sections += (at, len(data) // each)
+        at += len(data)
+    at += -at % _PAGE
+    sections[2 * _WEIGHTS : 2 * _WEIGHTS + 2] = at, size
+    total = at + size
+    head = np.array([0, total, *numbers, *sections], np.uint64).tobytes()
+    with replacing(path) as file:
+        file.truncate(total)
+        file.write(_WORD + head)
+        for (data, _), start in zip(parts, sections[::2], strict=True):
+            file.seek(start)
+            file.write(data)
+        for start, values in blocks:
+            file.seek(at + start)
+            file.write(values.data)
+        file.flush()
+        with mmap.mmap(file.fileno(), total) as whole:
+            summed = np.frombuffer(whole, np.uint8)[_SUMMED:]
+            found = library.function("checksum", c_uint64, c_void_p, c_size_t)(
+                address_of(summed), summed.size
+            )
+            del summed  # which keeps the file mapped
+            whole[len(_WORD) : _SUMMED] = found.to_bytes(8, "little")
+    return total
+
+
+class _Texts:
+    """Words, each with a zero behind it."""
+
+    def __init__(self) -> None:
+        self.said = bytearray()
+
+    def place(self, text: str) -> int:
+        """Where a word begins."""
+        at = len(self.said)
+        self.said += text.encode("utf-8", "replace").replace(b"\0", b" ") + b"\0"
+        return at
+
+
+def _lines(values: np.ndarray) -> int:
+    """Bytes of an array, in whole lines of cache."""
+    return -(-values.nbytes // _LINE) * _LINE

@@ -1,0 +1,82 @@
+"""`csdfgen compile`: a model as one file that runs without it."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from csdfgen.cli.command import Command
+from csdfgen.cli.options import OUTPUT, Planned, check_suffix
+from csdfgen.cli.report import PlanArgument
+from csdfgen.cli.terminal import plain, reporting, say
+from csdfgen.errors import InputError, about
+from csdfgen.model.options import declare
+
+__all__ = ["Compile"]
+
+_SUFFIX = "a compiled program", ".csdfgen"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compile(Command):
+    """Compile a plan and its packed weights to one file, which runs on processors like this one without the model, and
+    is ready in milliseconds.
+
+    Run it with csdfgen run, in Python with runtime.open, or in C: csdfgen.h and the library that --library writes.
+    """
+
+    examples = (
+        "csdfgen compile model.onnx && csdfgen run model.csdfgen",
+        "csdfgen compile zoo:resnet18 -o resnet18.csdfgen --goal memory",
+        "csdfgen compile model.onnx --library lib      # lib/libcsdfgen.so, lib/csdfgen.h",
+    )
+
+    model: PlanArgument
+    output: Path | None = declare(
+        "The compiled program.", None, "FILE.csdfgen", names=OUTPUT, shown="MODEL.csdfgen"
+    )
+    library: Path | None = declare(
+        "Write what programs in C need into this folder: the kernels as a shared library, and its header.",
+        None, "FOLDER",
+    )  # fmt: skip
+    planning: Planned
+
+    def run(self) -> None:
+        """Write the file. Raises CsdfgenError."""
+        import runtime
+        from csdfgen.backends.registry import backend_that
+        from csdfgen.cli.models import planned
+        from csdfgen.emission.names import network_name
+
+        source = self.planning.source(self.model)
+        check_suffix(self.output, *_SUFFIX)
+        with reporting() as progress:
+            found = planned(source, progress, backend=backend_that("emits"))
+            file = self.output or Path(f"{network_name(found.title)}.csdfgen")
+            with about(found.model, if_silent=True):
+                frame = runtime.compile(found.plan)
+                progress("writing")
+                size = frame.save(file)
+        constants = frame.weight_bytes[0]
+        say(
+            f"{plain(str(file))}: {plain(found.title)}, {size:,} bytes; constants of {constants:,}, "
+            f"arena of {found.plan.planned_bytes:,}",
+            wrap=False,
+        )
+        if self.library is not None:
+            self._write_library(self.library)
+
+    def _write_library(self, folder: Path) -> None:
+        from csdfgen.backends.native.library import load
+        from csdfgen.backends.native.structures import SOURCES
+
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(load().path, folder / "libcsdfgen.so")
+            shutil.copyfile(SOURCES / "csdfgen.h", folder / "csdfgen.h")
+        except OSError as error:
+            raise InputError(
+                f"cannot be written: {error.strerror or error}", where=str(folder)
+            ) from None
+        say(f"{folder}: libcsdfgen.so, csdfgen.h", wrap=False)

@@ -1,0 +1,161 @@
+"""What does it take to run a compiled program? The kernels and its file: no model, no plan, no compiler.
+
+`csdfgen_open` of csdfgen/backends/native/c/program.c maps the file, checks it, and puts addresses in. Weights are pages of
+the file, which all processes share that run it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from math import prod
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+from weakref import finalize
+
+import numpy as np
+
+from csdfgen.cache import folder_of, use
+from csdfgen.errors import InputError
+
+__all__ = ["CompiledProgram", "is_compiled"]
+
+_WORD = b"csdfgen1"
+
+
+class _Tensor(ctypes.Structure):
+    """csdfgen_tensor"""
+
+    _fields_ = (
+        ("name", ctypes.c_char_p),
+        ("type", ctypes.c_char_p),
+        ("output", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("sizes", ctypes.POINTER(ctypes.c_int64)),
+        ("bytes", ctypes.c_size_t),
+    )
+
+
+_STRINGS, _ABOUT = slice(80, 88), slice(40, 48)
+"""Where the head has the first byte of all words, and that of the one that describes the program behind it."""
+
+
+class _Form(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    output: bool
+
+
+def is_compiled(path: str | Path) -> bool:
+    """Whether a file is a compiled program, whole or not."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(_WORD)) == _WORD
+    except (OSError, ValueError):
+        return False
+
+
+class CompiledProgram:
+    """A compiled program: call it with inputs, get the outputs of a frame. Threads that share it wait for each other.
+
+    about: what it was made of, and its figures. arena_bytes, constants_bytes: what it computes in, and what it reads.
+    inputs, outputs: shape and type by name. Raises InputError for a file that is none, is damaged, or was compiled for
+    another processor; ToolError if there are no kernels.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        library = ctypes.CDLL(str(_library(Path(path))))
+        library.csdfgen_open.restype = ctypes.c_void_p
+        library.csdfgen_about.restype = ctypes.c_char_p
+        library.csdfgen_tensor_at.restype = _Tensor
+        library.csdfgen_arena_bytes.restype = ctypes.c_size_t
+        library.csdfgen_constant_bytes.restype = ctypes.c_size_t
+        for function in (
+            "about",
+            "tensors",
+            "tensor_at",
+            "run",
+            "close",
+            "arena_bytes",
+            "constant_bytes",
+        ):
+            getattr(library, f"csdfgen_{function}").argtypes = [ctypes.c_void_p]
+        library.csdfgen_tensor_at.argtypes = [ctypes.c_void_p, ctypes.c_int32]
+        library.csdfgen_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        why = ctypes.create_string_buffer(512)
+        opened = library.csdfgen_open(bytes(Path(path)), why, len(why))
+        if not opened:
+            raise InputError(why.value.decode("utf-8", "replace"), where=str(path))
+        self._program = ctypes.c_void_p(opened)
+        finalize(self, library.csdfgen_close, self._program)
+        self._run, self._turn = library.csdfgen_run, Lock()
+        self.arena_bytes: int = library.csdfgen_arena_bytes(self._program)
+        self.constants_bytes: int = library.csdfgen_constant_bytes(self._program)
+        try:
+            self.about: dict[str, Any] = dict(json.loads(library.csdfgen_about(self._program)))
+            count = library.csdfgen_tensors(self._program)
+            tensors = [library.csdfgen_tensor_at(self._program, number) for number in range(count)]
+            self._forms = [_form(one) for one in tensors]
+        except (TypeError, ValueError):
+            raise InputError("its tensors are none of this version", where=str(path)) from None
+        self.inputs, self.outputs = (
+            {one.name: (one.shape, one.dtype) for one in self._forms if one.output is written}
+            for written in (False, True)
+        )
+
+    def __call__(self, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Execute a frame; the outputs by name. x: one array, or arrays by input name. Raises InputError if they do not fit."""
+        given = x if isinstance(x, Mapping) else dict.fromkeys(list(self.inputs)[:1], x)
+        arrays = []
+        for name, shape, dtype, output in self._forms:
+            if output:
+                arrays.append(np.empty(shape, dtype))
+                continue
+            if name not in given:
+                raise InputError(f"input '{name}' is missing; given: {', '.join(given) or 'none'}")
+            array = np.asarray(given[name])
+            if array.shape != shape or not np.can_cast(array.dtype, dtype, "same_kind"):
+                raise InputError(
+                    f"input '{name}' is {array.dtype} {array.shape}, the program takes {dtype} {shape}"
+                )
+            arrays.append(np.ascontiguousarray(array, dtype))
+        places = (ctypes.c_void_p * len(arrays))(*(one.ctypes.data for one in arrays))
+        with self._turn:
+            self._run(self._program, places)
+        return {one.name: a for one, a in zip(self._forms, arrays, strict=True) if one.output}
+
+
+def _library(path: Path) -> Path:
+    """The kernels that a program was compiled with, if they are in the cache: that is found without a compiler. Else those
+    of this machine, which tell whether they can run it.
+    """
+    with suppress(OSError, ValueError, KeyError, TypeError), path.open("rb") as file:
+        head = file.read(_STRINGS.stop)
+        file.seek(sum(int.from_bytes(head[one], "little") for one in (_STRINGS, _ABOUT)))
+        name = json.loads(file.read(_LONGEST).partition(b"\0")[0])["library"]
+        found = folder_of("native") / Path(name).name
+        if found.suffix == ".so" and use(found):
+            return found
+    from csdfgen.backends.native.library import load
+
+    return load().path
+
+
+_LONGEST = 1 << 16
+"""Bytes of a description that are read before the file is checked."""
+
+
+def _form(tensor: _Tensor) -> _Form:
+    """Name, shape and type of an input or output. Raises TypeError or ValueError for a type that there is not."""
+    kind = tensor.type.decode()
+    if kind.startswith(("bfloat", "float8")):
+        import ml_dtypes  # noqa: F401 - makes the types known to numpy
+    name, shape = tensor.name.decode("utf-8", "replace"), tuple(tensor.sizes[: tensor.rank])
+    dtype = np.dtype(kind)
+    if dtype.hasobject or prod(shape) * dtype.itemsize != tensor.bytes:
+        raise ValueError(kind)
+    return _Form(name, shape, dtype, bool(tensor.output))

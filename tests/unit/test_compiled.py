@@ -1,0 +1,218 @@
+"""Compiled programs compute what the plan computes, bit for bit; damaged and false files are refused in one line."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+import sys
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import csdfgen
+import runtime
+from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.library import load
+from csdfgen.backends.native.structures import SOURCES
+from csdfgen.errors import InputError
+from runtime.drawing import random_inputs
+from tests import random_networks
+from tests.command import Call, refused
+from tests.quantized_models import of_zoo
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "docs" / "examples" / "run_compiled.c"
+
+HEAD = 80 + 9 * 16
+"""Bytes of the head of a file: ten numbers, and nine sections."""
+
+
+def check_same(
+    model: Any, path: Path, loaded: dict[str, Any] | None = None, **options: Any
+) -> None:
+    """A plan and its compiled program have the same outputs, in two frames each."""
+    plan = csdfgen.plan(csdfgen.load(model, **(loaded or {})), backend="native", **options)
+    frame = runtime.compile(plan)
+    frame.save(path)
+    opened = runtime.open(path)
+    for seed in range(2):
+        x = random_inputs(plan.network, seed)
+        wanted, found = frame(x), opened(x)
+        assert wanted.keys() == found.keys()
+        for name, array in wanted.items():
+            assert (array.dtype, array.shape) == (found[name].dtype, found[name].shape)
+            assert array.tobytes() == found[name].tobytes(), name
+
+
+@pytest.mark.every
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("lenet5", {}),
+        ("resnet8", {"rows": "1", "loaded": {"batch": 3}}),
+        ("resnet8", {"frames": 2, "loaded": {"batch": 4}}),
+        ("b_alexnet", {}),  # leaves early: conditions
+        ("ds_cnn", {"result": "arena"}),
+        ("mobilenet_v1_x0_25", {"weights": "mapped"}),
+    ],
+)
+def test_networks_of_the_zoo(name: str, options: dict[str, Any], tmp_path: Path) -> None:
+    check_same(f"zoo:{name}", tmp_path / "net.csdfgen", **options)
+
+
+def test_weights_of_a_byte(tmp_path: Path) -> None:
+    check_same(of_zoo("resnet8", "QDQ"), tmp_path / "net.csdfgen")
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.one_of(random_networks.models(), random_networks.branched_networks()))
+def test_random_networks(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
+    check_same(model, tmp_path_factory.mktemp("compiled") / "net.csdfgen")
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("compiled") / "lenet5.csdfgen"
+    runtime.compile(csdfgen.plan(csdfgen.load("zoo:lenet5"), backend="native")).save(path)
+    return path
+
+
+@pytest.mark.parametrize("seed", range(500))
+def test_damaged_files_are_refused(seed: int, file: Path, tmp_path: Path) -> None:
+    rng, data = Random(seed), bytearray(file.read_bytes())
+    kind = seed % 3
+    if kind == 0:
+        data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
+    elif kind == 1:
+        del data[rng.randrange(len(data)) :]
+    else:
+        at = rng.randrange(len(data))
+        data[at : at + rng.randrange(1, 5000)] = rng.randbytes(rng.randrange(1, 5000))
+    path = tmp_path / "damaged.csdfgen"
+    path.write_bytes(data)
+    with pytest.raises(InputError) as refusal:
+        runtime.open(path)
+    assert len(str(refusal.value).splitlines()) == 1
+
+
+def false_file(data: bytearray, rng: Random) -> bytes:
+    """A file with other numbers in its head or tables, whose checksum is right."""
+    numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(80, HEAD, 16)]
+    counts = [int.from_bytes(data[at : at + 8], "little") for at in range(88, HEAD, 16)]
+    sizes = (1, 1, 1, 8, 24, 32, 16, 128, 32)
+    spans = [(24, HEAD)]
+    spans += [(numbers[k], numbers[k] + counts[k] * sizes[k]) for k in (3, 4, 5, 6, 7, 8)]
+    for _ in range(rng.choice((1, 1, 2, 5))):
+        start, stop = rng.choice([span for span in spans if span[1] > span[0]])
+        at = start + 8 * rng.randrange((stop - start) // 8)
+        value = rng.choice(
+            (0, 1, 7, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1, rng.getrandbits(64))
+        )
+        data[at : at + 8] = value.to_bytes(8, "little")
+    checksum = load().function("checksum", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t)
+    data[8:16] = checksum(bytes(data[16:]), len(data) - 16).to_bytes(8, "little")
+    return bytes(data)
+
+
+OPENS = """
+import sys, runtime
+from csdfgen.errors import CsdfgenError
+for path in sys.argv[1:]:
+    try:
+        runtime.open(path)
+    except CsdfgenError as error:
+        print(error)
+    else:
+        print("opened")
+"""
+
+
+def test_false_numbers_are_refused_or_harmless(file: Path, tmp_path: Path) -> None:
+    paths = []
+    for seed in range(300):
+        paths.append(tmp_path / f"{seed}.csdfgen")
+        paths[-1].write_bytes(false_file(bytearray(file.read_bytes()), Random(seed)))
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, *map(str, paths)], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    said = done.stdout.splitlines()
+    assert len(said) == len(paths)
+    assert len({line.partition(": ")[2] for line in said}) > 5
+    assert said.count("opened") < len(said) / 2
+
+
+def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
+    own = load().instructions.encode()
+    data = bytearray(file.read_bytes())
+    at = data.index(own + b"\0")
+    data[at] ^= 1
+    checksum = load().function("checksum", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t)
+    data[8:16] = checksum(bytes(data[16:]), len(data) - 16).to_bytes(8, "little")
+    path = tmp_path / "other.csdfgen"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"was compiled for .*, this library is for"):
+        runtime.open(path)
+
+
+def test_neither_the_model_nor_a_planner_is_loaded(file: Path) -> None:
+    code = "import sys, runtime; runtime.open(sys.argv[1]); print(*sys.modules)"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code, str(file)],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=ROOT,
+    ).stdout.split()
+    for name in ("onnx", "scipy", "networkx", "csdfgen.planning", "csdfgen.reading", "csdfgen.ops"):
+        assert name not in loaded
+
+
+def test_c_runs_it(call: Call, file: Path, tmp_path: Path) -> None:
+    frame = runtime.open(file)
+    (name, (shape, dtype)), *_ = frame.inputs.items()
+    wanted = frame({name: np.zeros(shape, dtype)})
+    made = call(
+        "compile", "zoo:lenet5", "-o", str(tmp_path / "net.csdfgen"), "--library", str(tmp_path)
+    )
+    assert made.code == 0, made.err
+    program = tmp_path / "run"
+    code, _, said = find_compiler().run(
+        ["-std=c99", "-Wall", "-Wextra", "-Werror", EXAMPLE, f"-I{tmp_path}", f"-L{tmp_path}", "-lcsdfgen",
+         f"-Wl,-rpath,{tmp_path}", "-o", program]
+    )  # fmt: skip
+    assert code == 0, said
+    done = subprocess.run([program, file], capture_output=True, text=True, check=True)
+    (name, array), *_ = wanted.items()
+    assert done.stdout.splitlines()[0] == f"{name}: {array.reshape(-1)[0]:.9g}"
+    broken = subprocess.run([program, EXAMPLE], capture_output=True, text=True)
+    assert (broken.returncode, broken.stderr) == (1, f"{EXAMPLE}: it is no compiled program\n")
+
+
+def test_the_command(call: Call, file: Path, tmp_path: Path) -> None:
+    done = call("run", str(file), "--json", "--output", str(tmp_path / "y.npz"))
+    assert done.code == 0, done.err
+    assert done.json["arena_bytes"] > 0 < done.json["constants_bytes"]
+    with np.load(tmp_path / "y.npz") as found:
+        assert found.files
+    assert "leave --rows out" in refused(call("run", str(file), "--rows", "1"))
+    assert "leave --check out" in refused(call("run", str(file), "--check"))
+    assert ".csdfgen" in refused(call("compile", "zoo:lenet5", "-o", "net.bin"))
+    assert not Path("net.bin").exists()
+    numpy = call("compile", "zoo:lenet5", "--backend", "numpy", "-o", str(tmp_path / "no.csdfgen"))
+    assert "native" in refused(numpy)
+    assert not (tmp_path / "no.csdfgen").exists()
+
+
+def test_the_header_is_one_of_c_and_of_cpp(tmp_path: Path) -> None:
+    for name in ("a.c", "a.cpp"):
+        (tmp_path / name).write_text('#include "csdfgen.h"\n')
+        code, _, said = find_compiler().run(
+            ["-c", "-Wall", "-Werror", f"-I{SOURCES}", tmp_path / name, "-o", tmp_path / "a.o"]
+        )
+        assert code == 0, said
