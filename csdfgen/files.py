@@ -164,6 +164,19 @@ def mapped(path: str | os.PathLike[str]) -> MappedFile:
         return known
 
 
+COMPILED = b"csdfgen1"
+"""What a compiled program begins with."""
+
+
+def is_compiled(path: str | os.PathLike[str]) -> bool:
+    """Whether a file is a compiled program, whole or not."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(len(COMPILED)) == COMPILED
+    except (OSError, ValueError):
+        return False
+
+
 def cache_folder(name: str, environment: Mapping[str, str] = os.environ) -> Path:
     """The user's folder for files that can be created again."""
     if environment.get("XDG_CACHE_HOME"):

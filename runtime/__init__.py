@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
+    from csdfgen.program.steps import CompiledFrame
     from runtime.bound import Watcher
     from runtime.choosing import TableProgram
-    from runtime.compiled import CompiledProgram
     from runtime.session import Executable, OnRows
 
 __all__ = ["compile", "compile_table", "open", "run"]
@@ -100,7 +100,7 @@ def _check(given: object, kind: type, maker: str) -> None:
         )
 
 
-def open(path: str | PathLike[str]) -> CompiledProgram:  # shadows the builtin, likewise
+def open(path: str | PathLike[str]) -> CompiledFrame:  # shadows the builtin, likewise
     """A compiled program (`csdfgen compile`, `Executable.save`), ready in milliseconds: `y = open("net.csdfgen")(x)`.
 
     Neither the model nor a planner is loaded. The file is mapped, and processes that run it share its constants; it must
@@ -108,9 +108,12 @@ def open(path: str | PathLike[str]) -> CompiledProgram:  # shadows the builtin, 
     Raises InputError for a file that is no such program, is damaged, or was compiled for another processor or version;
     ToolError if the kernels are not in the cache and cannot be built.
     """
-    from runtime.compiled import CompiledProgram
+    from importlib import import_module
 
-    return CompiledProgram(path)
+    from csdfgen.backends import OPENED
+
+    found: CompiledFrame = import_module(OPENED).CompiledProgram(path)
+    return found
 
 
 def run(

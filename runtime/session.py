@@ -18,7 +18,6 @@ from time import perf_counter_ns
 
 import numpy as np
 
-from csdfgen import __version__
 from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.lowering.weight_file import resident_bytes
@@ -137,11 +136,11 @@ class Executable:
         """
         if not isinstance(self._kernels, Compiling):
             raise PlanError(
-                f"{option('backend', self._kernels.name)} compiles no programs; use {option('backend', 'native')}"
+                f"{option('backend', self._kernels.name)} writes no compiled programs; make the plan without it"
             )
         plan, network = self.plan, self.plan.network
         about = {
-            "network": network.name, "csdfgen": __version__, "rows": plan.options.rows, "batch": self._batch,
+            "network": network.name, "rows": plan.options.rows, "batch": self._batch,
             "firings": self.firings, "memory": dict(plan.figures),
         }  # fmt: skip
         program = self._bound.program

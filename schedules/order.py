@@ -11,8 +11,6 @@ from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from heapq import heapify, heappop, heappush
 
-import numpy as np
-
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 
 __all__ = ["component_numbers", "strongly_connected_components", "topological_order"]
@@ -29,18 +27,17 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
     """For every node 0 to size - 1 the number of its strongly connected component, targets before sources."""
     arrows = [*arrows]
-    label = np.arange(size)
+    label = [*range(size)]
     if len(_sorted(_waits(size, arrows))) < size:
+        import numpy as np
         from scipy.sparse import coo_array  # takes 21 MiB, which graphs without cycles do without
         from scipy.sparse.csgraph import connected_components
 
         joined = coo_array((np.ones(len(arrows)), np.transpose(arrows)), shape=(size, size))
-        label = connected_components(joined, connection="strong")[1]
-    components = _waits(
-        int(label.max(initial=-1)) + 1, ((int(label[s]), int(label[t])) for s, t in arrows)
-    )
+        label = connected_components(joined, connection="strong")[1].tolist()
+    components = _waits(max(label, default=-1) + 1, ((label[s], label[t]) for s, t in arrows))
     number = {component: at for at, component in enumerate(reversed(_sorted(components)))}
-    return [number[component] for component in label.tolist()]
+    return [number[component] for component in label]
 
 
 def topological_order(graph: CsdfGraph) -> list[int]:

@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-__all__ = ["ALWAYS", "FOLDERS"]
+__all__ = ["ALWAYS", "FOLDERS", "OPENED"]
 
 FOLDERS = MappingProxyType(
     {
@@ -16,3 +16,6 @@ FOLDERS = MappingProxyType(
 
 ALWAYS = "numpy"
 """The backend that every machine has."""
+
+OPENED = "csdfgen.backends.native.opened"
+"""The module whose `CompiledProgram` runs a file of the backend that compiles."""

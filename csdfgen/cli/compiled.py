@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from csdfgen.backends.native.opened import CompiledProgram
 from csdfgen.cli.options import refuse
 from csdfgen.cli.terminal import plain, say, say_json
 from csdfgen.errors import option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Output, Tensor
 from csdfgen.model.units import counted
-from runtime.compiled import CompiledProgram
 from runtime.images import check_output_path, read_inputs, write_outputs
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from csdfgen.cli.options import (
 from csdfgen.cli.schedule import Pareto
 from csdfgen.cli.terminal import dim, plain, reporting, say, say_json, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
-from csdfgen.files import write_json
+from csdfgen.files import is_compiled, write_json
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
 from csdfgen.model.units import counted
 
@@ -143,7 +143,6 @@ class Run(Command):
 
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
-        from runtime.compiled import is_compiled
         from runtime.images import read_labels
 
         if self.check not in (None, *_CHECKS):

@@ -302,13 +302,13 @@ class Compiling(Protocol):
     def write(
         self,
         path: str | Path,
-        program: Any,
+        program: WholeCode,
         inputs: Sequence[End],
         outputs: Sequence[End],
         batch: int,
         about: Mapping[str, Any],
     ) -> int:
-        """Write a `csdfgen.lowering.program.Program`; returns the bytes of the file. Raises PlanError, InputError."""
+        """Write a program; returns the bytes of the file. Raises PlanError, InputError."""
 
 
 class Code(Protocol):
@@ -325,6 +325,35 @@ class Code(Protocol):
 
     @property
     def ports(self) -> Sequence[Port]: ...
+
+
+class WholeCode(Code, Protocol):
+    """What of a program is needed where it runs alone."""
+
+    @property
+    def images(self) -> int: ...
+
+    @property
+    def code(self) -> Sequence[tuple[int, ...]]: ...
+
+    @property
+    def stores(self) -> Sequence[tuple[int, ...]]: ...
+
+    @property
+    def guards(self) -> Sequence[tuple[Any, ...]]: ...
+
+
+class CompiledFrame(Protocol):
+    """A compiled program that was opened. about: what it was made of; inputs, outputs: shape and type by name."""
+
+    about: dict[str, Any]
+    arena_bytes: int
+    constants_bytes: int
+    inputs: dict[str, tuple[Shape, np.dtype[Any]]]
+    outputs: dict[str, tuple[Shape, np.dtype[Any]]]
+
+    def __call__(self, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """The outputs of a frame by name. Raises InputError for inputs that do not fit."""
 
 
 class Backend(Protocol):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from csdfgen.backends.native.bound import NativeBound, moves
 from csdfgen.backends.native.build import sources_digest
@@ -29,10 +29,17 @@ from csdfgen.model.network import Layer
 from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import Mode, Phase
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import ALIGNMENT, Backend, Call, Code, End, Move, Step, by_image
-
-if TYPE_CHECKING:
-    from csdfgen.lowering.program import Program
+from csdfgen.program.steps import (
+    ALIGNMENT,
+    Backend,
+    Call,
+    Code,
+    End,
+    Move,
+    Step,
+    WholeCode,
+    by_image,
+)
 
 __all__ = ["NativeKernels", "backend"]
 
@@ -85,7 +92,7 @@ class NativeKernels:
     def write(
         self,
         path: str | Path,
-        program: Program,
+        program: WholeCode,
         inputs: Sequence[End],
         outputs: Sequence[End],
         batch: int,

@@ -23,15 +23,14 @@ from csdfgen.backends.native.bound import PORTS, Addresses
 from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import POINTER, constant, copy_kernel, ctype, structure
 from csdfgen.errors import PlanError
-from csdfgen.files import replacing
-from csdfgen.lowering.program import Condition, Program
+from csdfgen.files import COMPILED, replacing
 from csdfgen.program.instructions import address_of
-from csdfgen.program.steps import End
+from csdfgen.program.steps import End, WholeCode
 
 __all__ = ["write_compiled"]
 
-_WORD, _SUMMED = b"csdfgen1", 16
-"""What a file begins with, and its first byte that the checksum counts."""
+_SUMMED = 16
+"""The first byte that the checksum counts."""
 
 _LINE, _PAGE = 64, mmap.ALLOCATIONGRANULARITY
 _IMAGE, _ARENA, _WEIGHTS, _KERNELS = range(4)
@@ -85,7 +84,7 @@ class _Compiled:
     """What of a program its file has."""
 
     def __init__(
-        self, program: Program, inputs: Sequence[End], outputs: Sequence[End], batch: int
+        self, program: WholeCode, inputs: Sequence[End], outputs: Sequence[End], batch: int
     ) -> None:
         self.program, self._batch = program, batch
         self.ends = [*((one, False) for one in inputs), *((one, True) for one in outputs)]
@@ -104,7 +103,7 @@ class _Compiled:
             self.runs.append((first, len(self.order) - first, len(self.guards), len(guards)))
             self.guards += map(self._guard, guards)
 
-    def _guard(self, condition: Condition) -> tuple[int, int]:
+    def _guard(self, condition: Any) -> tuple[int, int]:
         view = condition.view
         return self.pools[view.pool] + view.rows[0], int(condition.taken)
 
@@ -150,7 +149,7 @@ class _Compiled:
 
 def write_compiled(
     path: str | Path,
-    program: Program,
+    program: WholeCode,
     library: Library,
     inputs: Sequence[End],
     outputs: Sequence[End],
@@ -202,7 +201,7 @@ def write_compiled(
     head = np.array([0, total, *numbers, *sections], np.uint64).tobytes()
     with replacing(path) as file:
         file.truncate(total)
-        file.write(_WORD + head)
+        file.write(COMPILED + head)
         for (data, _), start in zip(parts, sections[::2], strict=True):
             file.seek(start)
             file.write(data)
@@ -216,7 +215,7 @@ def write_compiled(
                 address_of(summed), summed.size
             )
             del summed  # which keeps the file mapped
-            whole[len(_WORD) : _SUMMED] = found.to_bytes(8, "little")
+            whole[len(COMPILED) : _SUMMED] = found.to_bytes(8, "little")
     return total
 
 

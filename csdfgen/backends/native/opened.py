@@ -21,9 +21,7 @@ import numpy as np
 from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
 
-__all__ = ["CompiledProgram", "is_compiled"]
-
-_WORD = b"csdfgen1"
+__all__ = ["CompiledProgram"]
 
 
 class _Tensor(ctypes.Structure):
@@ -48,15 +46,6 @@ class _Form(NamedTuple):
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     output: bool
-
-
-def is_compiled(path: str | Path) -> bool:
-    """Whether a file is a compiled program, whole or not."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(len(_WORD)) == _WORD
-    except (OSError, ValueError):
-        return False
 
 
 class CompiledProgram:
