@@ -15,6 +15,7 @@
 #   make bench-small     time of networks of some tens of microseconds, compared with onnxruntime and openvino: docs/performance.md; a minute
 #   make bench-networks ARGS="FOLDER --write"  models of others: outputs, time, memory, planning: docs/networks.md; half an hour
 #   make bench-memory    everything alive in a frame, counted under malloc, compared with onnxruntime: docs/memory.md, README.md; minutes
+#   make bench-process   memory of the whole process from an ONNX file to the first frame, compared: docs/memory.md, README.md; half an hour
 #   make bench-int8      int8 networks, compared with float and with the int8 of onnxruntime and openvino: docs/int8.md; three minutes
 #   make bench-kernels   native kernels as shares of this machine's peak, compared with onnxruntime; two minutes
 #   make bench-endurance resident memory over 100,000 frames, outputs of threads that share a program: docs/performance.md; a minute
@@ -54,7 +55,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -102,6 +103,9 @@ bench-networks: $(VENV)/.stamp-test $(VENV)/.stamp-rivals
 
 bench-memory: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_memory $(or $(ARGS),--write)
+
+bench-process: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-rivals
+	@$(ONE_THREAD) $(PY) -m benchmarks.bench_process $(or $(ARGS),--write)
 
 bench-kernels: $(VENV)/.stamp-test
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_kernels $(ARGS)

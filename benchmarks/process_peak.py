@@ -1,6 +1,6 @@
 """How far does a process grow until the first frame of a model file is computed? Asked in a process of its own (Linux).
 
-    python benchmarks/process_peak.py ours|onnxruntime|onnxruntime-arena|openvino FILE.onnx INPUTS.npz [OPTIONS]
+    python benchmarks/process_peak.py ours|compiled|onnxruntime|onnxruntime-arena|openvino FILE INPUTS.npz [OPTIONS]
     python benchmarks/process_peak.py imports MODULES.json
 
 Prints one JSON object: the most bytes resident, those that are anonymous in the end, and the modules that were loaded.
@@ -26,6 +26,13 @@ def ours(path: str, x: dict[str, Any], options: dict[str, Any]) -> None:
     import runtime
 
     runtime.compile(csdfgen.plan(csdfgen.load(path), **options))(x)
+
+
+def compiled(path: str, x: dict[str, Any]) -> None:
+    """One frame of a compiled program."""
+    import runtime
+
+    runtime.open(path)(x)
 
 
 def onnxruntimes(path: str, x: dict[str, Any], arena: bool) -> None:
@@ -67,8 +74,8 @@ def main(side: str, path: str, inputs: str = "", options: str = "{}") -> None:
             x = {name: arrays[name] for name in arrays.files}
         if side == "ours":
             ours(path, x, json.loads(options))
-        elif side == "openvino":
-            openvinos(path, x)
+        elif side in ("compiled", "openvino"):
+            {"compiled": compiled, "openvino": openvinos}[side](path, x)
         else:
             onnxruntimes(path, x, side.endswith("arena"))
     modules = [name for name in [*sys.modules] if name.partition(".")[0] in _LARGE]
