@@ -31,6 +31,7 @@ import numpy as np
 from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
 from csdfgen.files import MappedFile, file_of, mapped
+from csdfgen.model.deferred import Deferred, computed
 from csdfgen.program.instructions import KEEPER, address_of
 
 __all__ = ["LEAST", "WeightFile", "resident_bytes", "weight_file"]
@@ -89,18 +90,18 @@ class WeightFile:
 
     def kept(self, pack: Callable[..., np.ndarray], given: tuple[Any, ...]) -> np.ndarray:
         """See `Keeper.kept`."""
-        parts = [self._build, _code_of(pack)]
-        parts += [self._named(one) if isinstance(one, np.ndarray) else repr(one) for one in given]
+        parts = [self._build, _code_of(pack), *map(self._named, given)]
         key = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
         found = self._found(key)
         if found is None:
             token = KEEPER.set(None)
             try:
-                found = pack(*given)
+                found = pack(*map(computed, given))
             finally:
                 KEEPER.reset(token)
             if found.nbytes >= LEAST:
                 found = self._write(key, found)
+            self._give_back(self._sources.values())
         return found
 
     def moved(self, values: np.ndarray) -> np.ndarray:
@@ -125,8 +126,12 @@ class WeightFile:
                 self._arrays[key] = found
         return found
 
-    def _named(self, array: np.ndarray) -> str:
-        """What tells an array from all others."""
+    def _named(self, array: Any) -> str:
+        """What tells an array from all others, or another operand."""
+        if isinstance(array, Deferred):
+            return f"{_code_of(array.make)}({'|'.join(map(self._named, array.given))})"
+        if not isinstance(array, np.ndarray):
+            return repr(array)
         form = f"{array.dtype.str}{array.shape}"
         file = file_of(array)
         if file is None:
@@ -195,9 +200,13 @@ class WeightFile:
             except OSError as error:
                 raise self._failed(error) from None
         files = [*self._sources.values(), *(one for _, one in self._segments)]
-        for file in files if self._old is None else (*files, self._old):
-            if hasattr(mmap, "MADV_DONTNEED"):
-                file.madvise(mmap.MADV_DONTNEED)
+        self._give_back(files if self._old is None else (*files, self._old))
+
+    @staticmethod
+    def _give_back(files: Iterable[MappedFile]) -> None:
+        """Take pages that were read out of memory of this process."""
+        for file in files if hasattr(mmap, "MADV_DONTNEED") else ():
+            file.madvise(mmap.MADV_DONTNEED)
 
     def close(self) -> None:
         """Nothing is written from now on; what was not finished is gone."""

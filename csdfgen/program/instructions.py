@@ -16,6 +16,8 @@ from typing import Any, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
+from csdfgen.model.deferred import computed
+
 __all__ = [
     "KEEPER",
     "PADDING",
@@ -63,7 +65,7 @@ def kept(pack: Callable[_Given, np.ndarray]) -> Callable[_Given, np.ndarray]:
     def asked(*given: _Given.args, **named: _Given.kwargs) -> np.ndarray:
         keeper = KEEPER.get()
         if keeper is None or named:
-            return pack(*given, **named)
+            return pack(*map(computed, given), **named)
         return keeper.kept(pack, given)
 
     return asked

@@ -6,6 +6,7 @@ Source: https://onnx.ai/onnx/repo-docs/IR.html, ExternalData.md (a location stay
 
 from __future__ import annotations
 
+import mmap
 from math import prod
 from pathlib import Path
 
@@ -123,7 +124,8 @@ def _decode(weight: Weight, directory: Path | None) -> np.ndarray:
         stored = _external(tensor, directory, count * dtype.itemsize)
     if stored is not None:
         _check_bytes(shape, four or dtype, count * dtype.itemsize, stored.length)
-        flat = (_mapped if weight.mapped and count else _read)(stored, dtype, count)
+        large = weight.mapped and stored.length >= mmap.PAGESIZE
+        flat = (_mapped if large else _read)(stored, dtype, count)
     elif tensor.HasField("raw_data"):
         raw = tensor.raw_data
         _check_bytes(shape, four or dtype, count * dtype.itemsize, len(raw))

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.model.deferred import defer
 from csdfgen.model.formats import BFLOAT16, FLOAT32, Stored
 from csdfgen.model.network import Layer, Network, Output, Tensor
 from csdfgen.ops import operator_of
@@ -109,7 +110,7 @@ def fold_affine_into_convolution(producer: Layer, layer: Layer) -> Layer | None:
     weights, bias = producer.constants[1], producer.constants.get(2, np.zeros(len(scale)))
     group = producer.attributes["group"]
     constants = {
-        1: scaled(weights, for_outputs(scale, producer.op_type, weights.shape, group)),
+        1: defer(scaled, weights, for_outputs(scale, producer.op_type, weights.shape, group)),
         2: (bias.astype(np.float64) * scale + shift).astype(weights.dtype),
     }
     return _joined(producer, layer, constants=MappingProxyType(constants))

@@ -271,10 +271,12 @@ def test_processes_share_pages(tmp_path: Path, backend: str) -> None:
 
 
 LIMITED = """
-import resource, sys
+import numpy, resource, sys
 import csdfgen.cli, csdfgen.api, runtime.report, csdfgen.reading.loader, csdfgen.goals.choice
 import csdfgen.backends.registry as registry
 registry.kernels_of(sys.argv[-1])
+square = numpy.ones((256, 256))
+square @ square  # OpenBLAS has its memory
 held = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmData"))
 most = (held << 10) + int(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_DATA, (most, most))
@@ -284,8 +286,8 @@ sys.exit(csdfgen.cli.main(sys.argv[2:]))
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_more_weights_than_memory(tmp_path: Path, backend: str) -> None:
-    path = products(tmp_path / "net.onnx", layers=16)
-    assert path.with_suffix(".data").stat().st_size > 72 << 20
+    path = products(tmp_path / "net.onnx", layers=24)
+    assert path.with_suffix(".data").stat().st_size > 88 << 20
 
     def run(weights: str) -> subprocess.CompletedProcess[str]:
         arguments = ["run", str(path), "--json", "--weights", weights, "--backend", backend]
@@ -296,7 +298,8 @@ def test_more_weights_than_memory(tmp_path: Path, backend: str) -> None:
         )  # fmt: skip
 
     copied = run("copied")
-    assert copied.returncode == 1 and "memory" in copied.stderr, copied.stderr
+    said = "memory|return without exception set"  # of numpy, where it has none
+    assert copied.returncode == 1 and re.search(said, copied.stderr), copied.stderr
     assert len(copied.stderr.splitlines()) == 1
     made = run("mapped")
     assert made.returncode == 0, made.stderr
