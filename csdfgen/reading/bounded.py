@@ -29,6 +29,7 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.composing import OPSET, Composition
 from csdfgen.ops.selection import SELECTING, fill_of
 from csdfgen.reading.onnx_file import label
+from csdfgen.reading.onnx_graph import Operation
 
 __all__ = ["Bounded"]
 
@@ -454,10 +455,8 @@ class Bounded:
 
     def folded(
         self,
-        op_type: str,
-        names: Sequence[str],
+        operation: Operation,
         operands: Sequence[np.ndarray | None],
-        outputs: Sequence[str],
         results: Sequence[np.ndarray],
         fold: Fold,
     ) -> None:
@@ -466,13 +465,14 @@ class Bounded:
         """
         if not self._bounds:
             return
-        if any(n in self._lines for n in names):
+        op_type, outputs = operation.op_type, operation.outputs
+        if any(n in self._lines for n in operation.inputs):
             operator = OPERATORS.get(op_type)
             if op_type not in _KEEPING | {"NonZero"} and not (operator and operator.pointwise):
                 raise ModelError(_COUNTS)
             self._lines.update(n for n in outputs if n)
             return
-        marks = self._marks(op_type, names, operands, results, fold)
+        marks = self._marks(operation, operands, results, fold)
         if op_type in _MAKING and any(m.any() for m in marks):
             self._lines.update(outputs)
             return
@@ -480,13 +480,13 @@ class Bounded:
 
     def _marks(
         self,
-        op_type: str,
-        names: Sequence[str],
+        operation: Operation,
         operands: Sequence[np.ndarray | None],
         results: Sequence[np.ndarray],
         fold: Fold,
     ) -> Sequence[np.ndarray]:
         """The marks of each result; () where there are none."""
+        op_type, names = operation.op_type, operation.inputs
         bound = self._bounds.get(names[0]) if names else None
         if op_type in ("Shape", "Size", "EyeLike") and bound is not None:
             if op_type != "Shape":

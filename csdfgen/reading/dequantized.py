@@ -24,7 +24,7 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.ops.composing import is_composed
 from csdfgen.ops.integers import BYTES, STORED, limits
-from csdfgen.reading.onnx_file import label
+from csdfgen.reading.onnx_file import DAMAGED, label
 from csdfgen.reading.onnx_graph import Graph, Operation
 from csdfgen.reading.onnx_schema import WITH_16_BITS
 
@@ -38,8 +38,6 @@ _QUANTIZING = frozenset({"DequantizeLinear", "QuantizeLinear"})
 _BYTES_SINCE = {"MaxPool": 12, "Clip": 12, "Relu": 14, "Resize": 10}
 """First opset in which an operator takes integers of one byte; others take them in any."""
 
-_DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a damaged node makes a pattern raise; its operator reports the error later."""
 
 _PADS_SINCE = 11
 """First opset in which Pad takes integers, and its settings as inputs."""
@@ -98,16 +96,9 @@ def _translated_apart(graph: Graph) -> Graph:
                 continue
             name = graph.names.fresh(f"{operation.name}_{k}")
             identity = {"alpha": helper.make_attribute("alpha", 1.0)}
-            found.append(
-                replace(
-                    operation,
-                    name=name,
-                    op_type="QLinearLeakyRelu",
-                    attributes=identity,
-                    inputs=(x, *form, *made),
-                    outputs=(name,),
-                )
-            )
+            more = {"name": name, "domain": MICROSOFT, "attributes": identity}
+            operands = (x, *form, *made)
+            found.append(operation.other("QLinearLeakyRelu", operands, (name,), **more))
             inputs[k : k + 3] = name, *made
         found.append(replace(operation, inputs=tuple(inputs)))
     return replace(graph, operations=tuple(found))
@@ -140,7 +131,7 @@ class _Rewriting:
             for attempt in (self._try, self._widen):
                 try:
                     attempt(operation)
-                except (_NoPatternError, *_DAMAGED):
+                except (_NoPatternError, *DAMAGED):  # which its operator reports later
                     continue
                 break
         found: list[Operation] = []
@@ -418,15 +409,8 @@ class _Rewriting:
             self.add(f"{made.name}_{k}", np.array(v, made.dtype))
             for k, v in (("low", low), ("high", high))
         ]
-        return replace(
-            operation,
-            name=f"{operation.name}_range",
-            op_type="Clip",
-            opset=max(operation.opset, 13),
-            attributes={},
-            inputs=(name, *bounds),
-            outputs=(made.name,),
-        )
+        more = {"name": f"{operation.name}_range", "opset": max(operation.opset, 13)}
+        return operation.other("Clip", (name, *bounds), (made.name,), **more)
 
     # New names ------------------------------------------------------------------------------------
 
@@ -450,15 +434,9 @@ def _moves(operation: Operation, x: _Quantized) -> bool:
 
 def _dequantizing(of: Operation, integers: str, form: _Quantized, name: str) -> Operation:
     """A DequantizeLinear behind an operation."""
-    return replace(
-        of,
-        name=f"{of.name}_{name}",
-        op_type="DequantizeLinear",
-        opset=max(of.opset, WITH_16_BITS if form.dtype not in BYTES else 13),
-        attributes={},
-        inputs=(integers, form.scale, form.zero),
-        outputs=(name,),
-    )
+    opset = max(of.opset, WITH_16_BITS if form.dtype not in BYTES else 13)
+    operands = (integers, form.scale, form.zero)
+    return of.other("DequantizeLinear", operands, (name,), name=f"{of.name}_{name}", opset=opset)
 
 
 def _read(operations: Sequence[Operation], outputs: Iterable[str]) -> list[Operation]:
@@ -546,18 +524,9 @@ class _Match:
         """The operation on integers, with these attributes of the float one, and more."""
         attributes = {k: value for k, value in self.operation.attributes.items() if k in keep}
         attributes |= {k: helper.make_attribute(k, value) for k, value in more.items()}
-        return [
-            replace(
-                self.operation,
-                op_type=op_type,
-                domain=domain,
-                opset=1 if domain else self.operation.opset,
-                attributes=attributes,
-                inputs=inputs,
-                outputs=(self.made.name,),
-                captured=(),
-            )
-        ]
+        opset = 1 if domain else self.operation.opset
+        given = {"domain": domain, "opset": opset, "attributes": attributes}
+        return [self.operation.other(op_type, inputs, (self.made.name,), **given)]
 
 
 Pattern = Callable[[_Match], list[Operation]]
@@ -649,18 +618,9 @@ def _joined(match: _Match, forms: Sequence[_Quantized]) -> list[Operation]:
         name = form.name
         if not rewriting.equal(form, made):
             name = rewriting.fresh(f"{form.name}_{made.name}")
-            found.append(
-                replace(
-                    operation,
-                    name=f"{operation.name}_{k}",
-                    op_type="Identity",
-                    opset=max(operation.opset, 13),
-                    attributes={},
-                    inputs=(form.name,),
-                    outputs=(name,),
-                    stored=Stored((rewriting.format(form),), (rewriting.format(made),)),
-                )
-            )
+            stored = Stored((rewriting.format(form),), (rewriting.format(made),))
+            more = {"name": f"{operation.name}_{k}", "opset": max(operation.opset, 13)}
+            found.append(operation.other("Identity", (form.name,), (name,), stored=stored, **more))
         names.append(name)
     return [*found, replace(operation, inputs=tuple(names), outputs=(made.name,))]
 

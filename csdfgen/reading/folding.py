@@ -30,7 +30,7 @@ from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.base import with_tensors
 from csdfgen.ops.evaluated import run_layer
 from csdfgen.ops.selection import FILL, SELECTING
-from csdfgen.reading.onnx_file import Weight, label
+from csdfgen.reading.onnx_file import DAMAGED, Weight, label
 from csdfgen.reading.onnx_graph import Constants, Operation
 from csdfgen.reading.onnx_tensor import (
     DTYPES,
@@ -69,16 +69,7 @@ _FEW = 2**20
 """Limit for operators that the reference evaluator walks through an element at a time."""
 
 # The reference evaluator trusts its operands; what a damaged one makes it raise is of these kinds.
-_EVALUATION_ERRORS = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    NameError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
+_EVALUATION_ERRORS = (*DAMAGED, AssertionError, AttributeError, NameError, RuntimeError)
 
 
 def _operands(node: Node) -> list[np.ndarray]:

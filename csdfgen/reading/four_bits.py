@@ -16,15 +16,12 @@ from onnx import helper
 
 from csdfgen.ops.base import MICROSOFT
 from csdfgen.ops.block_quantized import pack_pairs
+from csdfgen.reading.onnx_file import DAMAGED
 from csdfgen.reading.onnx_graph import Graph, Operation
 from csdfgen.reading.onnx_schema import attribute_values
 from csdfgen.reading.onnx_tensor import FOUR_BITS
 
 __all__ = ["in_four_bits"]
-
-
-_DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a damaged node raises here; its operator reports the error later."""
 
 
 def in_four_bits(graph: Graph) -> Graph:
@@ -34,7 +31,7 @@ def in_four_bits(graph: Graph) -> Graph:
     for one in graph.operations:
         made: list[Operation] = []
         if not one.domain and one.op_type in ("MatMul", "Gemm"):
-            with suppress(*_DAMAGED):
+            with suppress(*DAMAGED):  # its operator reports the error later
                 made = _product(graph, makers, one)
         found += made or [one]
     return replace(graph, operations=tuple(found))
@@ -74,9 +71,9 @@ def _product(graph: Graph, makers: Mapping[str, Operation], one: Operation) -> l
     product = fresh(f"{one.outputs[0]}/product") if adds else one.outputs[0]
     settings = {"K": k, "N": n, "bits": 4, "block_size": block}
     attributes = {name: helper.make_attribute(name, value) for name, value in settings.items()}
-    made = replace(one, op_type="MatMulNBits", domain=MICROSOFT, opset=1, attributes=attributes)
-    made = replace(made, inputs=(x, *constants), outputs=(product,))
-    return [made] + [replace(one, op_type="Add", attributes={}, inputs=(product, *addend))] * adds
+    given = {"domain": MICROSOFT, "opset": 1, "attributes": attributes}
+    made = one.other("MatMulNBits", (x, *constants), (product,), **given)
+    return [made] + [one.other("Add", (product, *addend), one.outputs)] * adds
 
 
 def _dequantized(

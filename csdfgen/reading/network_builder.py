@@ -36,7 +36,7 @@ from csdfgen.reading.bounded import Bounded
 from csdfgen.reading.folding import DESCRIPTION_ONLY, Folder, is_foldable, stand_in
 from csdfgen.reading.groups import OF_MAPS, by_rows, group_normalization
 from csdfgen.reading.last_steps import with_last_states
-from csdfgen.reading.onnx_file import ModelFile, label
+from csdfgen.reading.onnx_file import DAMAGED, ModelFile, label
 from csdfgen.reading.onnx_graph import (
     Graph,
     GraphInput,
@@ -66,11 +66,6 @@ __all__ = [
     "refuse_unsupported",
     "unsupported_error",
 ]
-
-
-# What a damaged model can make an operator raise beside ModelError: operators check what they read,
-# but a file can hold any combination of attributes and operands.
-_BUILD_ERRORS = (ArithmeticError, LookupError, TypeError, ValueError)
 
 
 class _Unknown(Enum):
@@ -399,14 +394,11 @@ class _Visit:
             return False
         node = _node(operation, operation.name, _values(operation, constants))
         results = _integers(operation, self._folder.fold(operation, node))
-        self._bounded.folded(
-            operation.op_type,
-            operation.inputs,
-            constants,
-            operation.outputs,
-            results,
-            lambda given: self._folder.fold(operation, replace(node, inputs=tuple(given))),
-        )
+
+        def fold(given: Sequence[np.ndarray | None]) -> Sequence[np.ndarray]:
+            return self._folder.fold(operation, replace(node, inputs=tuple(given)))
+
+        self._bounded.folded(operation, constants, results, fold)
         self._values.update((n, a) for n, a in zip(operation.outputs, results, strict=False) if n)
         return True
 
@@ -853,7 +845,7 @@ def _layers(node: Node, *, alone: bool = False) -> tuple[Layer, ...]:
             require_constant(node, position)
     try:
         return (operator.build(node),) if alone else operator.layers(node)
-    except _BUILD_ERRORS as error:
+    except DAMAGED as error:
         raise ModelError(
             f"its attributes and operands do not fit together: {label(str(error), 120)}"
         ) from error

@@ -99,6 +99,9 @@ def label(name: str | bytes, limit: int = 80) -> str:
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"
 
 
+DAMAGED = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What a damaged model can make raise what does not expect it: a file can hold any combination of attributes and operands."""
+
 _IN_PYTHON = (
     "in Python, csdfgen.load(module, example) takes the module (pip install 'csdfgen[torch]')"
 )

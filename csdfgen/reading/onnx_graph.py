@@ -107,6 +107,13 @@ class Operation:
     place: Place
     stored: Stored | None = None
 
+    def other(
+        self, op_type: str, inputs: Sequence[str], outputs: Sequence[str], **more: Any
+    ) -> Operation:
+        """Another operation where this one is, of ONNX's own domain and without attributes unless `more` has these."""
+        more = {"domain": "", "attributes": {}, "captured": (), **more}
+        return replace(self, op_type=op_type, inputs=tuple(inputs), outputs=tuple(outputs), **more)
+
     def proto(self, inputs: Sequence[str]) -> onnx.NodeProto:
         """The node alone, with other names of what it reads; its results are o0, o1, ..."""
         made = helper.make_node(self.op_type, inputs, [f"o{k}" for k in range(len(self.outputs))])
@@ -435,19 +442,10 @@ class _Reader:
         )
         operations = self.flatten(nodes, scope)
         # A result that the body does not make itself, or hands out twice, is passed on.
-        operations += [
-            replace(
-                call,
-                op_type="Identity",
-                domain="",
-                attributes={},
-                inputs=(renamed.get(inner) or weights.get(inner) or scope.resolve(inner),),
-                outputs=(outer,),
-                captured=(),
-            )
-            for inner, outer in pairs
-            if renamed.get(inner) != outer
-        ]
+        for inner, outer in pairs:
+            if renamed.get(inner) != outer:
+                source = renamed.get(inner) or weights.get(inner) or scope.resolve(inner)
+                operations.append(call.other("Identity", (source,), (outer,)))
         return operations
 
 

@@ -8,7 +8,7 @@ which must be a constant in each turn, says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -52,18 +52,9 @@ class Writing:
 
     def one(self, op_type: str, inputs: Sequence[str], *outputs: str, **attributes: Any) -> None:
         """Run an operation of ONNX."""
-        made = replace(
-            self.operation,
-            name=f"{outputs[0]}/{op_type}",
-            op_type=op_type,
-            domain="",
-            opset=_OPSET,
-            attributes={k: helper.make_attribute(k, v) for k, v in attributes.items()},
-            inputs=tuple(inputs),
-            outputs=outputs,
-            captured=(),
-        )
-        self.run(made)
+        given = {k: helper.make_attribute(k, v) for k, v in attributes.items()}
+        more = {"name": f"{outputs[0]}/{op_type}", "opset": _OPSET, "attributes": given}
+        self.run(self.operation.other(op_type, inputs, outputs, **more))
 
     def join(self, names: Sequence[str], axis: int, output: str) -> None:
         """Join tensors along an axis."""
