@@ -51,6 +51,9 @@ TOP = 5
 
 _LOG = logging.getLogger(__name__)
 
+_UNREADABLE = (OSError, EOFError, zipfile.BadZipFile, zlib.error, struct.error, RuntimeError)
+"""What reading a damaged file raises."""
+
 _MAX_LABEL_BYTES = 2**24
 _ZIP_DATE = (1980, 1, 1, 0, 0, 0)
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}
@@ -206,14 +209,7 @@ class _Reader:
             return {tensor.name: _read_image(path, tensor, self.options)}
         except InputError as error:
             raise error.at(str(path)) from None
-        except (
-            OSError,
-            EOFError,
-            zipfile.BadZipFile,
-            zlib.error,
-            struct.error,
-            RuntimeError,
-        ) as error:
+        except _UNREADABLE as error:
             raise InputError(
                 f"cannot be read: {getattr(error, 'strerror', None) or error}", where=str(path)
             ) from None

@@ -30,6 +30,7 @@ __all__ = [
     "one_input_layer",
     "one_of",
     "output_elements",
+    "required",
     "source_of",
     "storage_axis",
     "with_attributes",
@@ -57,6 +58,14 @@ def normal_axes(axes: Iterable[int], rank: int) -> tuple[int, ...]:
     if len(set(found)) != len(found):
         raise ModelError(f"axes {found} name an axis twice")
     return found
+
+
+def required(node: Node, position: int) -> Tensor | np.ndarray:
+    """An operand that may be a constant or computed. Raises ModelError if it is absent."""
+    operand = node.operand(position)
+    if operand is None:
+        raise ModelError(f"input {position} is absent; {node.op_type} needs it")
+    return operand
 
 
 def integers(array: np.ndarray, what: str) -> tuple[int, ...]:

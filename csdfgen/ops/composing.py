@@ -36,6 +36,7 @@ from csdfgen.ops import (
     reshaping,
     selection,
 )
+from csdfgen.ops._operands import required
 from csdfgen.ops.base import Operator, with_tensors
 from csdfgen.ops.evaluated import run_layer
 
@@ -54,14 +55,6 @@ _FAMILIES = (
 _OPERATORS: Mapping[str, Operator] = MappingProxyType(
     {operator.op_type: operator for family in _FAMILIES for operator in family.OPERATORS}
 )
-
-
-def required(node: Node, position: int) -> Operand:
-    """An operand that may be a constant or computed. Raises ModelError if it is absent."""
-    operand = node.operand(position)
-    if operand is None:
-        raise ModelError(f"input {position} is absent; {node.op_type} needs it")
-    return operand
 
 
 class Composition:

@@ -70,11 +70,8 @@ X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES, W_SCALE, W_ZERO, R_SCALE, 
 def _lstm(make: Composition, node: Node) -> Results:
     """Step by step, both directions one after the other."""
     x, (weights, recurrent) = require_tensor(node, X), (require_constant(node, k) for k in (W, R))
-    direction = one_of(
-        node.attributes.get("direction", "forward"),
-        "direction",
-        ("forward", "reverse", "bidirectional"),
-    )
+    directions = ("forward", "reverse", "bidirectional")
+    direction = one_of(node.attributes.get("direction", "forward"), "direction", directions)
     count = 2 if direction == "bidirectional" else 1
     hidden = recurrent.shape[1] if recurrent.ndim == 3 else 0
     if len(x.shape) != 3 or (weights.shape, recurrent.shape) != (

@@ -18,7 +18,7 @@ import numpy as np
 from csdfgen.errors import ModelError
 from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.base import REQUIRED, Operator
-from csdfgen.ops.composing import Composition, Operand, composed
+from csdfgen.ops.composing import Composition, Operand, composed, required
 
 __all__ = ["OPERATORS", "Equation", "parsed"]
 
@@ -93,11 +93,7 @@ class _Part:
 
 
 def _einsum(make: Composition, node: Node) -> Iterable[Operand | None]:
-    operands = []
-    for position, operand in enumerate(node.inputs):
-        if operand is None:
-            raise ModelError(f"input {position} is absent; Einsum needs it")
-        operands.append(operand)
+    operands = [required(node, position) for position in range(len(node.inputs))]
     text = str(node.attributes["equation"])
     equation = parsed(text, [len(operand.shape) for operand in operands])
     sizes: dict[str, int] = {}

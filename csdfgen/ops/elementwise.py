@@ -21,7 +21,7 @@ from csdfgen.errors import ModelError, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
-from csdfgen.ops._operands import node_layer
+from csdfgen.ops._operands import node_layer, required
 from csdfgen.ops.base import (
     Alias,
     AliasKind,
@@ -214,9 +214,7 @@ def _operands(node: Node, count: int) -> list[Tensor | np.ndarray]:
     """The first `count` inputs, at least one; ModelError if one is absent or without elements."""
     found: list[Tensor | np.ndarray] = []
     for position in range(max(1, count)):
-        operand = node.operand(position)
-        if operand is None:
-            raise ModelError(f"input {position} is absent; {node.op_type} needs it")
+        operand = required(node, position)
         if 0 in operand.shape:
             raise ModelError(
                 f"input {position} has shape {operand.shape}, without elements; give its free sizes with {option('shapes')}"

@@ -31,6 +31,7 @@ from csdfgen.ops._operands import (
     normal_axis,
     one_of,
     output_elements,
+    required,
 )
 from csdfgen.ops.base import (
     Call,
@@ -60,9 +61,7 @@ Operand = Tensor | np.ndarray
 
 
 def _operand(node: Node, position: int) -> Operand:
-    found = node.operand(position)
-    if found is None:
-        raise ModelError(f"input {position} is absent; {node.op_type} needs it")
+    found = required(node, position)
     if 0 in found.shape:
         raise ModelError(f"input {position} has shape {list(found.shape)}, without elements")
     return found

@@ -478,8 +478,8 @@ def _operator(
     kernel: Callable[[Layer], Emit],
     attributes: Mapping[str, Any],
     *,
-    rowwise: bool,
-    structure: str,
+    rowwise: bool = True,
+    structure: str = "row-phased; whole when an axis is the row axis",
     **more: Any,
 ) -> Operator:
     """A record of this family. rowwise operators may join their producer's slab, the others run in
@@ -502,7 +502,7 @@ def _operator(
 
 
 _STANDARDIZED = each_phase(partial(_standardized, centre=True))
-_BY_AXES = "row-phased; whole when an axis is the row axis"
+
 
 OPERATORS: tuple[Operator, ...] = (
     _operator(
@@ -510,19 +510,11 @@ OPERATORS: tuple[Operator, ...] = (
         _build_batch,
         _batch_kernel,
         {"epsilon": EPSILON, "momentum": 0.9, "spatial": 1, "training_mode": 0},
-        rowwise=True,
         structure="row-phased",
         takes=_batch_takes,
         notes="For inference: training_mode=1, statistics as outputs and statistics per pixel (spatial=0) are refused.",
     ),
-    _operator(
-        "LRN",
-        _build_local_response,
-        _local_response_kernel,
-        _LRN,
-        rowwise=True,
-        structure="row-phased",
-    ),
+    _operator("LRN", _build_local_response, _local_response_kernel, _LRN, structure="row-phased"),
     _operator(
         "InstanceNormalization",
         _build_instance,
@@ -547,8 +539,6 @@ OPERATORS: tuple[Operator, ...] = (
         _build_layer,
         _STANDARDIZED,
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
-        rowwise=True,
-        structure=_BY_AXES,
         since=17,
         notes="Row-phased over channels last, whole over channels first.",
     ),
@@ -557,8 +547,6 @@ OPERATORS: tuple[Operator, ...] = (
         _build_layer,
         each_phase(partial(_standardized, centre=False)),
         {"axis": -1, "epsilon": EPSILON, "stash_type": 1},
-        rowwise=True,
-        structure=_BY_AXES,
         since=23,
     ),
     _operator(
@@ -566,26 +554,15 @@ OPERATORS: tuple[Operator, ...] = (
         _build_mean_variance,
         _STANDARDIZED,
         {"axes": _MEAN_VARIANCE_AXES},
-        rowwise=True,
-        structure=_BY_AXES,
         since=9,
     ),
-    _operator(
-        "LpNormalization",
-        _build_lp,
-        each_phase(_lp),
-        {"axis": -1, "p": 2},
-        rowwise=True,
-        structure=_BY_AXES,
-    ),
+    _operator("LpNormalization", _build_lp, each_phase(_lp), {"axis": -1, "p": 2}),
     *(
         _operator(
             op_type,
             _build_softmax,
             each_phase(_softmax),
             {"axis": None},
-            rowwise=True,
-            structure=_BY_AXES,
             notes="Before opset 13 all axes from `axis` on are normalised together.",
         )
         for op_type in ("Softmax", "LogSoftmax")

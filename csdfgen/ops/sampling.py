@@ -200,11 +200,8 @@ def _grid_sample(make: Composition, node: Node) -> Results:
     if _MODES[name] == "cubic" and rank == 3:
         raise ModelError(f"mode='{name}' of maps of 3 axes is not defined")
     aligned = bool(node.attributes.get("align_corners", 0))
-    outside = one_of(
-        node.attributes.get("padding_mode", "zeros"),
-        "padding_mode",
-        ("zeros", "border", "reflection"),
-    )
+    words = ("zeros", "border", "reflection")
+    outside = one_of(node.attributes.get("padding_mode", "zeros"), "padding_mode", words)
     reflected = _Places.mirrored_at_centres if aligned else _Places.mirrored
     padding = {"zeros": _Places.nothing, "border": _Places.border}.get(outside, reflected)
     places = _Places(make, x.dtype)
@@ -303,14 +300,8 @@ def _regions(make: Composition, node: Node) -> Results:
     scale = float(node.attributes.get("spatial_scale", 1.0))
     kind = one_of(node.attributes.get("mode", "avg"), "mode", ("avg", "max"))
     default = "half_pixel" if node.opset >= 16 else "output_half_pixel"
-    half = (
-        one_of(
-            node.attributes.get("coordinate_transformation_mode", default),
-            "coordinate_transformation_mode",
-            ("half_pixel", "output_half_pixel"),
-        )
-        == "half_pixel"
-    )
+    name, words = "coordinate_transformation_mode", ("half_pixel", "output_half_pixel")
+    half = one_of(node.attributes.get(name, default), name, words) == "half_pixel"
     places = _Places(make, x.dtype)
     ends = []
     for axis in range(2):
