@@ -65,9 +65,6 @@ class _Attention(Family):
         sizes = [self._bytes(step, *block) for block in blocks]
         return next((size for size in sizes if limit is None or size <= limit), min(sizes))
 
-    def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
-
     def _bytes(self, step: Step, queries: int, block: int) -> int:
         """What so many queries and keys at a time take (csdf_attention_step says why)."""
         view = operator.views_of(self.layer)[3]

@@ -183,9 +183,6 @@ class ByteConvolution(Family):
     def workspace(self, step: Step, limit: int | None) -> int:
         return 0 if self.kernel == DEPTHWISE else _gathered(self.terms, limit)
 
-    def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
-
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         part, layout, target = self.part(step.phase.out), self.layout, step.outputs[0]
         images, each = step.phase.images, len(step.phase.out)
@@ -401,9 +398,6 @@ class _Product(Family):
 
     def workspace(self, step: Step, limit: int | None) -> int:
         return _gathered(self.inputs, limit)
-
-    def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         view, target = step.inputs[0], step.outputs[0]

@@ -107,7 +107,7 @@ class Family(ABC):
         """Bytes of workspace without which the kernel cannot compute a step. The plan of another backend may have
         fewer: then the step is computed as numpy does it.
         """
-        return 0
+        return self.workspace(step, 0)
 
     def within(self, layer: Layer, start: int, stop: int) -> tuple[Family, int, int] | None:
         """The kernel for columns [start, stop) of the output alone, as a map of its own, and the columns of the inputs that

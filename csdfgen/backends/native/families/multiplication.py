@@ -93,9 +93,6 @@ class Multiplication(Family):
         size = self._bytes(step)
         return size * at_a_time(size, limit)
 
-    def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
-
     def _bytes(self, step: Step) -> int:
         """What a row that is processed takes (csdf_multiply_step says why)."""
         a, _, out = self.matrices(step)

@@ -109,9 +109,6 @@ class _Standardization(Family):
     def workspace(self, step: Step, limit: int | None) -> int:
         return 2 * FLOAT * (self.channels + PANEL)
 
-    def least(self, step: Step) -> int:
-        return self.workspace(step, None)
-
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         x, out, pad = step.inputs[0], step.outputs[0], step.workspace
         assert x is not None

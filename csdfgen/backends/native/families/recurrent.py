@@ -95,9 +95,6 @@ class _Recurrent(Family):
             steps = min(steps, (limit - own) // self._of_gates(1))
         return own + self._of_gates(max(1, steps))
 
-    def least(self, step: Step) -> int:
-        return self.workspace(step, 0)
-
     def _steps(self, step: Step) -> int:
         held = step.phase.ins[0]
         assert held is not None
