@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
+from zoo_models._builder import ROUNDED_UP, Builder, Value
 from zoo_models._entry import Published, derived, network
 
 __all__ = ["inception_v2", "inception_v3"]
@@ -109,7 +109,7 @@ def inception_v3(b: Builder, x: Value) -> Value:
     """Inception v3 without its auxiliary classifier, as torchvision evaluates it; average pools
     count their padding.
     """
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
     x = conv(x, 32, 3, stride=2)
     x = b.max_pool(conv(conv(x, 32, 3), 64, 3, padding=1), 3, 2)
     x = b.max_pool(conv(conv(x, 80, 1), 192, 3), 3, 2)
@@ -130,41 +130,31 @@ def inception_v3(b: Builder, x: Value) -> Value:
     return b.gemm(x, 1000, name="scores")
 
 
-def _v3_conv(
-    b: Builder,
-    x: Value,
-    channels: int,
-    kernel: int | tuple[int, int],
-    *,
-    stride: int = 1,
-    padding: Padding = 0,
-) -> Value:
-    return b.conv_bn(
-        x, channels, kernel, stride=stride, padding=padding, activation=b.relu, epsilon=1e-3
-    )
+def _v3_conv(b: Builder) -> Callable[..., Value]:
+    return partial(b.conv_bn, activation=b.relu, epsilon=1e-3)
 
 
 def _v3_pooled(b: Builder, x: Value, channels: int) -> Value:
-    return _v3_conv(b, b.average_pool(x, 3, padding=1, count_padding=True), channels, 1)
+    return _v3_conv(b)(b.average_pool(x, 3, padding=1, count_padding=True), channels, 1)
 
 
 def _v3_five(b: Builder, x: Value, pooled: int) -> Value:
     """Branches of 1x1, 5x5, two 3x3, and a pool."""
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
     five = conv(conv(x, 48, 1), 64, 5, padding=2)
     double = conv(conv(conv(x, 64, 1), 96, 3, padding=1), 96, 3, padding=1)
     return b.concat([conv(x, 64, 1), five, double, _v3_pooled(b, x, pooled)])
 
 
 def _v3_reduce_first(b: Builder, x: Value) -> Value:
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
     double = conv(conv(conv(x, 64, 1), 96, 3, padding=1), 96, 3, stride=2)
     return b.concat([conv(x, 384, 3, stride=2), double, b.max_pool(x, 3, 2)])
 
 
 def _v3_seven(b: Builder, x: Value, channels: int) -> Value:
     """Branches of 1x1, one 7x7 and two 7x7 as rows and columns apart, and a pool."""
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
 
     def row(y: Value, size: int) -> Value:
         return conv(y, size, (1, 7), padding=(0, 3))
@@ -180,7 +170,7 @@ def _v3_seven(b: Builder, x: Value, channels: int) -> Value:
 
 
 def _v3_reduce_second(b: Builder, x: Value) -> Value:
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
     three = conv(conv(x, 192, 1), 320, 3, stride=2)
     seven = conv(conv(conv(x, 192, 1), 192, (1, 7), padding=(0, 3)), 192, (7, 1), padding=(3, 0))
     return b.concat([three, conv(seven, 192, 3, stride=2), b.max_pool(x, 3, 2)])
@@ -188,7 +178,7 @@ def _v3_reduce_second(b: Builder, x: Value) -> Value:
 
 def _v3_wide(b: Builder, x: Value) -> Value:
     """Branches that end in 1x3 and 3x1 side by side."""
-    conv = partial(_v3_conv, b)
+    conv = _v3_conv(b)
 
     def both(y: Value) -> Value:
         return b.concat(
