@@ -113,10 +113,6 @@ def _depthwise(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return blocks.parts(layer.out_channels), step.out.count * blocks.strips(step.out.columns)
 
 
-def _gemm(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return blocks.parts(step.channels), blocks.strips(step.count)
-
-
 def _map(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return step.columns * blocks.parts(step.channels), step.count
 
@@ -125,52 +121,32 @@ def _pool(step: Any, constants: Constants, blocks: Blocks) -> Items:
     return blocks.parts(step.source.channels), step.count * step.columns
 
 
-def _normalize(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return step.count * step.lines, 1
-
-
-def _attention(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return step.count, step.groups
-
-
-def _contract(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return step.groups * step.height * step.width, 1
-
-
 def _depthwise_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
     (layer,) = constants.rows_of(step.layer)
     return blocks.parts(layer.out_channels), step.out.count * step.out.columns
-
-
-def _sum_bytes(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return blocks.parts(step.source.channels), 1
-
-
-def _multiply(step: Any, constants: Constants, blocks: Blocks) -> Items:
-    return step.columns, step.groups * step.count
 
 
 _SHAPES: Mapping[str, tuple[str, Callable[[Any, Constants, Blocks], Items]]] = MappingProxyType(
     {
         "conv_of": ("conv.cl", _conv),
         "depthwise_of": ("depthwise.cl", _depthwise),
-        "gemm_of": ("gemm.cl", _gemm),
+        "gemm_of": ("gemm.cl", lambda step, _, blocks: (blocks.parts(step.channels), blocks.strips(step.count))),
         "map_of": ("map.cl", _map),
         "maps_of": ("map.cl", _map),
         "pool_of": ("pool.cl", _pool),
-        "normalize_of": ("normalize.cl", _normalize),
-        "attention_of": ("attention.cl", _attention),
-        "contract_of": ("contract.cl", _contract),
+        "normalize_of": ("normalize.cl", lambda step, *_: (step.count * step.lines, 1)),
+        "attention_of": ("attention.cl", lambda step, *_: (step.count, step.groups)),
+        "contract_of": ("contract.cl", lambda step, *_: (step.groups * step.height * step.width, 1)),
         "conv_bytes_of": ("conv_bytes.cl", _conv_bytes),
         "byte_winograd_of": ("byte_winograd.cl", _byte_winograd),
         "depthwise_bytes_of": ("depthwise_bytes.cl", _depthwise_bytes),
         "map_bytes_of": ("map_bytes.cl", _map),
         "pool_bytes_of": ("pool_bytes.cl", _pool),
         "average_bytes_of": ("average_bytes.cl", _pool),
-        "sum_bytes_of": ("sum_bytes.cl", _sum_bytes),
-        "multiply_of": ("multiply.cl", _multiply),
+        "sum_bytes_of": ("sum_bytes.cl", lambda step, _, blocks: (blocks.parts(step.source.channels), 1)),
+        "multiply_of": ("multiply.cl", lambda step, *_: (step.columns, step.groups * step.count)),
     }
-)
+)  # fmt: skip
 
 FILES = MappingProxyType({kernel: file for kernel, (file, _) in _SHAPES.items()})
 """Kernel of a family -> its file in `text`."""

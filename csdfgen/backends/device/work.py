@@ -81,18 +81,11 @@ def _map(step: Any, constants: Constants) -> float:
 
 _TERMS: Mapping[str, Terms] = MappingProxyType(
     {
-        "conv_of": _conv,
-        "depthwise_of": _conv,
-        "conv_bytes_of": _conv,
-        "byte_winograd_of": _conv,
-        "depthwise_bytes_of": _conv,
+        **dict.fromkeys(("conv_of", "conv_bytes_of", "byte_winograd_of"), _conv),
+        **dict.fromkeys(("depthwise_of", "depthwise_bytes_of"), _conv),
         "gemm_of": lambda step, _: step.count * step.channels * step.inputs,
-        "map_of": _map,
-        "maps_of": _map,
-        "map_bytes_of": _map,
-        "pool_of": _pool,
-        "pool_bytes_of": _pool,
-        "average_bytes_of": _pool,
+        **dict.fromkeys(("map_of", "maps_of", "map_bytes_of"), _map),
+        **dict.fromkeys(("pool_of", "pool_bytes_of", "average_bytes_of"), _pool),
         "sum_bytes_of": lambda step, _: step.count * step.width * step.source.channels,
         "normalize_of": lambda step, _: 3 * step.count * step.lines * step.size,
         "attention_of": lambda step, _: step.groups * step.count * step.keys * (step.channels + step.values),
