@@ -37,17 +37,13 @@ def measured_cells(
 ) -> Iterator[Cell]:
     """For each program, by its name: median milliseconds an image, its share of the first program's time, and KiB of arena."""
     rounds = take_turns(list(programs.values()), clock, repeats)
+    images = [one.plan.conversion.frames for one in programs.values()]
     for k, (name, program) in enumerate(programs.items()):
-        images = program.plan.conversion.frames
-        ms = 1e3 * median(one[k] for one in rounds) / images
-        share = median(one[k] / one[0] for one in rounds) * _images(programs) / images
+        ms = 1e3 * median(one[k] for one in rounds) / images[k]
+        share = median(one[k] / one[0] for one in rounds) * images[0] / images[k]
         for column, value, unit, digits in (
             ("an image, ms", ms, "ms", 2),
             ("of the first's time", share, "", 2),
             ("arena, KiB", program.plan.figures["arena"] / 1024, "KiB", 0),
         ):
             yield Cell(PART, f"{row}: {name}", column, unit, None, value, digits)
-
-
-def _images(programs: Mapping[str, Executable]) -> int:
-    return next(iter(programs.values())).plan.conversion.frames
