@@ -20,41 +20,19 @@ class ArgumentError(InputError, TypeError):
 
 
 _ALIASES = {
-    "AskedValues": "Mapping",
-    "Inputs": "Iterable",
-    "Model": "str|PathLike|ModelProto|Network",
-    "Progress": "Callable",
-    "Sequence": "Iterable",
-    "TorchModel": "Module|ExportedProgram",
-}
+    "AskedValues": "Mapping", "Inputs": "Iterable", "Model": "str|PathLike|ModelProto|Network",
+    "Progress": "Callable", "Sequence": "Iterable", "TorchModel": "Module|ExportedProgram",
+}  # fmt: skip
 _TYPES: Mapping[str, Any] = {
-    "Callable": Callable,
-    "Iterable": Iterable,
-    "Mapping": Mapping,
-    "None": type(None),
-    "PathLike": os.PathLike,
-    "bytes": bytes,
-    "float": Real,
-    "int": Integral,
-    "str": str,
-}
+    "Callable": Callable, "Iterable": Iterable, "Mapping": Mapping, "None": type(None), "PathLike": os.PathLike,
+    "bytes": bytes, "float": Real, "int": Integral, "str": str,
+}  # fmt: skip
 _WORDS = {
-    "Backend": "a backend",
-    "Callable": "a function",
-    "Cost": "a cost",
-    "CsdfGraph": "a graph",
-    "ExportedProgram": "an exported program",
-    "Iterable": "an iterable",
-    "Mapping": "a mapping",
-    "ModelProto": "an onnx.ModelProto",
-    "Module": "a module of torch",
-    "Network": "a network",
-    "PathLike": "a path",
-    "Plan": "a plan",
-    "PlanOptions": "options of a plan",
-    "PlanTable": "a table of plans",
-    "ndarray": "an array",
-}
+    "Backend": "a backend", "Callable": "a function", "Cost": "a cost", "CsdfGraph": "a graph",
+    "ExportedProgram": "an exported program", "Iterable": "an iterable", "Mapping": "a mapping",
+    "ModelProto": "an onnx.ModelProto", "Module": "a module of torch", "Network": "a network", "PathLike": "a path",
+    "Plan": "a plan", "PlanOptions": "options of a plan", "PlanTable": "a table of plans", "ndarray": "an array",
+}  # fmt: skip
 """What types are called. Classes that are not among `_TYPES` are known by name, and not imported for this."""
 
 _READ = ("batch", "rows")

@@ -169,36 +169,16 @@ def caveats(graph: CsdfGraph) -> list[str]:
     connected = {name for channel in graph.channels for name in (channel.source, channel.target)}
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     kinds = (
-        (
-            _large_tokens(graph),
-            f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word",
-        ),
+        (_large_tokens(graph), f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word"),
         (_large_times(graph), f"SDF3 takes more than {MAX_TIME - 1} for a deadlock"),
-        (
-            [
-                f"channel '{channel.name}' never carries a token"
-                for channel in graph.channels
-                if not any(channel.production)
-            ],
-            "SDF3 calls a graph with such a channel inconsistent",
-        ),
-        (
-            [
-                f"actor '{actor.name}' is on no channel"
-                for actor in graph.actors
-                if actor.name not in connected
-            ],
-            "SDF3 and Kiter refuse such an actor; give it a serial self-loop",
-        ),
-        (
-            [
-                f"actor '{actor.name}' has {actor.phases} phases and no serial self-loop"
-                for actor in graph.actors
-                if actor.phases > 1 and actor.name in connected - serial
-            ],
-            "SDF3 counts overlapping firings of several phases wrongly",
-        ),
-    )
+        ([f"channel '{one.name}' never carries a token" for one in graph.channels if not any(one.production)],
+         "SDF3 calls a graph with such a channel inconsistent"),
+        ([f"actor '{one.name}' is on no channel" for one in graph.actors if one.name not in connected],
+         "SDF3 and Kiter refuse such an actor; give it a serial self-loop"),
+        ([f"actor '{one.name}' has {one.phases} phases and no serial self-loop" for one in graph.actors
+          if one.phases > 1 and one.name in connected - serial],
+         "SDF3 counts overlapping firings of several phases wrongly"),
+    )  # fmt: skip
     said = [_first(list(found), reason) for found, reason in kinds if found]
     return said if kinds[0][0] else said + _uncounted(graph)
 

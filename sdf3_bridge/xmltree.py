@@ -21,16 +21,8 @@ _MAX_MARKUP = 1_000_000
 """Elements and attributes that a file may have; a parsed one takes some hundred bytes."""
 
 _ENCODINGS = {
-    "utf-8",
-    "utf8",
-    "us-ascii",
-    "ascii",
-    "iso-8859-1",
-    "latin-1",
-    "latin1",
-    "iso-8859-15",
-    "windows-1252",
-}
+    "utf-8", "utf8", "us-ascii", "ascii", "iso-8859-1", "latin-1", "latin1", "iso-8859-15", "windows-1252",
+}  # fmt: skip
 """Encodings in which markup is ASCII, so that looking for a DOCTYPE finds every one."""
 
 _PROLOG = re.compile(rb"(?:\xef\xbb\xbf)?(?:\s+|<\?.*?\?>|<!--.*?-->)*", re.DOTALL)

@@ -48,26 +48,14 @@ ZOO: Mapping[str, ZooEntry] = MappingProxyType(
 
 ALIASES: Mapping[str, str] = MappingProxyType(
     {
-        "bvlc_alexnet": "alexnet",
-        "bvlc_googlenet": "googlenet",
-        "bvlc_reference_caffenet": "caffenet",
-        "efficientnet": "efficientnet_b0",
-        "espcn": "super_resolution",
-        "fcn": "fcn_resnet50",
-        "lenet": "lenet5",
-        "lraspp": "lraspp_mobilenet_v3",
-        "mnasnet_b1": "mnasnet",
-        "resnet18_v1": "resnet18",
-        "resnet34_v1": "resnet34",
-        "resnext50_32x4d": "resnext50",
-        "shufflenet": "shufflenet_v1",
-        "shufflenet_v2_x1_0": "shufflenet_v2",
-        "squeezenet": "squeezenet1_1",
-        "ssdlite": "ssdlite_mobilenet_v3",
-        "tiny_yolo_v3": "yolov3_tiny",
-        "zfnet": "zfnet512",
+        "bvlc_alexnet": "alexnet", "bvlc_googlenet": "googlenet", "bvlc_reference_caffenet": "caffenet",
+        "efficientnet": "efficientnet_b0", "espcn": "super_resolution", "fcn": "fcn_resnet50", "lenet": "lenet5",
+        "lraspp": "lraspp_mobilenet_v3", "mnasnet_b1": "mnasnet", "resnet18_v1": "resnet18",
+        "resnet34_v1": "resnet34", "resnext50_32x4d": "resnext50", "shufflenet": "shufflenet_v1",
+        "shufflenet_v2_x1_0": "shufflenet_v2", "squeezenet": "squeezenet1_1", "ssdlite": "ssdlite_mobilenet_v3",
+        "tiny_yolo_v3": "yolov3_tiny", "zfnet": "zfnet512",
     }
-)
+)  # fmt: skip
 """Names in files and papers -> names of the zoo. Capitals, points and dashes are ignored in both."""
 
 MAX_SIZE = 2**16

@@ -170,19 +170,11 @@ class ZooEntry:
     def to_json(self, shape: tuple[int, ...], counts: Counts) -> dict[str, Any]:
         """With what is counted, as JSON values."""
         return {
-            "name": self.name,
-            "family": self.family,
-            "task": self.task,
-            "input": list(shape),
-            "pixels": list(self.pixels),
-            "multiple": self.multiple,
-            "parameters": counts.parameters,
-            "running_statistics": counts.statistics,
-            "macs": counts.macs,
-            "activations": counts.activations,
-            "nodes": counts.nodes,
-            "published": self.published.to_json(),
-        }
+            "name": self.name, "family": self.family, "task": self.task, "input": list(shape),
+            "pixels": list(self.pixels), "multiple": self.multiple, "parameters": counts.parameters,
+            "running_statistics": counts.statistics, "macs": counts.macs, "activations": counts.activations,
+            "nodes": counts.nodes, "published": self.published.to_json(),
+        }  # fmt: skip
 
     def smallest(self) -> tuple[int, int]:
         """The smallest height, and the smallest width, that work."""

@@ -106,18 +106,12 @@ _MOBILENET_V2 = Chain(
     tuple(
         MBConv(_scaled(channels), expansion, stride if first else 1)
         for expansion, channels, count, stride in (
-            (1, 16, 1, 1),
-            (6, 24, 2, 2),
-            (6, 32, 3, 2),
-            (6, 64, 4, 2),
-            (6, 96, 3, 1),
-            (6, 160, 3, 2),
-            (6, 320, 1, 1),
+            (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1),
         )
         for first in (True, *(False,) * (count - 1))
     ),
     last=_scaled(1280),
-)
+)  # fmt: skip
 
 _VWW = Chain(
     "mcunetv2_vww_5fps_chain",
@@ -125,22 +119,11 @@ _VWW = Chain(
     11_578_496,
     _separable,
     (
-        MBConv(16, 6, 2),
-        MBConv(16, 3),
-        MBConv(16, 3),
-        MBConv(24, 3, 2, 7),
-        MBConv(24, 6),
-        MBConv(24, 5, 1, 5),
-        MBConv(40, 6, 2, 7),
-        MBConv(40, 6, 1, 7),
-        MBConv(48, 6),
-        MBConv(48, 4),
-        MBConv(96, 5, 2, 5),
-        MBConv(96, 5),
-        MBConv(96, 4),
-        MBConv(160, 3, 1, 7),
+        MBConv(16, 6, 2), MBConv(16, 3), MBConv(16, 3), MBConv(24, 3, 2, 7), MBConv(24, 6), MBConv(24, 5, 1, 5),
+        MBConv(40, 6, 2, 7), MBConv(40, 6, 1, 7), MBConv(48, 6), MBConv(48, 4), MBConv(96, 5, 2, 5), MBConv(96, 5),
+        MBConv(96, 4), MBConv(160, 3, 1, 7),
     ),
-)
+)  # fmt: skip
 
 _IMAGENET = Chain(
     "mcunet_320kb_chain",
@@ -148,25 +131,12 @@ _IMAGENET = Chain(
     81_625_520,
     _separable,
     (
-        MBConv(16, 3, 2, 7),
-        MBConv(16, 5),
-        MBConv(16, 5, 1, 7),
-        MBConv(16, 4, 1, 5),
-        MBConv(24, 5, 2, 5),
-        MBConv(24, 5, 1, 5),
-        MBConv(24, 5, 1, 5),
-        MBConv(40, 5, 2),
-        MBConv(40, 6, 1, 7),
-        MBConv(40, 4, 1, 5),
-        MBConv(48, 5, 1, 5),
-        MBConv(48, 5, 1, 7),
-        MBConv(48, 5),
-        MBConv(96, 6, 2),
-        MBConv(96, 5, 1, 7),
-        MBConv(96, 4),
+        MBConv(16, 3, 2, 7), MBConv(16, 5), MBConv(16, 5, 1, 7), MBConv(16, 4, 1, 5), MBConv(24, 5, 2, 5),
+        MBConv(24, 5, 1, 5), MBConv(24, 5, 1, 5), MBConv(40, 5, 2), MBConv(40, 6, 1, 7), MBConv(40, 4, 1, 5),
+        MBConv(48, 5, 1, 5), MBConv(48, 5, 1, 7), MBConv(48, 5), MBConv(96, 6, 2), MBConv(96, 5, 1, 7), MBConv(96, 4),
         MBConv(160, 5, 1, 7),
     ),
-)
+)  # fmt: skip
 
 CHAINS: Mapping[str, Chain] = MappingProxyType(
     {chain.name: chain for chain in (_MOBILENET_V2, _VWW, _IMAGENET)}

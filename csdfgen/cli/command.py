@@ -41,19 +41,9 @@ _MOST_LISTED = 20
 
 _USUAL = frozenset(
     [
-        "backend",
-        "batch",
-        "device",
-        "fix",
-        "goal",
-        "latency",
-        "memory",
-        "requests",
-        "rows",
-        "shape",
-        "threads",
+        "backend", "batch", "device", "fix", "goal", "latency", "memory", "requests", "rows", "shape", "threads",
     ]
-)
+)  # fmt: skip
 _PLANNING = frozenset({*OPTIONS, "budgets", "of", "requests"})
 _RARE = (_PLANNING - _USUAL) | {
     *["integer_io", "items", "labels", "layout", "mean", "offsets", "precision", "std", "trace"]

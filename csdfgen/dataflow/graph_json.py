@@ -42,27 +42,18 @@ def to_json(graph: CsdfGraph) -> dict[str, Any]:
         "name": graph.name,
         **({"origin": origin.to_json(graph.origin)} if graph.origin is not None else {}),
         "actors": [
-            {
-                "name": a.name,
-                "execution_times": short_form(a.execution_times),
-                "function": a.function,
-            }
+            {"name": a.name, "execution_times": short_form(a.execution_times), "function": a.function}
             for a in graph.actors
         ],
         "channels": [
             {
-                "name": c.name,
-                "source": c.source,
-                "target": c.target,
-                "production": short_form(c.production),
-                "consumption": short_form(c.consumption),
-                "initial_tokens": c.initial_tokens,
-                "token_bytes": c.token_bytes,
-                "kind": c.kind,
+                "name": c.name, "source": c.source, "target": c.target,
+                "production": short_form(c.production), "consumption": short_form(c.consumption),
+                "initial_tokens": c.initial_tokens, "token_bytes": c.token_bytes, "kind": c.kind,
             }
             for c in graph.channels
         ],
-    }
+    }  # fmt: skip
 
 
 class _Lists:

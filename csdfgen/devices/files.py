@@ -54,20 +54,11 @@ _MEMORY: Mapping[str, Units] = {
     "cache": units.BYTES,
 }
 _PROCESSOR: Mapping[str, Units] = {
-    "cores": units.CORES,
-    "peak": units.RATES,
-    "bandwidth": units.BANDWIDTHS,
-    "launch": units.TIMES,
-    "frame": units.TIMES,
-    "power": units.POWERS,
-    "peak_int8": units.RATES,
-    "peak_int16": units.RATES,
-    "peak_float16": units.RATES,
-    "multiprocessors": units.COUNTS,
-    "tile": units.PIXELS,
-    "operation_energy": units.ENERGIES_OF_WORK,
-    "byte_energy": units.ENERGIES_A_BYTE,
-}
+    "cores": units.CORES, "peak": units.RATES, "bandwidth": units.BANDWIDTHS, "launch": units.TIMES,
+    "frame": units.TIMES, "power": units.POWERS, "peak_int8": units.RATES, "peak_int16": units.RATES,
+    "peak_float16": units.RATES, "multiprocessors": units.COUNTS, "tile": units.PIXELS,
+    "operation_energy": units.ENERGIES_OF_WORK, "byte_energy": units.ENERGIES_A_BYTE,
+}  # fmt: skip
 
 
 # Reading ----------------------------------------------------------------------------------------

@@ -36,17 +36,10 @@ _WINDOWS: Sequence[tuple[str, dict[str, Any]]] = (
 """Layers with a window; group -1 means one channel a group."""
 
 _PLAIN: Sequence[tuple[str, dict[str, Any]]] = (
-    ("Relu", {}),
-    ("Sigmoid", {}),
-    ("LeakyRelu", {"alpha": 0.1}),
-    ("LRN", {"size": 5}),
-    ("BatchNormalization", {}),
-    ("GlobalAveragePool", {}),
-    ("Add", {}),
-    ("Concat", {"axis": 1}),
-    ("Softmax", {"axis": 1}),
+    ("Relu", {}), ("Sigmoid", {}), ("LeakyRelu", {"alpha": 0.1}), ("LRN", {"size": 5}), ("BatchNormalization", {}),
+    ("GlobalAveragePool", {}), ("Add", {}), ("Concat", {"axis": 1}), ("Softmax", {"axis": 1}),
     ("Gemm", {"transB": 1}),
-)
+)  # fmt: skip
 
 
 class _Graph:

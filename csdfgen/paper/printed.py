@@ -28,10 +28,8 @@ FIGURE_1 = (
     PrintedRates("U33", "n3", "n3", "production", "3*128,1*0", "section III-B and V-B"),
     PrintedRates("V33", "n3", "n3", "consumption", "1*0,3*128", "section III-B and V-B"),
     PrintedRates("V23", "n2", "n3", "consumption", "1*384,2*192,1*256", "section V-B"),
-    PrintedRates(
-        "U34", "n3", "n4", "production", "4*12", "section V-B: u34(p) = 12 for p in [1, 4]"
-    ),
-)
+    PrintedRates("U34", "n3", "n4", "production", "4*12", "section V-B: u34(p) = 12 for p in [1, 4]"),
+)  # fmt: skip
 """The sequences of Figure 1(b) that the text prints as well."""
 
 
@@ -52,43 +50,23 @@ class Example:
 
 TABLE_2 = (
     Example(
-        "Ex1",
-        (1, 1, 1, 1, 1),
-        "whole",
-        "n1(1), n2(1), n3(1), n4(1), n5(1)",
-        (1024, 1024, 48, 2),
-        2098,
-        334,
+        "Ex1", (1, 1, 1, 1, 1), "whole", "n1(1), n2(1), n3(1), n4(1), n5(1)", (1024, 1024, 48, 2), 2098, 334,
     ),
     Example(
-        "Ex2",
-        (2, 2, 1, 1, 1),
-        "whole,image=24+8,n2=8",
-        "n1(1), n2(1), n1(2), n2(2), n3(1), n4(1), n5(1)",
-        (768, 1024, 48, 2),
-        1842,
-        333,
+        "Ex2", (2, 2, 1, 1, 1), "whole,image=24+8,n2=8", "n1(1), n2(1), n1(2), n2(2), n3(1), n4(1), n5(1)",
+        (768, 1024, 48, 2), 1842, 333,
     ),
     Example(
-        "Ex3",
-        (32, 16, 1, 1, 1),
-        "whole,image=1,n2=1",
-        "n1(1-17), n2(1), [n1(18-32), n2(2-16)], n3(1), n4(1), n5(1)",
-        (544, 1024, 48, 2),
-        1618,
-        310,
+        "Ex3", (32, 16, 1, 1, 1), "whole,image=1,n2=1", "n1(1-17), n2(1), [n1(18-32), n2(2-16)], n3(1), n4(1), n5(1)",
+        (544, 1024, 48, 2), 1618, 310,
     ),
     Example(
-        "Ex4",
-        (32, 16, 4, 1, 1),
-        "whole,image=1,n2=1,n3=1",
+        "Ex4", (32, 16, 4, 1, 1), "whole,image=1,n2=1,n3=1",
         "n1(1-17), n2(1), [n1(18-22), n2(2-6)], n3(1), [n1(23-25), n2(7-9)], n3(2), [n1(26-28), n2(10-12)], n3(3), "
         "[n1(29-32), n2(13-16)], n3(4), n4(1), n5(1)",
-        (544, 384, 48, 2),
-        978,
-        308,
+        (544, 384, 48, 2), 978, 308,
     ),
-)
+)  # fmt: skip
 """Table II (section IV). The order of Ex3 is the one of the text; the table's own cell ends at
 n1(21), a misprint.
 """

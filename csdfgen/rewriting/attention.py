@@ -24,17 +24,9 @@ __all__ = ["attend", "is_plain"]
 
 MOVES = frozenset(
     {
-        "Reshape",
-        "Flatten",
-        "Squeeze",
-        "Unsqueeze",
-        "Transpose",
-        "Slice",
-        "Split",
-        "Gather",
-        "Identity",
+        "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity",
     }
-)
+)  # fmt: skip
 """Operators that only move elements; MOST bounds the tensors for which that is followed."""
 
 MOST = 1 << 24

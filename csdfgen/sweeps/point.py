@@ -39,20 +39,12 @@ Outcome = Mapping[str, Value]
 
 FIGURES: Mapping[str, str] = MappingProxyType(
     {
-        "ok": "flag",
-        "images": "integer",
-        "planned_bytes": "integer",
-        "outputs_bytes": "integer",
-        "peak_live_bytes": "integer",
-        "whole_layer_live_bytes": "integer",
-        "firings": "integer",
-        "predicted_frame_ms": "number",
-        "predicted_request_ms": "number",
-        "predicted_on": "text",
-        "sqnr_db": "number",
+        "ok": "flag", "images": "integer", "planned_bytes": "integer", "outputs_bytes": "integer",
+        "peak_live_bytes": "integer", "whole_layer_live_bytes": "integer", "firings": "integer",
+        "predicted_frame_ms": "number", "predicted_request_ms": "number", "predicted_on": "text", "sqnr_db": "number",
         "error": "text",
     }
-)
+)  # fmt: skip
 """Figure -> kind (`axes.Axis`). images: of the request; planned_bytes: of the arena; outputs_bytes: of arrays outside
 of it; a frame is one image, a request all of them; sqnr_db: of formats that were calibrated.
 """

@@ -43,61 +43,35 @@ _BYTES = MappingProxyType({"1": "u8", "2": "u16", "4": "u32", "8": "u64"})
 
 _BINARY_FLOATS = MappingProxyType(
     {
-        "add": "x + y",
-        "subtract": "x - y",
-        "multiply": "x * y",
-        "divide": "x / y",
-        "maximum": "MOST(x, y)",
-        "minimum": "LEAST(x, y)",
-        "power": "pow(x, y)",
-        "fmod": "fmod(x, y)",
-        "floor_divide": "floor(x / y)",
-        "remainder": "REMAINDER(x, y)",
-        "logaddexp": "LOGADDEXP(x, y)",
+        "add": "x + y", "subtract": "x - y", "multiply": "x * y", "divide": "x / y", "maximum": "MOST(x, y)",
+        "minimum": "LEAST(x, y)", "power": "pow(x, y)", "fmod": "fmod(x, y)", "floor_divide": "floor(x / y)",
+        "remainder": "REMAINDER(x, y)", "logaddexp": "LOGADDEXP(x, y)",
     }
-)
+)  # fmt: skip
 
 _UNARY_FLOATS = MappingProxyType(
     {
-        "negative": "-x",
-        "absolute": "fabs(x)",
-        "square": "x * x",
-        "reciprocal": "1 / x",
-        "sqrt": "sqrt(x)",
-        "sign": "x != x ? x : x > 0 ? 1 : x < 0 ? -1 : 0",
-        "ceil": "ceil(x)",
-        "floor": "floor(x)",
-        "rint": "rint(x)",
-        "exp": "exp(x)",
-        "expm1": "expm1(x)",
-        "tanh": "tanh(x)",
-        "log": "log(x)",
-        "log1p": "log1p(x)",
+        "negative": "-x", "absolute": "fabs(x)", "square": "x * x", "reciprocal": "1 / x", "sqrt": "sqrt(x)",
+        "sign": "x != x ? x : x > 0 ? 1 : x < 0 ? -1 : 0", "ceil": "ceil(x)", "floor": "floor(x)", "rint": "rint(x)",
+        "exp": "exp(x)", "expm1": "expm1(x)", "tanh": "tanh(x)", "log": "log(x)", "log1p": "log1p(x)",
         **{name: f"{name}(x)" for name in ("sin", "cos", "tan", "sinh", "cosh")},
         **{f"arc{name}": f"a{name}(x)" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
     }
-)
+)  # fmt: skip
 
 _COMPARISONS = MappingProxyType(
     {
-        "equal": "x == y",
-        "not_equal": "x != y",
-        "less": "x < y",
-        "less_equal": "x <= y",
-        "greater": "x > y",
+        "equal": "x == y", "not_equal": "x != y", "less": "x < y", "less_equal": "x <= y", "greater": "x > y",
         "greater_equal": "x >= y",
     }
-)
+)  # fmt: skip
 
 _TRUTH = MappingProxyType(
     {
-        "logical_and": "x && y",
-        "logical_or": "x || y",
-        "logical_xor": "!x != !y",
-        "maximum": "x || y",
+        "logical_and": "x && y", "logical_or": "x || y", "logical_xor": "!x != !y", "maximum": "x || y",
         "minimum": "x && y",
     }
-)
+)  # fmt: skip
 
 _WRAPPING = MappingProxyType({"add": "+", "subtract": "-", "multiply": "*"})
 

@@ -105,23 +105,12 @@ def _given(
 # Prepared calls as instructions, and back ---------------------------------------------------------
 
 _NAMES: dict[Any, str] = {
-    np.copyto: "copyto",
-    np.take: "take",
-    np.argmax: "argmax",
-    np.argmin: "argmin",
-    np.ndarray.clip: "clip",
-    np.ndarray.fill: "fill",
-    primitives.maximum: "maximum",
-    primitives.minimum: "minimum",
-    primitives.negative: "negative",
-    primitives.einsum: "einsum",
-    primitives.looked_up: "looked_up",
-    primitives.picked: "picked",
-    primitives.scattered: "scattered",
-    primitives.ranked: "ranked",
-    primitives.nonzero: "nonzero",
-    primitives.suppressed: "suppressed",
-}
+    np.copyto: "copyto", np.take: "take", np.argmax: "argmax", np.argmin: "argmin", np.ndarray.clip: "clip",
+    np.ndarray.fill: "fill", primitives.maximum: "maximum", primitives.minimum: "minimum",
+    primitives.negative: "negative", primitives.einsum: "einsum", primitives.looked_up: "looked_up",
+    primitives.picked: "picked", primitives.scattered: "scattered", primitives.ranked: "ranked",
+    primitives.nonzero: "nonzero", primitives.suppressed: "suppressed",
+}  # fmt: skip
 """Functions that are no ufuncs -> their kernels."""
 
 _FUNCTIONS = {name: function for function, name in _NAMES.items()}

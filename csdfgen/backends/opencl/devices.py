@@ -50,20 +50,11 @@ class Device:
         for dot products of bytes.
         """
         return {
-            "number": self.number,
-            "name": self.name,
-            "platform": self.platform,
-            "kind": self.kind,
-            "version": self.version,
-            "driver": self.driver,
-            "units": self.units,
-            "memory_bytes": self.memory,
-            "largest_allocation_bytes": self.largest,
-            "local_bytes": self.local,
-            "unified_memory": self.unified,
-            "float16": "cl_khr_fp16" in self.extensions,
-            "int8_dot": "cl_khr_integer_dot_product" in self.extensions,
-        }
+            "number": self.number, "name": self.name, "platform": self.platform, "kind": self.kind,
+            "version": self.version, "driver": self.driver, "units": self.units, "memory_bytes": self.memory,
+            "largest_allocation_bytes": self.largest, "local_bytes": self.local, "unified_memory": self.unified,
+            "float16": "cl_khr_fp16" in self.extensions, "int8_dot": "cl_khr_integer_dot_product" in self.extensions,
+        }  # fmt: skip
 
     def __str__(self) -> str:
         return f"{self.number}: {self.name} ({self.platform}, {self.version})"

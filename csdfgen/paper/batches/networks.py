@@ -174,20 +174,8 @@ def _squeezenet() -> _Path:
 def _mobilenet() -> _Path:
     x = _Path((3, 224, 224)).conv("conv1", 32, 3, 2, 1)
     names = [
-        "2_1",
-        "2_2",
-        "3_1",
-        "3_2",
-        "4_1",
-        "4_2",
-        "5_1",
-        "5_2",
-        "5_3",
-        "5_4",
-        "5_5",
-        "5_6",
-        "6",
-    ]
+        "2_1", "2_2", "3_1", "3_2", "4_1", "4_2", "5_1", "5_2", "5_3", "5_4", "5_5", "5_6", "6",
+    ]  # fmt: skip
     for name, (channels, stride) in zip(names, V1_BLOCKS, strict=True):
         x.conv(f"conv{name}/dw", x.shape[0], 3, stride, 1, groups=x.shape[0])
         x.conv(f"conv{name}/sep", channels)

@@ -42,18 +42,12 @@ TABLE_2: Mapping[str, tuple[float, float]] = MappingProxyType(
 
 TABLE_3: Mapping[str, tuple[float, float]] = MappingProxyType(
     {
-        "conv1/7x7_s2": (9.29, 0.30),
-        "pool1/3x3_s2": (12.99, 0.00),
-        "pool1/norm1": (16.93, 0.38),
-        "conv2/3x3_reduce": (17.69, 0.13),
-        "conv2/3x3": (9.63, 0.38),
-        "pool2/3x3_s2": (14.67, 1.33),
-        "inception_3a/output": (18.66, 1.96),
-        "inception_5b/output": (19.65, 6.9),
-        "pool5/7x7_s1": (19.61, 6.91),
+        "conv1/7x7_s2": (9.29, 0.30), "pool1/3x3_s2": (12.99, 0.00), "pool1/norm1": (16.93, 0.38),
+        "conv2/3x3_reduce": (17.69, 0.13), "conv2/3x3": (9.63, 0.38), "pool2/3x3_s2": (14.67, 1.33),
+        "inception_3a/output": (18.66, 1.96), "inception_5b/output": (19.65, 6.9), "pool5/7x7_s1": (19.61, 6.91),
         "loss3/classifier": (16.08, 1.67),
     }
-)
+)  # fmt: skip
 """Memory that is left over in GoogleNet at 20 MB: baseline, VBS."""
 
 FIGURE_7: Mapping[int, tuple[int, int]] = MappingProxyType({25: (6, 1), 30: (8, 2)})
