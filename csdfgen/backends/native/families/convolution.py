@@ -298,42 +298,24 @@ class Filter:
     def pack(self, way: Way) -> Packed:
         """The layer as a kernel wants it, without the places of its arrays."""
         outs, ins, high, wide = self.shape
-        make, bias = {
-            "depthwise": (packing.depthwise_weights, packing.depthwise_bias(self.bias, outs)),
-            CONV: (
-                lambda w: packing.conv_weights(w, self.groups),
-                packing.conv_bias(self.bias, outs, self.groups),
-            ),
-            **dict.fromkeys(
-                HALVES.values(),
-                (
-                    lambda w: packing.conv_weights_of_pairs(w, self.groups),
-                    packing.conv_bias(self.bias, outs, self.groups),
-                ),
-            ),
-            DOTS: (packing.dot_weights, packing.conv_bias(self.bias, outs)),
-            ROWS: (
-                lambda w: packing.winograd_row_weights(w, self.groups),
-                packing.conv_bias(self.bias, outs, self.groups),
-            ),
-            TILES: (
-                lambda w: packing.winograd_weights(w, way.tile),
-                packing.conv_bias(self.bias, outs),
-            ),
-        }[way.kernel]
-        arrays = make(self.taps), bias
+        groups = self.groups
+        packs: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+            "depthwise": packing.depthwise_weights,
+            CONV: lambda w: packing.conv_weights(w, groups),
+            **dict.fromkeys(HALVES.values(), lambda w: packing.conv_weights_of_pairs(w, groups)),
+            DOTS: packing.dot_weights,
+            ROWS: lambda w: packing.winograd_row_weights(w, groups),
+            TILES: lambda w: packing.winograd_weights(w, way.tile),
+        }
+        if self.depthwise:
+            bias = packing.depthwise_bias(self.bias, outs)
+        else:
+            bias = packing.conv_bias(self.bias, outs, groups)
         made = PackedLayer(
-            ins * self.groups,
-            outs,
-            self.groups,
-            high,
-            wide,
-            *self.stride,
-            *self.dilation,
-            self.left,
+            ins * groups, outs, groups, high, wide, *self.stride, *self.dilation, self.left,
             Activation(*self.activation),
-        )
-        return Packed(made, *arrays)
+        )  # fmt: skip
+        return Packed(made, packs[way.kernel](self.taps), bias)
 
 
 # Steps -------------------------------------------------------------------------------------------
