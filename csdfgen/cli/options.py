@@ -37,7 +37,6 @@ __all__ = [
     "OUTPUT",
     "Asked",
     "Cut",
-    "Fused",
     "JsonOption",
     "Loaded",
     "ModelArgument",
@@ -304,11 +303,6 @@ def taking(*names: str) -> Callable[[_Group], _Group]:
 @taking("shape", "fix")
 class Loaded(Typed):
     """How a model is loaded."""
-
-
-@taking("fuse", *_LOADING)
-class Fused(Typed):
-    """And how its layers are joined."""
 
 
 @taking("rows", "fuse", "image", *_LOADING)
