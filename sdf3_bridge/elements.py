@@ -24,23 +24,15 @@ __all__ = ["ElementReader"]
 _LOG = logging.getLogger(__name__)
 
 _ATTRIBUTES = {
-    "sdf3": ("type", "version"),
-    "applicationGraph": ("name",),
-    "sdf": ("name", "type", "originalName", "csdfgen"),
-    "csdf": ("name", "type", "originalName", "csdfgen"),
-    "actor": ("name", "type", "originalName", "function"),
+    "sdf3": ("type", "version"), "applicationGraph": ("name",), "sdf": ("name", "type", "originalName", "csdfgen"),
+    "csdf": ("name", "type", "originalName", "csdfgen"), "actor": ("name", "type", "originalName", "function"),
     "port": ("name", "type", "rate"),
     "channel": (
-        *("name", "srcActor", "srcPort", "dstActor", "dstPort", "initialTokens", "size"),
-        *("originalName", "channelKind"),
+        "name", "srcActor", "srcPort", "dstActor", "dstPort", "initialTokens", "size", "originalName", "channelKind",
     ),
-    "actorProperties": ("actor",),
-    "channelProperties": ("channel",),
-    "processor": ("type", "default"),
-    "executionTime": ("time",),
-    "tokenSize": ("sz",),
-    "bufferSize": ("sz",),
-}
+    "actorProperties": ("actor",), "channelProperties": ("channel",), "processor": ("type", "default"),
+    "executionTime": ("time",), "tokenSize": ("sz",), "bufferSize": ("sz",),
+}  # fmt: skip
 """Attributes that are read, or that nothing depends on."""
 
 _DIGITS = re.compile("[0-9]+")

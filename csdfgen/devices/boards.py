@@ -276,15 +276,9 @@ def _facts(root: Fields, machine: Fields, heights: Sequence[_Height], date: str)
     """The conditions of the measurement, as text by name."""
     found = {key: machine.text(key, NOT_TOLD) or NOT_TOLD for key in _TOLD}
     return {
-        **found,
-        "backend": root.text("backend", NOT_TOLD),
-        "target": root.text("target"),
-        "compiler": root.text("compiler"),
-        "csdfgen": root.text("csdfgen"),
-        "model": root.text("network"),
-        "threads": "1",
-        "heights": ", ".join(one.rows for one in heights),
-        "repeats": str(min(len(one.frames) for one in heights)),
-        "cache state": CACHE_STATE,
+        **found, "backend": root.text("backend", NOT_TOLD), "target": root.text("target"),
+        "compiler": root.text("compiler"), "csdfgen": root.text("csdfgen"), "model": root.text("network"),
+        "threads": "1", "heights": ", ".join(one.rows for one in heights),
+        "repeats": str(min(len(one.frames) for one in heights)), "cache state": CACHE_STATE,
         "imported": f"{date}, from {Path(root.where).name}",
-    }
+    }  # fmt: skip

@@ -46,20 +46,12 @@ _CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
 def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") -> dict[str, str]:
     """Board, processor, clocks and temperatures as text by name; `NOT_TOLD` for facts that are missing."""
     found = {
-        "board": _board(root),
-        "cpu": cpu_name(root),
-        "cores": str(core_count(root) or NOT_TOLD),
-        "governor": _governors(root),
-        "clock": _clocks(root),
-        "caches": _caches(root),
-        "memory": _text_of_bytes(memory_bytes(root)),
-        "temperature": _temperatures(root),
-        "load": _load(root),
-        "power mode": _read(root / "etc/nvpmodel.status")
-        if (root / "etc/nvpmodel.status").exists()
-        else "",
+        "board": _board(root), "cpu": cpu_name(root), "cores": str(core_count(root) or NOT_TOLD),
+        "governor": _governors(root), "clock": _clocks(root), "caches": _caches(root),
+        "memory": _text_of_bytes(memory_bytes(root)), "temperature": _temperatures(root), "load": _load(root),
+        "power mode": _read(root / "etc/nvpmodel.status") if (root / "etc/nvpmodel.status").exists() else "",
         "tegrastats": tegrastats(tegrastats_command),
-    }
+    }  # fmt: skip
     return {name: text or NOT_TOLD for name, text in found.items()}
 
 

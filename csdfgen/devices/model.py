@@ -134,21 +134,14 @@ class Estimate:
         """As JSON values."""
         rates = [1 / seconds if seconds else None for seconds in (self.seconds, self.pipelined)]
         return {
-            "sequential": {
-                "latency_ms": 1e3 * self.seconds,
-                "worst_ms": 1e3 * self.worst,
-                "fps": rates[0],
-            },
+            "sequential": {"latency_ms": 1e3 * self.seconds, "worst_ms": 1e3 * self.worst, "fps": rates[0]},
             "pipelined": {
-                "cores": len(self.stages),
-                "fps": rates[1],
-                "limit": self.limit,
+                "cores": len(self.stages), "fps": rates[1], "limit": self.limit,
                 "stages_ms": [1e3 * part for part in self.stages],
             },
-            "energy_mj_at_most": None if self.energy is None else 1e3 * self.energy,
-            "origins": self.origins,
+            "energy_mj_at_most": None if self.energy is None else 1e3 * self.energy, "origins": self.origins,
             "layers": [dict(zip(COLUMNS, row, strict=True)) for row in self.rows()],
-        }
+        }  # fmt: skip
 
 
 def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:

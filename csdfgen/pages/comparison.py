@@ -46,15 +46,10 @@ class Side:
         """The values of `FACTS`."""
         plan, options = self.plan, self.plan.options
         return {
-            "rows": plan.conversion.rows.brief,
-            "fuse": options.fuse,
-            "image": options.image,
-            "policy": options.policy,
-            "order": plan.policy,
-            "frames": options.frames,
-            "firings": len(plan.order),
+            "rows": plan.conversion.rows.brief, "fuse": options.fuse, "image": options.image,
+            "policy": options.policy, "order": plan.policy, "frames": options.frames, "firings": len(plan.order),
             "buffers": len(plan.buffers),
-        }
+        }  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

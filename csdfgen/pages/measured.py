@@ -49,16 +49,11 @@ class Measured:
     def to_json(self) -> dict[str, Any]:
         """Figures as JSON values; null where onnxruntime has none."""
         return {
-            "measured_bytes": self.touched,
-            "latency_ms": 1e3 * self.ours,
-            "onnxruntime_ms": self.theirs and 1e3 * self.theirs,
-            "onnxruntime_bytes": self.their_bytes,
-            "max_abs_error": None
-            if self.refused or isinf(self.max_abs_error)
-            else self.max_abs_error,
-            "equal": self.equal,
-            "refused": self.refused or None,
-        }
+            "measured_bytes": self.touched, "latency_ms": 1e3 * self.ours,
+            "onnxruntime_ms": self.theirs and 1e3 * self.theirs, "onnxruntime_bytes": self.their_bytes,
+            "max_abs_error": None if self.refused or isinf(self.max_abs_error) else self.max_abs_error,
+            "equal": self.equal, "refused": self.refused or None,
+        }  # fmt: skip
 
     @property
     def max_abs_error(self) -> float:

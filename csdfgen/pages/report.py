@@ -175,41 +175,22 @@ def _charts(shown: Footprint) -> Markup:
         section(
             title,
             _legend() if kind == "memory" else "",
-            chart(
-                f"{shown.title}: {title.lower()}",
-                partial(draw, footprint=shown, look=IN_PAGE, top=top),
-                kind,
-            ),
+            chart(f"{shown.title}: {title.lower()}", partial(draw, footprint=shown, look=IN_PAGE, top=top), kind),
             note=text,
             class_=f"figure {kind}",
         )
         for kind, draw, top, title, text in (
-            (
-                "memory",
-                draw_memory,
-                12,
-                f"Memory over {shown.span}",
-                "The bytes that are alive in each firing, by the layer that wrote them, the first layer at the bottom; "
-                "grey on top is the workspace that the firing needs. A column shows the firing of it in which most is alive.",
-            ),
-            (
-                "arena",
-                draw_arena,
-                24,
-                "The arena",
-                "Every row at its address for as long as it is alive. Grey is workspace, which may be larger than a kernel "
-                "needs where the arena has free bytes; blank is free. Outputs that are stored in the arena grow from the "
-                "bottom; other rows may reuse the bytes of output rows that come later.",
-            ),
-            (
-                "phases",
-                draw_phases,
-                10,
-                "Phases",
-                "A line for each layer, a mark for each firing, which is its next phase. Time runs from left to right.",
-            ),
+            ("memory", draw_memory, 12, f"Memory over {shown.span}",
+             "The bytes that are alive in each firing, by the layer that wrote them, the first layer at the bottom; "
+             "grey on top is the workspace that the firing needs. A column shows the firing of it in which most is alive."),
+            ("arena", draw_arena, 24, "The arena",
+             "Every row at its address for as long as it is alive. Grey is workspace, which may be larger than a kernel "
+             "needs where the arena has free bytes; blank is free. Outputs that are stored in the arena grow from the "
+             "bottom; other rows may reuse the bytes of output rows that come later."),
+            ("phases", draw_phases, 10, "Phases",
+             "A line for each layer, a mark for each firing, which is its next phase. Time runs from left to right."),
         )
-    )
+    )  # fmt: skip
 
 
 def _legend() -> Markup:

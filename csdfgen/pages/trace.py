@@ -148,22 +148,12 @@ def _events(
             continue
         start, long = one.start / 1e3, (one.end - one.start) / 1e3
         yield {
-            "name": one.actor,
-            "cat": one.function,
-            "ph": "X",
-            "pid": 1,
-            "tid": 1,
-            "ts": start,
-            "dur": long,
+            "name": one.actor, "cat": one.function, "ph": "X", "pid": 1, "tid": 1, "ts": start, "dur": long,
             "args": {
-                "phase": one.phase,
-                "operations": one.operations,
-                "bytes": one.moved,
-                "GFLOP/s": round(one.operations / (one.end - one.start), 3)
-                if one.end > one.start
-                else 0.0,
+                "phase": one.phase, "operations": one.operations, "bytes": one.moved,
+                "GFLOP/s": round(one.operations / (one.end - one.start), 3) if one.end > one.start else 0.0,
             },
-        }
+        }  # fmt: skip
         yield {
             "name": "rows alive, bytes",
             "ph": "C",

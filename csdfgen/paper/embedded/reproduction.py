@@ -16,16 +16,10 @@ __all__ = ["PARTS", "Reproduction", "reproduce"]
 
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {
-        "5": table_5,
-        "6": table_6,
-        "7": table_7,
-        "8": table_8,
-        "9": table_9,
-        "A1": table_a1,
-        "claims": claims,
+        "5": table_5, "6": table_6, "7": table_7, "8": table_8, "9": table_9, "A1": table_a1, "claims": claims,
         "Winograd": errors,
     }
-)
+)  # fmt: skip
 """Table or section -> its cells, which are the same on every machine."""
 
 Reproduction = tuple[dict[str, tuple[Cell, ...]], tuple[Left, ...]]

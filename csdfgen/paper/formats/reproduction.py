@@ -18,17 +18,10 @@ __all__ = ["PARTS", "Reproduction", "reproduce"]
 
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {
-        "4.1": table_4_1,
-        "4.2": table_4_2,
-        "4.3": table_4_3,
-        "4.5": gains,
-        "4.6": table_4_6,
-        "4.7": table_4_7,
-        "section 4": counts,
-        "claims": claims,
-        "Listing 1.4": losses,
+        "4.1": table_4_1, "4.2": table_4_2, "4.3": table_4_3, "4.5": gains, "4.6": table_4_6, "4.7": table_4_7,
+        "section 4": counts, "claims": claims, "Listing 1.4": losses,
     }
-)
+)  # fmt: skip
 """Table or section -> its cells."""
 
 Reproduction = tuple[dict[str, tuple[Cell, ...]], tuple[Left, ...]]
