@@ -126,8 +126,11 @@ def measured(name: str, repeats: int, options: Mapping[str, str]) -> Process:
         sides = [side for side in SIDES if side != "openvino" or find_spec("openvino")]
         found = {side: grown(side, path, repeats, options) for side in sides}
     ours, libraries = found["ours"]
-    others = [found[side][0] if side in found else None for side in SIDES[2:]]
-    return Process(name, parameters, ours, found["compiled"][0], libraries, *others)
+    bare, with_arena = found["onnxruntime"][0], found["onnxruntime-arena"][0]
+    openvino = found["openvino"][0] if "openvino" in found else None
+    return Process(
+        name, parameters, ours, found["compiled"][0], libraries, bare, with_arena, openvino
+    )
 
 
 def _mib(size: int | None) -> str:

@@ -24,6 +24,8 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, compared_as
+from runtime.resident import resident
+from runtime.session import Executable
 from runtime.steps import saturating
 from runtime.verify import (
     ForcedRun,
@@ -81,7 +83,8 @@ class Report:
     kernels, None if unknown. weights: bytes that the program only reads, and those of them in memory behind the last frame,
     None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
     processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
-    and false. forced: with a check, further frames in which they took the other branches.
+    and false. process: bytes of it that were resident at most, and what of them, by name; {} where the system does not say.
+    forced: with a check, further frames in which they took the other branches.
     """
 
     model: str
@@ -101,6 +104,7 @@ class Report:
     weights: tuple[int, int | None] = (0, None)
     driven: Driven | None = None
     branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    process: Mapping[str, int] = field(default_factory=dict)
     forced: tuple[ForcedRun, ...] = ()
 
     @property
@@ -165,12 +169,14 @@ def measure(
     threads: int = 1,
     repeat: int = 1,
     result: str = RESULTS[0],
+    libraries: int = 0,
     progress: Progress = lambda *what: None,
 ) -> tuple[Report, dict[str, np.ndarray]]:
     """A report without a comparison, and the outputs: one frame with its memory traced, then `repeat` timed ones without.
 
     feeds: an array for each input. model: the name in the report. result: "stored", or "streamed": output rows are computed
-    and not stored. Raises what `runtime.compile` and a program raise.
+    and not stored. libraries: bytes that were resident before the network was read. Raises what `runtime.compile` and a
+    program raise.
     """
     progress("compiling")
     program = runtime.compile(plan, threads=threads)
@@ -203,7 +209,21 @@ def measure(
         weights=program.weight_bytes,
         driven=driven,
         branches=_since(program.branches, taken),
+        process=_process(program, libraries),
     ), outputs
+
+
+def _process(program: Executable, libraries: int) -> dict[str, int]:
+    """The memory of this process. rest: what reading, planning and Python take, and what was not given back."""
+    peak, plan = resident(most=True), program.plan
+    constants, there = program.weight_bytes
+    parts = {
+        "libraries": libraries,
+        "constants": constants if there is None else there,
+        "arena": plan.planned_bytes,
+        "outputs": plan.figures["outputs"],
+    }
+    return {"peak": peak, **parts, "rest": peak - sum(parts.values())} if peak else {}
 
 
 def _since(
@@ -391,6 +411,7 @@ def to_json(report: Report) -> dict[str, Any]:
             "bytes": report.weights[0],
             "resident_bytes": report.weights[1],
         },
+        "process": dict(report.process),
         "rows": str(plan.conversion.rows),
         "fuse": plan.options.fuse,
         "image": plan.options.image,

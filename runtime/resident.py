@@ -24,7 +24,7 @@ from csdfgen.reading.loader import load
 from runtime.images import random_inputs
 from runtime.reference import Reference
 
-__all__ = ["grown_by_onnxruntime"]
+__all__ = ["grown_by_onnxruntime", "resident"]
 
 _PROC = Path("/proc/self")
 _SECONDS = 600
@@ -72,6 +72,14 @@ def _measured(
     before = _bytes("VmRSS")
     frame(feeds)
     return max(0, _bytes("VmHWM") - before)
+
+
+def resident(most: bool = False) -> int:
+    """Bytes of this process that are in memory, or that were at most; 0 where the system does not say."""
+    try:
+        return _bytes("VmHWM" if most else "VmRSS")
+    except OSError:
+        return 0
 
 
 def _trim() -> None:

@@ -34,6 +34,7 @@ MASKS = (
     (r"\d[\d.,]* ms", "# ms"),
     (r"[\d,]+ launches a frame", "# launches a frame"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
+    (r"process    peak .*", "#"),
     (r"kernels for \w+, weights packed into [\d,]+", "kernels for #"),
     (r"-?\d+\.\d dB( \(predicted -?\d+\.\d\))?", "# dB"),
     (r"median of the largest fit error of each [\d.]+ %", "#"),

@@ -182,15 +182,17 @@ class Run(Command):
         from csdfgen.pages.trace import by_layer, chrome_trace, timed
         from runtime.images import check_output_path, read_labels, write_outputs
         from runtime.report import compare_with_reference, to_json
+        from runtime.resident import resident
 
         labels = read_labels(self.labels) if self.labels is not None else None
+        libraries = resident()
         with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
             progress("loading")
             plan, network, precision = self._plan_of(asked, progress)
             if self.output is not None:
                 check_output_path(self.output, network)
             feeds = self._feeds(network)
-            report, outputs = self._measured(plan, feeds, asked, progress)
+            report, outputs = self._measured(plan, feeds, asked, progress, libraries)
             if self.output is not None:
                 write_outputs(self.output, outputs)
             firings: tuple[FiringTime, ...] = ()
@@ -328,7 +330,12 @@ class Run(Command):
         return replace(plan, options=options), network, None
 
     def _measured(
-        self, plan: Plan, feeds: Mapping[str, np.ndarray], asked: Asked, progress: Progress
+        self,
+        plan: Plan,
+        feeds: Mapping[str, np.ndarray],
+        asked: Asked,
+        progress: Progress,
+        libraries: int = 0,
     ) -> tuple[Report, dict[str, np.ndarray]]:
         from runtime.report import measure
 
@@ -340,6 +347,7 @@ class Run(Command):
                 threads=self.threads,
                 repeat=self.repeat,
                 result=asked.given.get("result", DEFAULTS.result),
+                libraries=libraries,
                 progress=progress,
             )
         except CsdfgenError as error:
@@ -379,6 +387,9 @@ class Run(Command):
             f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}",
             f"backend    {kernels.name}{code}",
         )
+        if report.process:
+            peak, *parts = (f"{name} {size / 2**20:,.1f}" for name, size in report.process.items())
+            say(f"process    {peak} MiB resident: {', '.join(parts)}")
         if plan.options.weights == "mapped":
             there, resident = report.weights
             known = "an unknown number" if resident is None else f"{resident:,}"
