@@ -44,6 +44,7 @@ class EmitC(Command):
     output: Path = declare("The folder to write.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
     force: bool = declare("Write into a folder that is not empty; other files stay.", False)
+    oversize: bool = declare("Write also what the target has no memory for.", False)
     as_json: JsonOption = False
     planning: Planned
 
@@ -61,7 +62,7 @@ class EmitC(Command):
             found = planned(source, progress, backend=backend_that("emits"))
             with about(found.model, if_silent=True):
                 made = emit(
-                    found.plan, found.title, self.output, target=self.target, force=self.force,
+                    found.plan, found.title, self.output, target=self.target, force=self.force, oversize=self.oversize,
                     maker=f"csdfgen {__version__}", report=progress,
                 )  # fmt: skip
         if self.as_json:

@@ -11,7 +11,10 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
+
+import numpy as np
 
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.registry import backend_that, computed_by, kernels_for
@@ -21,8 +24,8 @@ from csdfgen.emission.names import identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, arguments_of, lowered
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
-from csdfgen.emission.targets import Target, target_of
-from csdfgen.errors import InputError, ModelError
+from csdfgen.emission.targets import Board, Target, target_of
+from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
 
@@ -74,6 +77,7 @@ def emit(
     *,
     target: str = "host",
     force: bool = False,
+    oversize: bool = False,
     kernels: Backend | None = None,
     literals: int = LITERALS,
     maker: str = "csdfgen",
@@ -81,9 +85,10 @@ def emit(
 ) -> Emitted:
     """Write a plan as C. title: of the network, which is named `network_name(title)` in C. kernels: a backend that emits C,
     by default the first on this machine. literals: see `LITERALS`. maker: the program that writes, with its version.
+    oversize: also what the target has no memory for.
 
     Raises InputError for a folder that is not empty, or cannot be written, or an unknown target;
-    PlanError for a step without a native kernel; ToolError without a compiler.
+    PlanError for a step without a native kernel, and for what does not fit; ToolError without a compiler.
     """
     machine = target_of(target)
     check_folder(folder, force)
@@ -93,11 +98,36 @@ def emit(
         kernels = kernels.anywhere()
     (program,) = lowered([plan], kernels)
     unit = unit_of(program, title, maker, Blob(program.program.constants))
+    if machine.board is not None and not oversize:
+        check_room(unit, machine.board, target)
     report("writing")
     with writing(folder), scratch_folder(folder) as scratch:
         made = fill(scratch, unit, machine, literals=literals)
         _place(scratch, folder)
     return made
+
+
+def check_room(unit: Unit, machine: Board, target: str) -> None:
+    """Raises PlanError for constants, or an arena with the arrays and the stack of the program, that a board has no room
+    for. Code comes on top of the constants.
+    """
+    network, there = unit.plan.network, {name: size for name, _, size in machine.memory}
+    arrays = network.output_bytes + sum(
+        prod(network.whole_shape(one)) * np.dtype(one.dtype).itemsize for one in network.inputs
+    )
+    ram = unit.plan.planned_bytes + arrays + machine.stack
+    flash = "CONSTANTS" if "CONSTANTS" in there else "CODE"
+    said = f"arena of {unit.plan.planned_bytes:,} bytes, inputs and outputs of {arrays:,} and a stack of {machine.stack:,}"
+    for what, size, memory in (
+        (f"constants of {unit.tables.blob.size:,} bytes are", unit.tables.blob.size, flash),
+        (f"an {said} are {ram:,},", ram, "RAM"),
+    ):
+        if size > there[memory]:
+            raise PlanError(
+                f"{what} more than the {there[memory]:,} of {memory} that {option('target', target)} ({machine.title}) has; "
+                f"plan for {option('goal', 'memory')}, quantize the model, take another target, or write it all the same "
+                f"with {option('oversize')}"
+            )
 
 
 def unit_of(

@@ -33,7 +33,7 @@ from runtime.reference import filled
 from tests.builder import Graph
 from tests.command import Call, refused
 from tests.emitted import Program, differences
-from tests.models import onnxruntime_outputs
+from tests.models import model, onnxruntime_outputs
 from tests.native_steps import compiler_missing
 from tests.networks import planned_together
 from tests.small_models import residual_classifier, squeeze_and_excite, two_inputs
@@ -548,3 +548,23 @@ def test_a_program_prints_its_usage_when_asked(call: Call) -> None:
         done = subprocess.run([f"made/{facts['name']}", word], capture_output=True, text=True)
         assert done.returncode == code
         assert done.stdout.startswith(f"usage: {facts['name']} [-o OUTPUT]") is (code == 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "memory"),
+    [
+        ("g (float[1,700] x) => (float[1,800] y) { y = MatMul (x, w) }", (700, 800), "CONSTANTS"),
+        ("g (float[1,1,900,900] x) => (float[1,1,900,900] y) { y = Mul (x, w) }", (1,), "RAM"),
+    ],
+)
+def test_what_a_board_has_no_room_for_is_refused(
+    text: str, shape: tuple[int, ...], memory: str, call: Call
+) -> None:
+    if compiler_missing():
+        pytest.skip("no C compiler")
+    onnx.save(model(text, {"w": np.ones(shape, np.float32)}), "net.onnx")
+    words = ("emit-c", "net.onnx", "-o", "made", "--target", "cortex-m55")
+    line = refused(call(*words))
+    assert f"more than the 2,097,152 of {memory}" in line and "--oversize" in line
+    assert not Path("made").exists()
+    assert call(*words, "--oversize").code == 0
