@@ -14,14 +14,14 @@ import stat
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import metadata
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
 from weakref import WeakValueDictionary
 
-from csdfgen.errors import CsdfgenError, InputError
+from csdfgen.errors import CsdfgenError, InputError, option
 
 __all__ = [
     "CAFFE",
@@ -136,6 +136,21 @@ class MappedFile(mmap.mmap):
     """
 
     identity: str
+    path: Path
+
+    def check(self) -> None:
+        """Raise InputError if the file was written since. One that was removed or replaced stays as it was."""
+        with suppress(OSError):
+            now = _identity(self.path.stat())
+            if now != self.identity and now.split(":")[:2] == self.identity.split(":")[:2]:
+                raise InputError(
+                    f"was written since it was loaded; load it again, or with {option('weights', 'copied')} next time",
+                    where=str(self.path),
+                )
+
+
+def _identity(found: os.stat_result) -> str:
+    return f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
 
 
 def file_of(array: Any) -> MappedFile | None:
@@ -154,12 +169,11 @@ _MAPPED: WeakValueDictionary[str, MappedFile] = WeakValueDictionary()
 def mapped(path: str | os.PathLike[str]) -> MappedFile:
     """A file that is not empty, mapped once in this process. Raises OSError."""
     with Path(path).open("rb") as file:
-        found = os.fstat(file.fileno())
-        identity = f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+        identity = _identity(os.fstat(file.fileno()))
         known = _MAPPED.get(identity)
         if known is None:
             known = MappedFile(file.fileno(), 0, access=mmap.ACCESS_READ)
-            known.identity = identity
+            known.identity, known.path = identity, Path(path).absolute()
             _MAPPED[identity] = known
         return known
 

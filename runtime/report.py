@@ -84,7 +84,7 @@ class Report:
     None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
     processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
     and false. process: bytes of it that were resident at most, and what of them, by name; {} where the system does not say.
-    forced: with a check, further frames in which they took the other branches.
+    mapped: whether weights are in files. forced: with a check, further frames in which they took the other branches.
     """
 
     model: str
@@ -102,6 +102,7 @@ class Report:
     result: str = RESULTS[0]
     parameters_packed: int | None = None
     weights: tuple[int, int | None] = (0, None)
+    mapped: bool = False
     driven: Driven | None = None
     branches: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     process: Mapping[str, int] = field(default_factory=dict)
@@ -207,6 +208,7 @@ def measure(
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
         weights=program.weight_bytes,
+        mapped=program.mapped,
         driven=driven,
         branches=_since(program.branches, taken),
         process=_process(program, libraries),
@@ -407,7 +409,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "figures": dict(report.figures),
         "parameters_packed": report.parameters_packed,
         "weights": {
-            "kept": plan.options.weights,
+            "kept": "mapped" if report.mapped else "copied",
             "bytes": report.weights[0],
             "resident_bytes": report.weights[1],
         },

@@ -20,6 +20,7 @@ import numpy as np
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.errors import InputError, PlanError, option
+from csdfgen.files import file_of
 from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.planning.plan import Plan
@@ -102,6 +103,11 @@ class Executable:
         """
         arrays = self._bound.weights
         return sum(one.nbytes for one in arrays), resident_bytes(arrays)
+
+    @property
+    def mapped(self) -> bool:
+        """Whether such weights are in files."""
+        return any(map(file_of, self._bound.weights))
 
     @property
     def driven(self) -> Driven | None:

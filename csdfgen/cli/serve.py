@@ -67,8 +67,8 @@ class Serve(Command):
     stages: int = declare("Most stages that a network is cut into.", 4, "N", low=1, high=16)
     backend: str = declare("The backend that computes.", "auto", "NAME")
     weights: str = declare(
-        "copied, or mapped: packed weights are in a file whose pages processes share.",
-        DEFAULTS.weights, "copied|mapped",
+        "copied; mapped: packed weights are in a file whose pages processes share; auto: where the cache can be written.",
+        DEFAULTS.weights, "auto|copied|mapped",
     )  # fmt: skip
     loaded: Loaded
     host: str = declare("The address to listen on.", "127.0.0.1", "HOST")

@@ -15,6 +15,7 @@ their instructions: those of the first step are made, those of the others are th
 from __future__ import annotations
 
 import hashlib
+import logging
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,9 +23,11 @@ from functools import lru_cache
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from csdfgen.cache import folder_of, prune
-from csdfgen.errors import PlanError
+from csdfgen.cache import folder_of, limit, prune
+from csdfgen.errors import InputError, PlanError, ToolError
+from csdfgen.files import file_of
 from csdfgen.lowering.weight_file import weight_file
+from csdfgen.model.deferred import sources
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.phases.conversion import ActorWork
@@ -104,6 +107,8 @@ class Program:
     compared: Mapping[int, tuple[tuple[View, str], ...]]
 
 
+_LOG = logging.getLogger(__name__)
+
 _KNOWN: WeakKeyDictionary[Plan, WeakKeyDictionary[Backend, Program]] = WeakKeyDictionary()
 """Programs of plans that exist: a plan that is compiled again, once a thread for example, shares its program."""
 
@@ -119,9 +124,19 @@ def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> P
         return _lowered(plan, kernels, constants)
     known = _KNOWN.setdefault(plan, WeakKeyDictionary())
     if kernels not in known:
-        lowered = _mapped if plan.options.weights == "mapped" else _lowered
+        lowered = _KEPT[plan.options.weights]
         known[kernels] = lowered(plan, kernels, Constants(plan.pools))
     return known[kernels]
+
+
+def _automatic(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+    """The same with its weights in a file if they are worth one, and it can be written."""
+    if _LEAST <= plan.network.parameter_bytes <= limit() // 2:
+        try:
+            return _mapped(plan, kernels, constants)
+        except (InputError, ToolError) as error:
+            _LOG.info("weights are copied: %s", error)
+    return _lowered(plan, kernels, Constants(plan.pools))
 
 
 def _mapped(plan: Plan, kernels: Backend, constants: Constants) -> Program:
@@ -140,7 +155,15 @@ def _mapped(plan: Plan, kernels: Backend, constants: Constants) -> Program:
     return program
 
 
+_LEAST = 1 << 20
+"""Bytes of weights below which a file would not be worth it."""
+
+
 def _lowered(plan: Plan, kernels: Backend, constants: Constants) -> Program:
+    for layer in plan.network.layers:
+        for array in (each for one in layer.constants.values() for each in sources(one)):
+            if (file := file_of(array)) is not None:
+                file.check()
     for layer in plan.network.layers:
         for part in (layer, *layer.epilogue):
             why = kernels.refusal(part)
@@ -306,6 +329,10 @@ def _deliveries(
             for name in names:
                 yield Delivery(firing, name, write.tensor, image, rows, view)
             at += len(rows)
+
+
+_KEPT = {"auto": _automatic, "copied": _lowered, "mapped": _mapped}
+"""What lowers a plan whose weights are to be kept so."""
 
 
 # Steps that are alike -----------------------------------------------------------------------------

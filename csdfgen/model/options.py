@@ -215,10 +215,11 @@ class PlanOptions:
         shown="the first GPU, else the first device", here=True,
     )  # fmt: skip
     weights: str = declare(
-        "copied: packed weights are memory of this process; mapped: they are in a file of the user's cache, whose pages "
-        "processes share, are read when they are needed and may leave memory.",
-        "copied", kind=word("copied", "mapped"), panel=GOALS, users=frozenset({"flag", "keyword"}),
-        shown="copied", here=True,
+        "copied: weights, and packed weights, are memory of this process; mapped: they are in the model's file, and in one of "
+        "the user's cache, whose pages processes share, are read when they are needed and may leave memory; auto: mapped where "
+        "the cache can be written, and they take 1 MiB and more.",
+        "auto", kind=word("auto", "copied", "mapped"), panel=GOALS, users=frozenset({"flag", "keyword"}),
+        shown="auto", here=True,
     )  # fmt: skip
     exact: bool = declare(
         "Native code without Winograd's form of 3x3 convolutions, which rounds differently (about 1e-5, relative).",

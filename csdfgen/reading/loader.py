@@ -57,7 +57,7 @@ def load(
     shapes: AskedShapes | None = None,
     batch: int | None = None,
     fix: AskedValues | None = None,
-    weights: str = "copied",
+    weights: str = "auto",
 ) -> Network:
     """Read a model: a file (ONNX, .pt2 of torch.export, Caffe's .prototxt), a name of the zoo ("zoo:NAME" or
     "zoo:NAME@HEIGHTxWIDTH"), or a model in memory: ONNX (as bytes too), a module of torch, or an exported program.
@@ -69,7 +69,8 @@ def load(
         of a model whose constants fix one image, if its images do not touch each other.
     fix: input name -> its value, a number, numbers or a text such as "16000": the input becomes a constant, and
         what depends on it alone is folded (the branch of an If that a sample rate selects).
-    weights: "copied" into memory, or "mapped": read in the file where they are, which must not change meanwhile.
+    weights: "mapped": read in the file where they are, which must not be written meanwhile (it may be replaced); "copied"
+        into memory; "auto": mapped where the system is POSIX.
     Raises ModelError, UnsupportedOperatorError that lists all operators which are not known, or InputError
     where torch or an example is missing.
     """
@@ -92,7 +93,9 @@ def load(
         shapes = shapes[""]
     try:
         file = _read(source, shapes, batch)
-        if OPTIONS["weights"].kind.read(weights, "weights") == "mapped":
+        if OPTIONS["weights"].kind.read(weights, "weights") == "mapped" or (
+            weights == "auto" and os.name == "posix"
+        ):
             file = replace(file, weights=tuple(replace(w, mapped=True) for w in file.weights))
         given = shapes if isinstance(shapes, Mapping) else {}
         fixed = fixed_inputs(file, fix, given) if fix else {}
@@ -126,7 +129,7 @@ def load_frames(
     batch: int | None = None,
     apart: bool = False,
     fix: AskedValues | None = None,
-    weights: str = "copied",
+    weights: str = "auto",
 ) -> Network:
     """A model of one image as a batch of `frames`, if nothing else says how many images it takes.
 

@@ -79,8 +79,9 @@ def test_outputs_are_those_of_copied_weights(
     tmp_path: Path, cache: Path, backend: str, external: bool
 ) -> None:
     path = products(tmp_path / "net.onnx", external=external)
-    copied = runtime.compile(csdfgen.plan(csdfgen.load(path), backend=backend))
-    assert copied.plan.options.weights == "copied" and not cache.exists()
+    plan = csdfgen.plan(csdfgen.load(path, weights="copied"), backend=backend, weights="copied")
+    copied = runtime.compile(plan)
+    assert not copied.mapped and not cache.exists()
     (wanted,) = copied(INPUT).values()
     for _ in range(2):
         frame, y = mapped(path, backend)
@@ -317,8 +318,46 @@ def test_the_command_reports_them(tmp_path: Path, call: Call, cache: Path) -> No
         assert 0 < int(resident.replace(",", "")) <= int(total.replace(",", ""))
     assert list(cache.glob("*.weights"))
     assert "weights" not in Path(plan).read_text()
-    values = call("run", path, "--json").json["weights"]
+    values = call("run", path, "--json", "--weights", "copied").json["weights"]
     assert values["kept"] == "copied" and 0 < values["resident_bytes"] <= values["bytes"]
     for function in (csdfgen.load, csdfgen.plan):
         with pytest.raises(InputError, match=r"weights='lent'.*copied"):
             function(path if function is csdfgen.load else csdfgen.load(path), weights="lent")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_model_that_is_written_while_it_is_mapped_is_refused(
+    tmp_path: Path, backend: str
+) -> None:
+    path = products(tmp_path / "net.onnx", external=False)
+    wanted = mapped(path, backend)[1]
+    plan = csdfgen.plan(csdfgen.load(path), backend=backend)
+    products(tmp_path / "other.onnx", seed=1, external=False).replace(path)
+    (y,) = runtime.compile(plan)(INPUT).values()  # replaced: what was loaded is there still
+    np.testing.assert_array_equal(y, wanted)
+    plan = csdfgen.plan(csdfgen.load(path), backend=backend)
+    products(path, layers=1, external=False)  # cut short in its place
+    with pytest.raises(InputError, match=r"net\.onnx: was written since .*copied"):
+        runtime.compile(plan)
+
+
+def test_weights_are_mapped_by_default_where_that_is_possible(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def kept(path: Path) -> bool:
+        return runtime.compile(csdfgen.plan(csdfgen.load(path), backend="numpy")).mapped
+
+    large, small = products(tmp_path / "large.onnx"), products(tmp_path / "small.onnx", 0)
+    assert kept(large) and len(list(cache.iterdir())) == 1
+    weight_file._MAPPED.clear()
+    monkeypatch.setenv("CSDFGEN_CACHE_LIMIT", "8MiB")
+    plan = csdfgen.plan(csdfgen.load(large, weights="copied"), backend="numpy")
+    assert not runtime.compile(plan).mapped
+    monkeypatch.delenv("CSDFGEN_CACHE_LIMIT")
+
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    (y,) = runtime.compile(csdfgen.plan(csdfgen.load(small), backend="numpy"))(INPUT).values()
+    assert np.isfinite(y).all()
