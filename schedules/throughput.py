@@ -109,13 +109,7 @@ class _Part:
 class _Analysis:
     """One graph, whose components are analysed in their own least iterations."""
 
-    def __init__(
-        self,
-        graph: CsdfGraph,
-        links: Sequence[Link],
-        method: Method,
-        limit: int,
-    ) -> None:
+    def __init__(self, graph: CsdfGraph, links: Sequence[Link], method: Method, limit: int) -> None:
         self.graph = graph
         self.times, quota = times_and_quota(graph)
         self.parts = components(len(quota), links)

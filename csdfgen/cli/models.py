@@ -112,11 +112,7 @@ def stored_in(used: str, network: Network, model: str, asked: Asked) -> Network:
     bare = replace(asked, shapes={}, fixed={})  # which the stored model has
     with about(model):
         return stored_as(
-            used,
-            network,
-            model,
-            lambda one: load_network(one, bare),
-            asked.shapes or None,
+            used, network, model, lambda one: load_network(one, bare), asked.shapes or None
         )
 
 

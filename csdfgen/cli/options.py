@@ -366,10 +366,7 @@ def _parse_value(text: str) -> tuple[str, str]:
     return name, value
 
 
-_NAMED: Mapping[str, Callable[[str], tuple[str, Any]]] = {
-    "shape": parse_shape,
-    "fix": _parse_value,
-}
+_NAMED: Mapping[str, Callable[[str], tuple[str, Any]]] = {"shape": parse_shape, "fix": _parse_value}
 """Options that give an input something by its name, and how they are read."""
 
 

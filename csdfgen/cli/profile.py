@@ -13,15 +13,7 @@ import typer
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command, argument
-from csdfgen.cli.options import (
-    JSON,
-    OUTPUT,
-    Typed,
-    check_suffix,
-    counts_of,
-    refuse_graph,
-    taking,
-)
+from csdfgen.cli.options import JSON, OUTPUT, Typed, check_suffix, counts_of, refuse_graph, taking
 from csdfgen.cli.quantize import Stored
 from csdfgen.cli.terminal import cut, dim, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError, about

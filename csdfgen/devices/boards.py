@@ -158,12 +158,7 @@ def imported_profile(path: str | os.PathLike[str], name: str, date: str) -> Devi
 def _heights(root: Fields) -> list[_Height]:
     """The plans of a result with their frames, checked."""
     found = [
-        _Height(
-            one.text("rows"),
-            one.integer("firings", low=1),
-            tuple(_actors(one)),
-            [],
-        )
+        _Height(one.text("rows"), one.integer("firings", low=1), tuple(_actors(one)), [])
         for one in root.children("heights")
     ]
     if not found:

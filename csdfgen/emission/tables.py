@@ -21,16 +21,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.backends.native.structures import Structure, kernel_structure, slots_of, structure
-from csdfgen.emission.macros import (
-    ARENA,
-    LITERAL,
-    NUMBER,
-    WEIGHTS,
-    Token,
-    even,
-    shortened,
-    wrapped,
-)
+from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, WEIGHTS, Token, even, shortened, wrapped
 from csdfgen.planning import buffers
 from csdfgen.program import instructions
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, row_pool

@@ -310,11 +310,7 @@ def _feed(firing: int, work: ActorWork, phase: int, addresses: Addresses) -> Fee
 
 
 def _deliveries(
-    firing: int,
-    work: ActorWork,
-    phase: int,
-    outputs: Mapping[str, list[str]],
-    addresses: Addresses,
+    firing: int, work: ActorWork, phase: int, outputs: Mapping[str, list[str]], addresses: Addresses
 ) -> Iterator[Delivery]:
     """What a phase completes, image by image; a tensor may be an output by several names."""
     for write in work.writes:

@@ -62,12 +62,7 @@ class Split:
 
 
 def split(
-    items: Items,
-    moved: np.ndarray,
-    fast: int,
-    slow: int,
-    *,
-    effort: str | float = "low",
+    items: Items, moved: np.ndarray, fast: int, slow: int, *, effort: str | float = "low"
 ) -> Split:
     """Distribute items over memories of `fast` and `slow` bytes, each at an offset in its memory.
 
@@ -232,22 +227,13 @@ def _program(limits: _Limits, moved: np.ndarray, effort: str | float) -> np.ndar
 # Offsets -----------------------------------------------------------------------------------------
 
 
-def _packed(
-    items: Items,
-    which: np.ndarray,
-    effort: str | float,
-    limit: int | None,
-) -> Packing:
+def _packed(items: Items, which: np.ndarray, effort: str | float, limit: int | None) -> Packing:
     some = Items(items.sizes[which], items.born[which], items.gone[which], items.alignment)
     return pack(some, effort=effort, limit=limit)
 
 
 def _placed(
-    items: Items,
-    moved: np.ndarray,
-    chosen: np.ndarray,
-    fast: int,
-    effort: str | float,
+    items: Items, moved: np.ndarray, chosen: np.ndarray, fast: int, effort: str | float
 ) -> tuple[np.ndarray, np.ndarray]:
     """(items in the fast memory, their offsets): the chosen items that the packing has below its end, and all others
     that fit into the gaps.

@@ -195,9 +195,7 @@ def _missing(
 
 
 def problem_of(
-    conversion: Conversion,
-    buffers: Sequence[Buffer],
-    workspaces: Scratch | None = None,
+    conversion: Conversion, buffers: Sequence[Buffer], workspaces: Scratch | None = None
 ) -> Problem:
     """The firings of a conversion, actors in its order, and the rows that they claim and release.
 

@@ -294,9 +294,7 @@ def _workspace(
     return buffer, Region(buffer.name, buffer.row_bytes, 1, tuple(offsets.tolist()))
 
 
-def _listed(
-    scratch: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> tuple[np.ndarray, np.ndarray]:
+def _listed(scratch: Mapping[str, tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """(bytes, firing) of the scratch of all phases of all actors, in order."""
     if not scratch:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
@@ -349,10 +347,6 @@ def _regions(
         within = np.arange(buffer.rows) - np.repeat(start, stop - start)
         table = np.repeat(offsets[mine], stop - start) + within * buffer.row_bytes
         regions[buffer.name] = Region(
-            buffer.name,
-            buffer.row_bytes,
-            one.capacity,
-            tuple(table.tolist()),
-            buffer.pool,
+            buffer.name, buffer.row_bytes, one.capacity, tuple(table.tolist()), buffer.pool
         )
     return regions

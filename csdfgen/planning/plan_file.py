@@ -38,12 +38,7 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import MAX_PHASES
 from csdfgen.phases.graphs import digest_of, file_of, fixed_of
-from csdfgen.planning.buffers import (
-    ARENA,
-    Buffer,
-    workspace_buffer,
-    workspace_name,
-)
+from csdfgen.planning.buffers import ARENA, Buffer, workspace_buffer, workspace_name
 from csdfgen.planning.capacities import check_order
 from csdfgen.planning.checker import check
 from csdfgen.planning.lifetimes import Lifetimes, lifetimes_of

@@ -164,11 +164,7 @@ class Prepared:
         return self.phased(replace(self.options, rows=str(rows), **changed))  # type: ignore[arg-type]
 
     def phased(
-        self,
-        options: PlanOptions | None = None,
-        terms: Terms | None = None,
-        *,
-        fine: bool = False,
+        self, options: PlanOptions | None = None, terms: Terms | None = None, *, fine: bool = False
     ) -> Phased:
         """The network cut into phases by these options, by default those of all plans, with 1 row a phase if columns are
         recomputed and no rows are given. Raises InputError for rows or batches that name no layer, and for a number of

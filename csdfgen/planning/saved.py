@@ -130,11 +130,7 @@ def _of_schedule(where: str, schedule: Schedule) -> SavedPlan:
     )
 
 
-def plan_from_schedule(
-    network: Network,
-    schedule: Schedule,
-    kernels: Backend,
-) -> Plan:
+def plan_from_schedule(network: Network, schedule: Schedule, kernels: Backend) -> Plan:
     """The plan of a network in the order of a schedule of its graph, in buffers within the schedule's capacities.
 
     network: loaded with the shapes and the batch of `schedule.origin`, whose options define its phases. Raises PlanError

@@ -13,13 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from csdfgen.model.network import Guard, Layer, Network, Tensor
 
-__all__ = [
-    "BrokenRewritingError",
-    "branch_faults",
-    "check_network",
-    "check_pair",
-    "onnx_nodes",
-]
+__all__ = ["BrokenRewritingError", "branch_faults", "check_network", "check_pair", "onnx_nodes"]
 
 
 class BrokenRewritingError(AssertionError):

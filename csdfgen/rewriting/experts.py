@@ -161,10 +161,7 @@ def _behind(network: Network, layer: Layer, is_new: Callable[..., bool]) -> Iter
 
 
 def _of_integers(
-    network: Network,
-    product: Layer,
-    formats: Sequence[Format | None],
-    is_new: Callable[..., bool],
+    network: Network, product: Layer, formats: Sequence[Format | None], is_new: Callable[..., bool]
 ) -> Iterator[_Expert]:
     """An expert whose product is stored as an integer; a sum of it would take another scale, also where it is zero.
     formats: of both operands and of the product.

@@ -84,12 +84,7 @@ def _layer(network: Network, last: Layer, parts: Sequence[Layer], match: Match) 
         settings = {"axis": min(axes), "epsilon": float(epsilon.reshape(()))}
     operator = OPERATORS[match.function.kind]
     node = Node(
-        last.name,
-        operator.op_type,
-        operator.since,
-        settings,
-        (x, *constants),
-        (last.output.name,),
+        last.name, operator.op_type, operator.since, settings, (x, *constants), (last.output.name,)
     )
     layer = operator.build(node)
     if layer.outputs != last.outputs:

@@ -22,13 +22,7 @@ from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import Quantized, quantize
 from csdfgen.reading.loader import load_frames
 from csdfgen.sweeps.axes import Value, shapes_of
-from csdfgen.sweeps.sources import (
-    device_located,
-    digests_of,
-    instructions,
-    located,
-    program_digest,
-)
+from csdfgen.sweeps.sources import device_located, digests_of, instructions, located, program_digest
 from csdfgen.sweeps.spec import Point
 from runtime.images import ImageOptions, read_frames
 

@@ -18,11 +18,7 @@ State = tuple[int, ...]
 
 
 def explored(
-    tables: Tables,
-    bound: int,
-    limit: int,
-    over: Callable[[], bool],
-    spend: Callable[[float], None],
+    tables: Tables, bound: int, limit: int, over: Callable[[], bool], spend: Callable[[float], None]
 ) -> tuple[int, list[int] | None]:
     """(lower bound, at least `bound`; an order with that peak below `limit`, if it was found before `over`).
 

@@ -15,11 +15,7 @@ from typing import Any
 
 from csdfgen.backends.native.families.attention import PART_BLOCKS, scratch_floats
 from csdfgen.backends.native.families.byte_maps import DEQUANTIZE, QUANTIZE
-from csdfgen.backends.native.families.byte_multiplication import (
-    TO_BYTES,
-    TO_SHIFTED,
-    best_way,
-)
+from csdfgen.backends.native.families.byte_multiplication import TO_BYTES, TO_SHIFTED, best_way
 from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import (
     POINTS,

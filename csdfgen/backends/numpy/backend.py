@@ -244,12 +244,7 @@ def _slabs(
 
 
 def _slab(
-    step: Step,
-    position: int,
-    rows: Rows,
-    memory: Memory,
-    scratch: Scratch,
-    calls: list[Call],
+    step: Step, position: int, rows: Rows, memory: Memory, scratch: Scratch, calls: list[Call]
 ) -> np.ndarray:
     """The rows as the layer wants to see them; gathered in the workspace where they lie in a way
     that its kernel does not take.

@@ -48,10 +48,7 @@ def table_6() -> Iterator[Cell]:
     """The percentages with the base that each was computed with, with the two other ones, and both optimizers' gains."""
     for (board, name), one in TABLE_6.items():
         last, row = one.tuned or one.gpu, f"{board}, {name}"
-        found = {
-            "against own CPU": one.cpu / last,
-            "against own GPU": one.gpu / last,
-        }
+        found = {"against own CPU": one.cpu / last, "against own GPU": one.gpu / last}
         if one.folded and one.tuned:
             found |= {"folding": one.gpu / one.folded, "tuning": one.folded / one.tuned}
         speed_up = 100 * (one.caffe[0] or one.cpu) / last
@@ -109,12 +106,5 @@ def table_a1() -> Iterator[Cell]:
         yield Cell("A1", name, "latency", "", None, without / with_, 2)
         yield Cell("A1", name, "memory", "", None, one.memory[1] / one.memory[0], 2)
         yield Cell(
-            "A1",
-            name,
-            "ms an image",
-            "ms",
-            row.tuned,
-            with_ / 100,
-            0,
-            "printed: in Table 6",
+            "A1", name, "ms an image", "ms", row.tuned, with_ / 100, 0, "printed: in Table 6"
         )

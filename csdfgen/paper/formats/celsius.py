@@ -13,14 +13,7 @@ import numpy as np
 from csdfgen.backends import ALWAYS
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.claims import COLD, HOT, fahrenheit
-from csdfgen.paper.formats.dense import (
-    Dense,
-    in_floats,
-    model_in,
-    observed,
-    otherwise,
-    outputs_of,
-)
+from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6
 
 __all__ = ["NEURON", "degrees", "mean_errors", "table_4_6", "trained"]

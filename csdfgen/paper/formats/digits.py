@@ -18,14 +18,7 @@ from csdfgen.backends import ALWAYS
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.formats.dense import (
-    Dense,
-    in_floats,
-    model_in,
-    observed,
-    otherwise,
-    outputs_of,
-)
+from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_7
 
 __all__ = [

@@ -16,14 +16,7 @@ import numpy as np
 
 from csdfgen.errors import InputError
 
-__all__ = [
-    "Factor",
-    "relu",
-    "rescaled",
-    "rounded",
-    "separated",
-    "shift_bits",
-]
+__all__ = ["Factor", "relu", "rescaled", "rounded", "separated", "shift_bits"]
 
 
 def shift_bits(itemsize: int, wide: bool) -> int:

@@ -64,11 +64,7 @@ _FEW = 500
 
 
 def pack(
-    items: Items,
-    *,
-    effort: str | float = "normal",
-    limit: int | None = None,
-    twice: bool = False,
+    items: Items, *, effort: str | float = "normal", limit: int | None = None, twice: bool = False
 ) -> Packing:
     """Offsets for all items, so that those alive at the same time share no byte.
 

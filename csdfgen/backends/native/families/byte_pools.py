@@ -18,12 +18,7 @@ from csdfgen.backends.native.families.common import (
     lines,
     pixel,
 )
-from csdfgen.backends.native.families.pools import (
-    PoolWindows,
-    map_read,
-    slides_over,
-    values_seen,
-)
+from csdfgen.backends.native.families.pools import PoolWindows, map_read, slides_over, values_seen
 from csdfgen.backends.native.structures import ByteSource, instruction, structure
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows

@@ -16,13 +16,7 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import (
-    Family,
-    activation,
-    is_dense,
-    is_map,
-    pixel,
-)
+from csdfgen.backends.native.families.common import Family, activation, is_dense, is_map, pixel
 from csdfgen.backends.native.structures import (
     NONE,
     Activation,

@@ -9,13 +9,7 @@ from math import prod
 import numpy as np
 
 from csdfgen.backends.native import packing
-from csdfgen.backends.native.families.common import (
-    Family,
-    activated,
-    followed,
-    is_dense,
-    once,
-)
+from csdfgen.backends.native.families.common import Family, activated, followed, is_dense, once
 from csdfgen.backends.native.families.convolution import IN_HALVES, ConvStep, Filter, Packed, Target
 from csdfgen.backends.native.structures import (
     Activation,

@@ -24,14 +24,7 @@ from csdfgen.backends.native.structures import (
     structure,
 )
 from csdfgen.model.network import Layer, Tensor
-from csdfgen.ops.recurrent import (
-    INITIAL_C,
-    INITIAL_H,
-    LENGTHS,
-    Function,
-    source_layout,
-    weights_of,
-)
+from csdfgen.ops.recurrent import INITIAL_C, INITIAL_H, LENGTHS, Function, source_layout, weights_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
