@@ -96,23 +96,13 @@ def devices() -> tuple[Device, ...]:
 def _described(cl: Any, number: int, platform: Any, one: Any) -> Device:
     kinds = {cl.device_type.CPU: "CPU", cl.device_type.GPU: "GPU"}
     return Device(
-        number,
-        one.name.strip(),
-        platform.name.strip(),
-        one.driver_version.strip(),
-        one.version.strip(),
+        number, one.name.strip(), platform.name.strip(), one.driver_version.strip(), one.version.strip(),
         kinds.get(one.type & ~cl.device_type.DEFAULT, "accelerator"),
-        one.max_compute_units,
-        1e6 * one.max_clock_frequency,
-        one.global_mem_size,
-        one.max_mem_alloc_size,
-        one.local_mem_size,
-        one.max_work_group_size,
-        max(1, one.preferred_vector_width_float),
-        bool(one.host_unified_memory),
-        frozenset(one.extensions.split()),
-        one,
-    )
+        one.max_compute_units, 1e6 * one.max_clock_frequency,
+        one.global_mem_size, one.max_mem_alloc_size, one.local_mem_size, one.max_work_group_size,
+        max(1, one.preferred_vector_width_float), bool(one.host_unified_memory),
+        frozenset(one.extensions.split()), one,
+    )  # fmt: skip
 
 
 def chosen(wanted: str | None = None) -> Device:

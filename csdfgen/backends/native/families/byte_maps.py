@@ -113,23 +113,11 @@ def _made(
         for one, size in zip(places, sizes, strict=True)
     ]
     return ByteMapStep(
-        work.operation,
-        len(target.rows),
-        columns,
-        channels,
-        *work.bounds,
-        work.flips,
-        work.zeros,
-        work.zero,
-        tuple(one >> HALF for one in work.numbers),
-        tuple(one & (1 << HALF) - 1 for one in work.numbers),
-        work.shift,
-        work.settings,
-        None if work.table is None else constants.array(work.table),
-        tuple(sources),
-        constants.rows(target.pool, target.rows),
-        target.stride * written,
-    )
+        work.operation, len(target.rows), columns, channels, *work.bounds, work.flips, work.zeros, work.zero,
+        tuple(one >> HALF for one in work.numbers), tuple(one & (1 << HALF) - 1 for one in work.numbers),
+        work.shift, work.settings, None if work.table is None else constants.array(work.table),
+        tuple(sources), constants.rows(target.pool, target.rows), target.stride * written,
+    )  # fmt: skip
 
 
 def _flip(dtype: str) -> int:

@@ -103,24 +103,11 @@ class _ByteMultiplication(Multiplication):
         one = ByteLayer(depth, columns, 1, 1, 1, 1, 1, 1, 1, 0, moved, zero, depth, into)
         way = self._way(step, pad.size)
         made = ByteMultiplyStep(
-            groups,
-            count,
-            depth,
-            columns,
-            columns if by_columns else depth,
-            a.step(True),
-            b.step(not by_columns),
-            out.step(True),
-            int(by_columns),
-            way.rows,
-            way.wide,
-            self.flip,
-            self.zero,
-            constants.table("csdf_byte_layer", [one]),
-            *tables,
-            Ref(pad.pool, pad.offset),
-            pad.size,
-        )
+            groups, count, depth, columns, columns if by_columns else depth,
+            a.step(True), b.step(not by_columns), out.step(True), int(by_columns),
+            way.rows, way.wide, self.flip, self.zero,
+            constants.table("csdf_byte_layer", [one]), *tables, Ref(pad.pool, pad.offset), pad.size,
+        )  # fmt: skip
         return [instruction("multiply_bytes_of", made)]
 
 

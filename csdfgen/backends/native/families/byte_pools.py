@@ -50,15 +50,10 @@ class _Greatest(Family):
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = BytePoolStep(
-                128 if x.dtype == "uint8" else 0,
-                *windows.fields,
-                int(phase.first or not windows.accumulates),
-                windows.made,
-                windows.columns,
-                pixel(step.outputs[0]),
-                ByteSource(table, pixel(piece), piece.shape[-1]),
-                there,
-            )
+                128 if x.dtype == "uint8" else 0, *windows.fields, int(phase.first or not windows.accumulates),
+                windows.made, windows.columns, pixel(step.outputs[0]),
+                ByteSource(table, pixel(piece), piece.shape[-1]), there,
+            )  # fmt: skip
             found.append(instruction("pool_bytes_of", made))
         return found
 
@@ -93,21 +88,12 @@ class _Windows(Family):
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = ByteAverageStep(
-                128 if x.dtype == "uint8" else 0,
-                *windows.fields,
-                windows.made,
-                windows.columns,
-                pixel(step.outputs[0]),
-                zero_of(layer, "x"),
-                zero_of(layer, "y"),
-                *limits(layer.output.dtype),
-                float(scale_of(layer, "x")),
-                float(scale_of(layer, "y")),
-                ByteSource(table, pixel(piece), piece.shape[-1]),
-                there,
-                *seen,
-                by,
-            )
+                128 if x.dtype == "uint8" else 0, *windows.fields,
+                windows.made, windows.columns, pixel(step.outputs[0]),
+                zero_of(layer, "x"), zero_of(layer, "y"), *limits(layer.output.dtype),
+                float(scale_of(layer, "x")), float(scale_of(layer, "y")),
+                ByteSource(table, pixel(piece), piece.shape[-1]), there, *seen, by,
+            )  # fmt: skip
             found.append(instruction(self.kernels[0], made))
         return found
 
@@ -159,21 +145,13 @@ class _Average(Family):
             if is_volume(piece):
                 rows = [at for plane in rows for at in lines(plane, piece, 0, piece.shape[0])]
             made = ByteSumStep(
-                128 if layer.attributes["x"].dtype == "uint8" else 0,
-                int(phase.first),
-                int(phase.last),
-                len(rows),
-                piece.shape[-3] if len(piece.shape) > 2 else 1,
-                rest,
-                into.zero,
-                into.low,
-                into.high,
-                float(into.factor.values),
-                tuple(map(int, by)),
+                128 if layer.attributes["x"].dtype == "uint8" else 0, int(phase.first), int(phase.last),
+                len(rows), piece.shape[-3] if len(piece.shape) > 2 else 1, rest,
+                into.zero, into.low, into.high, float(into.factor.values), tuple(map(int, by)),
                 ByteSource(constants.rows(piece.pool, rows), pixel(piece), piece.shape[-1]),
                 Ref(state.pool, state.rows[0] + 4 * low),
                 Ref(written.pool, written.rows[0] + low),
-            )
+            )  # fmt: skip
             found.append(instruction(self.kernels[0], made))
             low += piece.shape[-1]
         return found

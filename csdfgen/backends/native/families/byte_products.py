@@ -315,21 +315,10 @@ def _packed(
     zeros = None if operands.zeros is None else packing.byte_panels(operands.zeros, panels)
     into, factors = _rescaling(layer, operands, panels, alpha)
     made = ByteLayer(
-        ins * groups,
-        outs,
-        groups,
-        high,
-        wide,
-        rows.stride,
-        across.stride,
-        rows.dilation,
-        across.dilation,
-        across.pad_top,
-        _MOVED if unsigned else 0,
-        zero - _MOVED if unsigned else zero,
-        packing.pace_of(ins, high * wide),
-        into,
-    )
+        ins * groups, outs, groups, high, wide,
+        rows.stride, across.stride, rows.dilation, across.dilation, across.pad_top,
+        _MOVED if unsigned else 0, zero - _MOVED if unsigned else zero, packing.pace_of(ins, high * wide), into,
+    )  # fmt: skip
     return _Packed(made, weights, bias, zeros, factors)
 
 
@@ -358,6 +347,7 @@ def convolution(layer: Layer) -> Family | None:
     def packed(kernel: str) -> Callable[[], _Packed]:
         return once(lambda: _packed(layer, kernel, operands, groups, rows, across))
 
+    fewer = packed(FEWER) if square else None
     return ByteConvolution(
         kernel,
         layout,
@@ -365,7 +355,7 @@ def convolution(layer: Layer) -> Family | None:
         rows,
         packed(kernel),
         weights[0].size,
-        packed(FEWER) if square else None,
+        fewer,
         joins=operands.sums is None,
     )
 

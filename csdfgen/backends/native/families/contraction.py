@@ -40,18 +40,10 @@ class _Contraction(Family):
         *of_groups, a_step = _steps(a)
         b_step, *b_groups = _steps(b)
         made = ContractStep(
-            a.count,
-            self.groups,
-            self.height,
-            self.width,
-            _along(a.shape[:-1], of_groups),
-            a_step,
-            _along(b.shape[1:], b_groups),
-            b_step,
-            constants.rows(a.pool, a.rows),
-            constants.rows(b.pool, b.rows),
-            constants.rows(out.pool, out.rows),
-        )
+            a.count, self.groups, self.height, self.width,
+            _along(a.shape[:-1], of_groups), a_step, _along(b.shape[1:], b_groups), b_step,
+            *(constants.rows(view.pool, view.rows) for view in (a, b, out)),
+        )  # fmt: skip
         return [instruction("contract_of", made)]
 
 

@@ -135,15 +135,9 @@ class Packed:
     def with_windows(self, by: Sliding) -> Packed:
         """The same weights, in windows of that form."""
         layer = self.layer._replace(
-            in_channels=by.ins,
-            kernel_h=by.high,
-            kernel_w=by.wide,
-            stride_h=by.stride[0],
-            stride_w=by.stride[1],
-            dilation_h=by.dilation[0],
-            dilation_w=by.dilation[1],
-            pad_left=by.left,
-        )
+            in_channels=by.ins, kernel_h=by.high, kernel_w=by.wide, stride_h=by.stride[0], stride_w=by.stride[1],
+            dilation_h=by.dilation[0], dilation_w=by.dilation[1], pad_left=by.left,
+        )  # fmt: skip
         return replace(self, layer=layer)
 
     def placed(self, constants: Constants) -> Ref:
@@ -462,19 +456,12 @@ class Convolution(Family):
                 before = Source(out, apart, own.shape[0])
                 pad_at = Ref(pad.pool, pad.offset) if way.workspace else None
                 made = ConvStep(
-                    packed.placed(constants),
-                    constants.table("csdf_source", sources),
-                    len(sources),
-                    one.width,
+                    packed.placed(constants), constants.table("csdf_source", sources), len(sources), one.width,
                     Target(out, one.pace, len(one.written), 0, one.columns, 0, own.shape[0]),
                     constants.table("csdf_source", [before]) if sums and not phase.first else None,
-                    pad_at,
-                    pad.size if way.workspace else 0,
-                    way.tile,
-                    way.some,
-                    part.rows if images > 1 else 0,
-                    reach if images > 1 else 0,
-                )
+                    pad_at, pad.size if way.workspace else 0, way.tile, way.some,
+                    *((part.rows, reach) if images > 1 else (0, 0)),
+                )  # fmt: skip
                 found.append(instruction(f"{way.kernel}_of", made))
         return found
 

@@ -124,15 +124,10 @@ class _Maps(Family):
                 for place in used
             ]
             made = MapStep(
-                operation,
-                len(target.rows),
-                columns,
-                channels,
-                tuple(sources),
-                constants.rows(target.pool, target.rows),
-                target.stride,
+                operation, len(target.rows), columns, channels, tuple(sources),
+                constants.rows(target.pool, target.rows), target.stride,
                 Activation(*(after if number == len(rest) else (NONE, 0.0, 0.0))),
-            )
+            )  # fmt: skip
             found.append(instruction("map_of", made))
         return found
 

@@ -105,18 +105,11 @@ class Multiplication(Family):
         groups, count, by_columns, tables = self.tables(step, constants)
         a, b, out = self.matrices(step)
         made = MultiplyStep(
-            groups,
-            count,
-            a.size(True),
-            out.size(True),
-            a.step(True),
-            b.step(not by_columns),
-            out.step(True),
-            int(by_columns),
+            groups, count, a.size(True), out.size(True),
+            a.step(True), b.step(not by_columns), out.step(True), int(by_columns),
             at_a_time(self._bytes(step), step.workspace.size),
-            *tables,
-            Ref(step.workspace.pool, step.workspace.offset),
-        )
+            *tables, Ref(step.workspace.pool, step.workspace.offset),
+        )  # fmt: skip
         return [instruction("multiply_of", made)]
 
     def tables(self, step: Step, constants: Constants) -> tuple[int, int, bool, tuple[Ref, ...]]:

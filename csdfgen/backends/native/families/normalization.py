@@ -51,15 +51,10 @@ class _Normalization(Family):
         x, out = step.inputs[0], step.outputs[0]
         assert x is not None
         made = NormalizeStep(
-            len(out.rows),
-            prod(out.shape) // self.size,
-            self.size,
-            self.centre,
-            self.epsilon,
+            len(out.rows), prod(out.shape) // self.size, self.size, self.centre, self.epsilon,
             *(None if one is None else constants.weights(one) for one in self.parameters),
-            constants.rows(x.pool, x.rows),
-            constants.rows(out.pool, out.rows),
-        )
+            constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows),
+        )  # fmt: skip
         return [instruction("normalize_of", made)]
 
 
@@ -113,25 +108,13 @@ class _Standardization(Family):
         x, out, pad = step.inputs[0], step.outputs[0], step.workspace
         assert x is not None
         images = step.phase.images
-        scale, bias = self.parameters
         made = StandardizeStep(
-            images,
-            len(out.rows) // images,
-            prod(out.shape) // self.channels,
-            self.channels,
+            images, len(out.rows) // images, prod(out.shape) // self.channels, self.channels,
             *(self.channels if is_dense(view) else pixel(view) for view in (x, out)),
-            self.group,
-            0,
-            self.channels,
-            self.centre,
-            self.each,
-            self.epsilon,
-            Activation(*activated(step.layer)),
-            *(None if one is None else constants.weights(one) for one in (scale, bias)),
-            constants.rows(x.pool, x.rows),
-            constants.rows(out.pool, out.rows),
-            Ref(pad.pool, pad.offset),
-        )
+            self.group, 0, self.channels, self.centre, self.each, self.epsilon, Activation(*activated(step.layer)),
+            *(None if one is None else constants.weights(one) for one in self.parameters),
+            constants.rows(x.pool, x.rows), constants.rows(out.pool, out.rows), Ref(pad.pool, pad.offset),
+        )  # fmt: skip
         return [instruction("standardize_of", made)]
 
 

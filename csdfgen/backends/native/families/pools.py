@@ -136,15 +136,9 @@ class PoolWindows:
         """From `kernel_h` to `width`, as the structures of all kernels have them."""
         each = self.down.kernel if self.down else 1
         return (
-            self.taps.kernel * each,
-            self.across.kernel,
-            self.taps.stride * each,
-            self.across.stride,
-            self.taps.dilation,
-            self.across.dilation,
-            self.across.pad_top,
-            self.width,
-        )
+            self.taps.kernel * each, self.across.kernel, self.taps.stride * each, self.across.stride,
+            self.taps.dilation, self.across.dilation, self.across.pad_top, self.width,
+        )  # fmt: skip
 
     def parts(self, step: Step, constants: Constants) -> Iterator[tuple[View, Ref, Ref]]:
         """For every piece of what is read, which has some of the channels: the piece, its rows, and where the
@@ -216,18 +210,11 @@ class _Pool(Family):
         found = []
         for piece, table, there in windows.parts(step, constants):
             made = PoolStep(
-                int(self.average),
-                *windows.fields,
-                int(phase.first or not windows.accumulates),
-                int(phase.last or not windows.accumulates),
-                windows.made,
-                windows.columns,
-                pixel(step.outputs[0]),
-                Source(table, pixel(piece), piece.shape[-1]),
-                there,
-                *seen,
-                Activation(*activated(layer)),
-            )
+                int(self.average), *windows.fields,
+                int(phase.first or not windows.accumulates), int(phase.last or not windows.accumulates),
+                windows.made, windows.columns, pixel(step.outputs[0]),
+                Source(table, pixel(piece), piece.shape[-1]), there, *seen, Activation(*activated(layer)),
+            )  # fmt: skip
             found.append(instruction("pool_of", made))
         return found
 

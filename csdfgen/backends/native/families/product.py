@@ -118,22 +118,11 @@ class Product(Family):
         adds = _addend(step.layer) is not None
         after = replace(step.layer, epilogue=step.layer.epilogue[adds:])
         made = GemmStep(
-            self.inputs,
-            self.outputs,
-            first,
-            parts,
-            len(written),
-            0,
-            self.outputs,
-            int(phase.first or not accumulates),
-            int(phase.last or not accumulates),
-            Activation(*activated(after)),
-            constants.weights(weights),
-            constants.weights(bias),
-            constants.table("int32_t", [size] * parts),
-            constants.rows(view.pool, table),
-            constants.rows(target.pool, written),
-        )
+            self.inputs, self.outputs, first, parts, len(written), 0, self.outputs,
+            int(phase.first or not accumulates), int(phase.last or not accumulates), Activation(*activated(after)),
+            constants.weights(weights), constants.weights(bias), constants.table("int32_t", [size] * parts),
+            constants.rows(view.pool, table), constants.rows(target.pool, written),
+        )  # fmt: skip
         return [instruction(kernel, made)]
 
 
@@ -149,21 +138,13 @@ class FourBits(Product):
         written, (weights, bias) = every(target, self.outputs), self.packed()
         after = replace(step.layer, epilogue=step.layer.epilogue[_addend(step.layer) is not None :])
         made = Gemm4Step(
-            self.inputs,
-            self.outputs,
-            step.layer.attributes["block_size"],
-            len(written),
-            0,
-            self.outputs,
+            self.inputs, self.outputs, step.layer.attributes["block_size"], len(written), 0, self.outputs,
             Activation(*activated(after)),
-            constants.weights(weights),
-            constants.weights(given[2]),
-            constants.weights(given[3]) if 3 in given else None,
-            constants.weights(bias),
+            constants.weights(weights), constants.weights(given[2]),
+            constants.weights(given[3]) if 3 in given else None, constants.weights(bias),
             constants.table("int32_t", [self.inputs]),
-            constants.rows(view.pool, matrix_rows(step, self.inputs)),
-            constants.rows(target.pool, written),
-        )
+            constants.rows(view.pool, matrix_rows(step, self.inputs)), constants.rows(target.pool, written),
+        )  # fmt: skip
         return [instruction("gemm_4_of", made)]
 
 

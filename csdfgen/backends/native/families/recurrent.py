@@ -143,22 +143,12 @@ class _Recurrent(Family):
         for piece, places in read:
             size = piece.shape[-1] if len(read) > 1 else inputs
             made = GemmStep(
-                inputs,
-                outputs,
-                first,
-                1,
-                rows,
-                0,
-                outputs,
-                int(first == 0),
-                1,
-                Activation(NONE, 0.0, 0.0),
-                constants.weights(packed.of_input),
-                constants.weights(packed.bias),
+                inputs, outputs, first, 1, rows, 0, outputs, int(first == 0), 1, Activation(NONE, 0.0, 0.0),
+                constants.weights(packed.of_input), constants.weights(packed.bias),
                 constants.table("int32_t", [size]),
                 constants.rows(piece.pool, places[list(order)].reshape(-1).tolist()),
                 constants.rows(pad.pool, target),
-            )
+            )  # fmt: skip
             found.append(instruction("gemm_of", made))
             first += size
         return found
@@ -177,23 +167,14 @@ class _Recurrent(Family):
         for places in written:
             out = constants.rows(step.outputs[0].pool, places[list(order)].reshape(-1).tolist())
         made = RecurrentStep(
-            self.kind,
-            len(order),
-            self.batch,
-            given["hidden_size"],
-            int(given["input_forget"]),
-            given["clip"] or inf,
+            self.kind, len(order), self.batch, given["hidden_size"], int(given["input_forget"]), given["clip"] or inf,
             tuple(Activation(*one) for one in self.functions),
             constants.weights(packed.of_state),
             None if packed.reset_bias is None else constants.weights(packed.reset_bias),
             None if packed.peepholes is None else constants.weights(packed.peepholes),
             Ref(pad.pool, pad.offset + self._of_states()),
-            before[0],
-            before[1] if self.kind == LSTM else None,
-            *states,
-            Ref(pad.pool, pad.offset),
-            out,
-        )
+            before[0], before[1] if self.kind == LSTM else None, *states, Ref(pad.pool, pad.offset), out,
+        )  # fmt: skip
         return instruction("recurrent_of", made)
 
     def _places(self, view: View) -> np.ndarray:
@@ -289,13 +270,5 @@ def recurrent(layer: Layer) -> Family | None:
     gates = layer.constants[1].shape[1] // given["hidden_size"]
     hidden = -(-given["hidden_size"] // PANEL) * PANEL
     known = tuple(one for one in functions if one is not None)
-    return _Recurrent(
-        layer,
-        kind,
-        gates,
-        hidden,
-        batch,
-        source,
-        known,
-        once(lambda: _packed(layer, kind, gates, hidden)),
-    )
+    packed = once(lambda: _packed(layer, kind, gates, hidden))
+    return _Recurrent(layer, kind, gates, hidden, batch, source, known, packed)
