@@ -32,7 +32,7 @@ from sdf3_bridge.grammar import (
     read_throughput,
 )
 from sdf3_bridge.iteration import check_limits, check_times, sdf3_iteration
-from sdf3_bridge.names import encode_name
+from sdf3_bridge.names import encode_name, name_of
 from sdf3_bridge.prepare import Sizing, divided, for_buffersize, for_tool, stretched, with_loops
 from sdf3_bridge.session import FILE, Session, agreed
 from sdf3_bridge.tools import KITER, SDF3, need
@@ -89,7 +89,7 @@ def analyze_sdf3(
         front = (
             ()
             if find_deadlock(graph)
-            else _chosen(_sdf3_storage(session, subject, unit), buffers, target, _name(graph))
+            else _chosen(_sdf3_storage(session, subject, unit), buffers, target, name_of(graph))
         )
     return replace(
         base,
@@ -218,7 +218,7 @@ def analyze_kiter(
     ours = throughput(prepared)
     doubt = _kiter_doubt(prepared)
     if doubt and not ours.exact:
-        raise GraphError(f"its throughput cannot be checked here{doubt}", where=_name(graph))
+        raise GraphError(f"its throughput cannot be checked here{doubt}", where=name_of(graph))
     try:
         found = _kiter_throughput(session, prepared, ours)
     except ToolError as error:
@@ -356,7 +356,3 @@ def _listed(names: Sequence[str]) -> str:
     """Some names, and how many more."""
     shown = ", ".join(f"'{name}'" for name in names[:_SHOWN])
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
-
-
-def _name(graph: CsdfGraph) -> str:
-    return f"graph '{graph.name}'"

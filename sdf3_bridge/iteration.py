@@ -20,6 +20,7 @@ from math import gcd, lcm, log10
 
 from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError, InconsistentError
+from sdf3_bridge.names import name_of
 
 __all__ = [
     "Iteration",
@@ -104,7 +105,7 @@ def check_limits(graph: CsdfGraph, iteration: Iteration) -> None:
     """
     found = beyond_counters(graph, iteration)
     if found:
-        raise GraphError(f"{found}{_way_out(graph, iteration)}", where=_name(graph))
+        raise GraphError(f"{found}{_way_out(graph, iteration)}", where=name_of(graph))
 
 
 def check_times(graph: CsdfGraph) -> None:
@@ -114,7 +115,7 @@ def check_times(graph: CsdfGraph) -> None:
         if longest >= MAX_TIME:
             way_out = "a coarser unit of time would help, or --engine native"
             message = f"has an execution time of {longest}; SDF3 computes right below {MAX_TIME}; {way_out}"
-            raise GraphError(message, where=f"{_name(graph)}: actor '{actor.name}'")
+            raise GraphError(message, where=f"{name_of(graph)}: actor '{actor.name}'")
 
 
 def _counted(graph: CsdfGraph, iteration: Iteration) -> Iterator[tuple[str, int]]:
@@ -169,7 +170,8 @@ def caveats(graph: CsdfGraph) -> list[str]:
     connected = {name for channel in graph.channels for name in (channel.source, channel.target)}
     serial = {channel.source for channel in graph.channels if channel.is_serial}
     kinds = (
-        (_large_tokens(graph), f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word"),
+        ([f"{what} is {value}" for what, value in _token_counts(graph) if value > MAX_TOKENS],
+         f"SDF3 keeps 32 bits, at most {MAX_TOKENS}, and cuts more without a word"),
         (_large_times(graph), f"SDF3 takes more than {MAX_TIME - 1} for a deadlock"),
         ([f"channel '{one.name}' never carries a token" for one in graph.channels if not any(one.production)],
          "SDF3 calls a graph with such a channel inconsistent"),
@@ -203,10 +205,6 @@ def _first(found: list[str], reason: str) -> str:
     return f"{found[0]}{more}; {reason}"
 
 
-def _large_tokens(graph: CsdfGraph) -> list[str]:
-    return [f"{what} is {value}" for what, value in _token_counts(graph) if value > MAX_TOKENS]
-
-
 def _token_counts(graph: CsdfGraph) -> Iterator[tuple[str, int]]:
     for channel in graph.channels:
         yield f"a rate of channel '{channel.name}'", max(*channel.production, *channel.consumption)
@@ -216,7 +214,3 @@ def _token_counts(graph: CsdfGraph) -> Iterator[tuple[str, int]]:
 def _large_times(graph: CsdfGraph) -> list[str]:
     times = ((actor.name, max(actor.execution_times)) for actor in graph.actors)
     return [f"a time of actor '{name}' is {time}" for name, time in times if time >= MAX_TIME]
-
-
-def _name(graph: CsdfGraph) -> str:
-    return f"graph '{graph.name}'"

@@ -9,12 +9,19 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["decode_name", "encode_name", "printable"]
+from csdfgen.dataflow.graph import CsdfGraph
+
+__all__ = ["decode_name", "encode_name", "name_of", "printable"]
 
 _ENCODED = re.compile(r"[^A-Za-z0-9_]|_(?=x)")
 _ESCAPE = re.compile(r"_x([0-9A-F]{1,6})_")
 _EMPTY = "_x_"
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def name_of(graph: CsdfGraph) -> str:
+    """A graph as errors call it."""
+    return f"graph '{graph.name}'"
 
 
 def encode_name(name: str) -> str:

@@ -16,7 +16,7 @@ from math import gcd
 from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector, with_serial_loops
 from csdfgen.errors import GraphError, ToolError
 from sdf3_bridge.grammar import Printed
-from sdf3_bridge.names import encode_name
+from sdf3_bridge.names import encode_name, name_of
 
 __all__ = [
     "Sizing",
@@ -52,7 +52,7 @@ def for_tool(graph: CsdfGraph) -> CsdfGraph:
     if not actors:
         raise GraphError(
             "no channel carries a token, so nothing limits it: there is nothing to ask",
-            where=_name(graph),
+            where=name_of(graph),
         )
     names = [encode_name(channel.name) for channel in channels]
     assert len(set(names)) == len(names)
@@ -163,7 +163,7 @@ def for_buffersize(graph: CsdfGraph, in_bytes: bool) -> Sizing:
                 f"{channel.initial_tokens} tokens let actor '{channel.source}' overlap with itself"
             )
             message = f"{counts}; SDF3's buffersize never enlarges a self-loop and would not end. --engine native sizes it"
-            raise GraphError(message, where=f"{_name(graph)}: channel '{channel.name}'")
+            raise GraphError(message, where=f"{name_of(graph)}: channel '{channel.name}'")
         kept.append(channel)
     weights = _weights(kept) if in_bytes else {}
     scaled = tuple(_scaled(channel, weights.get(channel.name, 1)) for channel in kept)
@@ -195,7 +195,3 @@ def _scaled(channel: Channel, factor: int) -> Channel:
         consumption=tuple(rate * factor for rate in channel.consumption),
         initial_tokens=channel.initial_tokens * factor,
     )
-
-
-def _name(graph: CsdfGraph) -> str:
-    return f"graph '{graph.name}'"

@@ -45,12 +45,12 @@ _CPU_NAMES = ("model name", "Model", "Hardware", "CPU part")
 
 def board_facts(root: Path = Path("/"), tegrastats_command: str = "tegrastats") -> dict[str, str]:
     """Board, processor, clocks and temperatures as text by name; `NOT_TOLD` for facts that are missing."""
+    size, mode = memory_bytes(root), root / "etc/nvpmodel.status"
     found = {
         "board": _board(root), "cpu": cpu_name(root), "cores": str(core_count(root) or NOT_TOLD),
         "governor": _governors(root), "clock": _clocks(root), "caches": _caches(root),
-        "memory": _text_of_bytes(memory_bytes(root)), "temperature": _temperatures(root), "load": _load(root),
-        "power mode": _read(root / "etc/nvpmodel.status") if (root / "etc/nvpmodel.status").exists() else "",
-        "tegrastats": tegrastats(tegrastats_command),
+        "memory": f"{size / 2**20:,.0f} MiB" if size else "", "temperature": _temperatures(root), "load": _load(root),
+        "power mode": _read(mode) if mode.exists() else "", "tegrastats": tegrastats(tegrastats_command),
     }  # fmt: skip
     return {name: text or NOT_TOLD for name, text in found.items()}
 
@@ -187,10 +187,6 @@ def cache_bytes(root: Path = Path("/")) -> int:
     """Bytes of the largest cache of the first core; 0 if the system does not report it."""
     sizes = [re.fullmatch(r"(\d+)([KM])", size) for _, _, size in _cache_entries(root)]
     return max((int(m[1]) * {"K": 2**10, "M": 2**20}[m[2]] for m in sizes if m), default=0)
-
-
-def _text_of_bytes(size: int) -> str:
-    return f"{size / 2**20:,.0f} MiB" if size else ""
 
 
 def _temperatures(root: Path) -> str:

@@ -409,17 +409,13 @@ def _whole(work: ActorWork) -> ActorWork:
     return replace(
         work,
         phases=(Phase(Rows(0, last.out.stop), ins),),
-        reads=tuple(_read(r.tensor, r.position, (_joined(r.rows),)) for r in work.reads),
+        reads=tuple(_read(r.tensor, r.position, (reduce(Rows.union, r.rows),)) for r in work.reads),
         writes=tuple(
             replace(w, complete=w.complete[-1:], claimed=w.claimed[-1:]) for w in work.writes
         ),
         times=(sum(work.times),),
         state=state,
     )
-
-
-def _joined(rows: Iterable[Rows]) -> Rows:
-    return reduce(Rows.union, rows)
 
 
 # The whole network --------------------------------------------------------------------------------

@@ -25,7 +25,6 @@ import numpy as np
 
 from csdfgen.errors import CapacityExceededError, PlanError, ScheduleError
 from csdfgen.model.network import Guard, Tensor, exclusive
-from csdfgen.model.rows import Rows
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import CONDITION, ActorWork, Read
@@ -384,14 +383,9 @@ class _Use:
 def _expanded(read: Read, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(firing, row) of every row that every phase reads."""
     counts = [len(rows) for rows in read.rows]
-    rows = np.fromiter(
-        chain.from_iterable(_range(rows) for rows in read.rows), np.int64, sum(counts)
-    )
+    ranges = (range(rows.start, rows.stop) for rows in read.rows)
+    rows = np.fromiter(chain.from_iterable(ranges), np.int64, sum(counts))
     return np.repeat(times, counts), rows
-
-
-def _range(rows: Rows) -> range:
-    return range(rows.start, rows.stop)
 
 
 # Bytes -------------------------------------------------------------------------------------------

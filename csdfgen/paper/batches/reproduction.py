@@ -37,10 +37,6 @@ class Reproduction:
     left: tuple[Left, ...]
 
 
-def _memory() -> Iterator[Cell]:
-    return chain(table_3(), figure_2(), figure_7(), figure_8())
-
-
 def comparisons(found: Mapping[str, Comparison]) -> Iterator[Cell]:
     """Random networks, a row a way to plan."""
     said = {
@@ -61,15 +57,11 @@ def comparisons(found: Mapping[str, Comparison]) -> Iterator[Cell]:
         yield Cell("random networks", said[name], "dearer by up to, %", "%", None, 100 * one.largest, 1)  # fmt: skip
 
 
-def _random() -> Iterator[Cell]:
-    return comparisons(compared())
-
-
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {
         "worked example": example,
-        "memory": _memory,
-        "random networks": _random,
+        "memory": lambda: chain(table_3(), figure_2(), figure_7(), figure_8()),
+        "random networks": lambda: comparisons(compared()),
         "modelled": modelled_tables,
         "errata": errata,
     }

@@ -171,20 +171,12 @@ def _on_values(layer: Layer, stored: Layer) -> Family | None:
     return None
 
 
-def _matmul(layer: Layer) -> Family | None:
-    return product(layer) or contraction(layer) or multiplication(layer)
-
-
-def _convolution(layer: Layer) -> Family | None:
-    return plane_by_plane(layer) or convolution(layer)
-
-
 _FAMILIES: dict[str, Callable[[Layer], Family | None]] = {
-    "Conv": _convolution,
+    "Conv": lambda layer: plane_by_plane(layer) or convolution(layer),
     "ConvTranspose": transposed,
     "Attention": attention,
     "Gemm": product,
-    "MatMul": _matmul,
+    "MatMul": lambda layer: product(layer) or contraction(layer) or multiplication(layer),
     "MatMulNBits": four_bits,
     **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent),
     **dict.fromkeys(("LayerNormalization", "RMSNormalization"), normalization),
