@@ -116,7 +116,7 @@ def _drafts(call: Call) -> list[_Draft]:
         target, index, values = arguments
         return _scattered(target, index, values, owner.__name__)
     if isinstance(owner, np.ndarray) and name == "fill":
-        return _copied(owner, _filled_with(arguments[0], owner.dtype.name))
+        return _copied(owner, _number(arguments[0], owner.dtype.name))
     make = _FUNCTIONS.get(function)
     if make is None:
         raise PlanError(f"{name or function} has no native kernel")
@@ -250,13 +250,8 @@ def _over(array: np.ndarray, shape: Sequence[int]) -> tuple[np.ndarray, Strides]
 
 @lru_cache(maxsize=1024)
 def _number(value: Any, dtype: str) -> np.ndarray:
-    return np.array(value, dtype)
-
-
-@lru_cache(maxsize=1024)
-def _filled_with(value: float, dtype: str) -> np.ndarray:
-    """What an array is filled with, the same one for equal numbers: such copies can be joined. No
-    operator fills with a negative zero.
+    """An array of one element, the same one for equal numbers: copies that fill with it can be joined. No operator fills with
+    a negative zero.
     """
     return np.array(value, dtype)
 

@@ -337,16 +337,16 @@ def _from(source: Any, first: int, count: int, size: int, constants: Constants) 
     return source._replace(rows=_shifted(source.rows, size * first, constants), channels=count)
 
 
-def _blocks(channels: int, parts: int) -> list[tuple[int, int]]:
-    """(first, count) of the channels of parts that begin with a panel.
+def _blocks(channels: int, parts: int, size: int = PANEL) -> list[tuple[int, int]]:
+    """(first, count) of the channels of parts that begin with a panel, or another block of so many.
 
     >>> _blocks(40, 2)
     [(0, 16), (16, 24)]
     """
-    panels = channels // PANEL
+    blocks = channels // size
     return [
-        (start * PANEL, (channels if stop == panels else stop * PANEL) - start * PANEL)
-        for start, stop in _ranges(panels, parts)
+        (start * size, (channels if stop == blocks else stop * size) - start * size)
+        for start, stop in _ranges(blocks, parts)
     ]
 
 
@@ -369,12 +369,8 @@ def _standardized(kernel: str, step: Any, threads: int, constants: Constants) ->
     parts = min(threads, step.channels // size, work // _WORTH)
     if parts < 2 or size % PANEL or size % step.group:
         return []
-    ranges = _ranges(step.channels // size, parts)
-    last = ranges[-1][1]
-    return [
-        step._replace(first=start * size, last=step.channels if stop == last else stop * size)
-        for start, stop in ranges
-    ]
+    blocks = _blocks(step.channels, parts, size)
+    return [step._replace(first=first, last=first + count) for first, count in blocks]
 
 
 def _multiplied(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
@@ -517,15 +513,9 @@ def _shifted(table: Ref, shift: int, constants: Constants) -> Ref:
 
 def _product(kernel: str, step: Any, threads: int, constants: Constants) -> list[Any]:
     summed = sum(constants.rows_of(step.sizes))
-    panels = step.outputs // PANEL
-    parts = min(threads, panels, step.count * summed * step.outputs // _WORTH)
-    if parts < 2:
-        return []
-    found = []
-    for start, stop in _ranges(panels, parts):
-        last = step.outputs if stop == panels else stop * PANEL
-        found.append(step._replace(channel=start * PANEL, channels=last - start * PANEL))
-    return found
+    parts = min(threads, step.outputs // PANEL, step.count * summed * step.outputs // _WORTH)
+    blocks = _blocks(step.outputs, parts) if parts > 1 else ()
+    return [step._replace(channel=first, channels=count) for first, count in blocks]
 
 
 def _ranges(count: int, parts: int) -> list[tuple[int, int]]:
