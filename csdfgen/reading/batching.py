@@ -33,14 +33,7 @@ from csdfgen.ops import operator_of
 from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
-__all__ = ["for_each", "lifted", "obstacle", "one_by_one", "split_batch"]
-
-
-def split_batch(whole: Network, single: Network, batch: int) -> Network | None:
-    """`single`, to be run for `batch` images one after another; None where that would not be
-    `whole`.
-    """
-    return None if obstacle(whole, single, batch) else one_by_one(single, batch)
+__all__ = ["for_each", "lifted", "obstacle", "one_by_one"]
 
 
 def one_by_one(single: Network, batch: int, *, lifted: bool = False) -> Network:
@@ -91,17 +84,15 @@ def _difference(whole: Layer, single: Layer, batch: int, places: ImageAxes) -> s
     found = _mixes_images(whole, single, batch)
     if found is not None and not places.keep(whole, single):
         return f"mixes them: {found}"
+    constants, settings = whole.constants, whole.attributes
     same = (
-        whole.constants.keys() == single.constants.keys()
+        constants.keys() == single.constants.keys()
+        and settings.keys() == single.attributes.keys()
         and all(
-            _same_constant(whole.constants[k], single.constants[k], whole.output, batch)
-            for k in whole.constants
+            _same_constant(constants[k], single.constants[k], whole.output, batch)
+            for k in constants
         )
-        and whole.attributes.keys() == single.attributes.keys()
-        and all(
-            _same_setting(whole.attributes[k], single.attributes[k], batch)
-            for k in whole.attributes
-        )
+        and all(_same_setting(settings[k], single.attributes[k], batch) for k in settings)
     )
     return None if same else f"has other constants or settings for {batch} images than for one"
 
@@ -159,20 +150,13 @@ def _same_array(a: np.ndarray, b: np.ndarray) -> bool:
 
 def _same_setting(whole: Any, single: Any, batch: int) -> bool:
     """Equal, or a shape that differs by its batch alone."""
-    if isinstance(whole, np.ndarray) or isinstance(single, np.ndarray):
-        return (
-            isinstance(whole, np.ndarray)
-            and isinstance(single, np.ndarray)
-            and _same_array(whole, single)
-        )
-    if (
-        isinstance(whole, tuple)
-        and isinstance(single, tuple)
-        and whole[:1] == (batch,)
-        and single[:1] == (1,)
-    ):
-        return whole[1:] == single[1:]
-    return whole == single
+    arrays = [isinstance(one, np.ndarray) for one in (whole, single)]
+    if any(arrays):
+        return all(arrays) and _same_array(whole, single)
+    tuples = isinstance(whole, tuple) and isinstance(single, tuple)
+    if tuples and whole[:1] == (batch,) and single[:1] == (1,):
+        return bool(whole[1:] == single[1:])
+    return bool(whole == single)
 
 
 _TOUCHES_IMAGES: Mapping[str, Callable[[Any, int], bool]] = {
@@ -282,15 +266,13 @@ def for_each(constant: np.ndarray, batch: int) -> np.ndarray:
     return np.broadcast_to(constant, (batch, *constant.shape[1:]))
 
 
-_RULES: Mapping[str, Callable[[Node, int], Node]] = MappingProxyType(
-    {
-        "Concat": _joined,
-        "Reshape": _reshape,
-        "Resize": _resize,
-        "ScatterElements": _joined,
-        "Slice": _slice,
-    }
-)
+_RULES: Mapping[str, Callable[[Node, int], Node]] = {
+    "Concat": _joined,
+    "Reshape": _reshape,
+    "Resize": _resize,
+    "ScatterElements": _joined,
+    "Slice": _slice,
+}
 """Operators whose constants can fix a number of images, and how each is lifted."""
 
 

@@ -22,7 +22,7 @@ from csdfgen.errors import CsdfgenError, InputError, ModelError, about, option
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Shape, Tensor
 from csdfgen.model.options import OPTIONS
-from csdfgen.reading.batching import obstacle, one_by_one, split_batch
+from csdfgen.reading.batching import obstacle, one_by_one
 from csdfgen.reading.dequantized import as_integers
 from csdfgen.reading.fixed import AskedValues, fixed_inputs
 from csdfgen.reading.folding import Folder
@@ -263,11 +263,10 @@ def _network(
         single = build(one)
     except ModelError:  # it holds for this batch alone, such as a Reshape to a fixed one
         return _with_one_choice(whole, batch)
-    return (
-        split_batch(whole, single, batch)
-        or (_lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None)
-        or _with_one_choice(whole, batch)
-    )
+    if obstacle(whole, single, batch) is None:
+        return one_by_one(single, batch)
+    found = _lifted(lambda: build(sizes, batch), single, batch) if declared == {1} else None
+    return found or _with_one_choice(whole, batch)
 
 
 def _with_one_choice(whole: Network, batch: int) -> Network:
