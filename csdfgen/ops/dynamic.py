@@ -16,6 +16,7 @@ from csdfgen.model.network import Node
 from csdfgen.ops._operands import one_of
 from csdfgen.ops.base import MICROSOFT, Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed, required
+from csdfgen.ops.recurrent import ATTRIBUTES
 
 __all__ = ["OPERATORS"]
 
@@ -162,15 +163,7 @@ OPERATORS: tuple[Operator, ...] = (
         "DynamicQuantizeLSTM",
         _lstm,
         domain=MICROSOFT,
-        attributes={
-            "activation_alpha": None,
-            "activation_beta": None,
-            "activations": None,
-            "clip": None,
-            "direction": "forward",
-            "hidden_size": None,
-            "input_forget": 0,
-        },
+        attributes={**ATTRIBUTES, "input_forget": 0},
         constant_inputs=(W, R, B, LENGTHS, W_SCALE, W_ZERO, R_SCALE, R_ZERO),
         structure="whole",
         notes=f"Up to {MOST_STEPS} steps, which are written out, since each quantizes its state by its own range.",

@@ -232,7 +232,9 @@ def _conv_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
     return rows, weights, None if zero_tensor(layer) is None else Rows(0, 1)
 
 
-def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]) -> Operator:
+def _conv(
+    op_type: str, build: Callable[[Node], Layer], constants: Sequence[int], notes: str
+) -> Operator:
     return replace(
         CONV,
         op_type=op_type,
@@ -244,6 +246,7 @@ def _conv(op_type: str, build: Callable[[Node], Layer], constants: Sequence[int]
         takes=lambda layer, position: Takes.SPREAD if zero_tensor(layer) is None else Takes.EVEN,
         joins=lambda layer, images: zero_tensor(layer) is None and CONV.joins(layer, images),
         constant_inputs=frozenset(constants),
+        notes=f"1-D to 3-D, any group{notes}; {_EXACT}",
     )
 
 
@@ -360,14 +363,8 @@ def _product(
 _EXACT = "sums are exact, whatever their order; rounding is onnxruntime's"
 
 OPERATORS: tuple[Operator, ...] = (
-    replace(
-        _conv("QLinearConv", _build_conv, range(1, 9)),
-        notes=f"1-D to 3-D, any group, scales for each filter; {_EXACT}",
-    ),
-    replace(
-        _conv("ConvInteger", _build_conv_integer, (1, 3)),
-        notes=f"1-D to 3-D, any group; the input's zero point may be computed; {_EXACT}",
-    ),
+    _conv("QLinearConv", _build_conv, range(1, 9), ", scales for each filter"),
+    _conv("ConvInteger", _build_conv_integer, (1, 3), "; the input's zero point may be computed"),
     _product(
         MATMUL,
         "QLinearMatMul",

@@ -59,14 +59,11 @@ def _by_rows(layer: Layer) -> bool:
 
 
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    return first_only(layer, out if _by_rows(layer) else Rows(0, source_of(layer).rows))
+    return first_only(layer, _read(layer, out))
 
 
-def _cost(layer: Layer, out: Rows) -> int:
-    """Elements that are read."""
-    rows = _input_rows(layer, out)[0]
-    assert rows is not None
-    return len(rows) * source_of(layer).row_elements
+def _read(layer: Layer, out: Rows) -> Rows:
+    return out if _by_rows(layer) else Rows(0, source_of(layer).rows)
 
 
 def _emit(layer: Layer, work: Work) -> list[Call]:
@@ -99,7 +96,7 @@ OPERATORS: tuple[Operator, ...] = (
         build=_build,
         input_rows=_input_rows,
         kernel=each_phase(_emit),
-        cost=_cost,
+        cost=lambda layer, out: len(_read(layer, out)) * source_of(layer).row_elements,
         mode=lambda layer: Mode.ROWS if _by_rows(layer) else Mode.WHOLE,
         rowwise=True,
         constant_inputs=frozenset({1}),

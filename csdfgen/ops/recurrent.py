@@ -36,6 +36,7 @@ from csdfgen.ops.joining import OPERATORS as JOINING
 from csdfgen.ops.reducing import constant, data_input
 
 __all__ = [
+    "ATTRIBUTES",
     "INITIAL_C",
     "INITIAL_H",
     "LENGTHS",
@@ -579,6 +580,17 @@ def _repeats(layer: Layer) -> bool:
 # The records --------------------------------------------------------------------------------------
 
 
+ATTRIBUTES: Mapping[str, object] = {
+    "activation_alpha": None,
+    "activation_beta": None,
+    "activations": None,
+    "clip": None,
+    "direction": "forward",
+    "hidden_size": None,
+}
+"""What all of them have, also in onnxruntime's own domain, with defaults."""
+
+
 def _recurrent(op_type: str, **attributes: object) -> Operator:
     return Operator(
         op_type,
@@ -591,18 +603,7 @@ def _recurrent(op_type: str, **attributes: object) -> Operator:
         held=_held,
         shift_invariant=_repeats,
         constant_inputs=frozenset({W, R, B, PEEPHOLES}),
-        attributes=MappingProxyType(
-            {
-                "activation_alpha": None,
-                "activation_beta": None,
-                "activations": None,
-                "clip": None,
-                "direction": "forward",
-                "hidden_size": None,
-                "layout": 0,
-                **attributes,
-            }
-        ),
+        attributes=MappingProxyType({**ATTRIBUTES, "layout": 0, **attributes}),
         structure="row-phased along time; backwards whole; accumulating where the last states alone are read",
         notes="Each phase updates the states. A layer of both directions is one of each.",
         multiplies=True,

@@ -245,16 +245,17 @@ def _window(layer: Layer) -> Window:
     return Window(1) if _within_rows(layer) else Window(source_of(layer).rows)
 
 
+def _read(layer: Layer, out: Rows) -> Rows:
+    return out if _within_rows(layer) else Rows(0, source_of(layer).rows)
+
+
 def _input_rows(layer: Layer, out: Rows) -> tuple[Rows | None, ...]:
-    rows = out if _within_rows(layer) else Rows(0, source_of(layer).rows)
-    return first_only(layer, rows)
+    return first_only(layer, _read(layer, out))
 
 
 def _cost(layer: Layer, out: Rows) -> int:
     """Elements that are read."""
-    rows = _input_rows(layer, out)[0]
-    assert rows is not None
-    return len(rows) * source_of(layer).row_elements
+    return len(_read(layer, out)) * source_of(layer).row_elements
 
 
 def _like_slab(layer: Layer, result: np.ndarray) -> np.ndarray:
