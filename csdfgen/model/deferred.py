@@ -61,7 +61,9 @@ class Deferred(NDArrayOperatorsMixin):
     def swapaxes(self, one: int, other: int) -> Deferred:
         return self._viewed("swapaxes", one, other)
 
-    def __getitem__(self, at: Any) -> Deferred:
+    def __getitem__(self, at: Any) -> np.ndarray | Deferred:
+        if any(isinstance(one, np.ndarray) for one in (at if isinstance(at, tuple) else (at,))):
+            return computed(self)[at]  # whose elements are no name for it
         return self._viewed("__getitem__", at)
 
 
@@ -70,13 +72,16 @@ def _view(array: np.ndarray, method: str, *how: Any) -> np.ndarray:
     return found
 
 
-def defer(make: Callable[..., np.ndarray], like: np.ndarray, *given: Any) -> np.ndarray:
-    """What a function makes of an array, with its shape and type, and of other operands; computed when it is read, unless it
-    is small.
+def defer(
+    make: Callable[..., np.ndarray], like: np.ndarray, *given: Any, dtype: str = ""
+) -> np.ndarray:
+    """What a function makes of an array, with its shape, and of other operands; computed when it is read, unless it is small.
+    dtype: the type, if it is not that of the array.
     """
     if like.nbytes < _LEAST:
         return make(like, *given)
-    return cast("np.ndarray", Deferred(make, (like, *given), like.shape, like.dtype))
+    found = Deferred(make, (like, *given), like.shape, np.dtype(dtype or like.dtype))
+    return cast("np.ndarray", found)
 
 
 def computed(value: Any) -> Any:

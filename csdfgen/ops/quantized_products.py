@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from csdfgen.errors import ModelError
+from csdfgen.model.deferred import defer
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Node, Tensor, remembered
 from csdfgen.model.rows import Rows
@@ -67,13 +68,17 @@ def _bias(node: Node, position: int) -> np.ndarray | None:
     return bias
 
 
-def centred(layer: Layer) -> np.ndarray:
+def centred(layer: Layer, dtype: str = "int32") -> np.ndarray:
     """The weights less their zero points, which are one or one for each index of axis "w"."""
     weights, form = layer.constants[1], layer.attributes["w"]
     zeros = np.array(form.zero_point, np.int32)
     if zeros.size > 1:
         zeros = zeros.reshape((-1, *(1,) * (weights.ndim - 1 - form.axis)))
-    return np.asarray(weights.astype(np.int32) - zeros)
+    return defer(_less, weights, zeros, dtype, dtype=dtype)
+
+
+def _less(weights: np.ndarray, zeros: np.ndarray, dtype: str) -> np.ndarray:
+    return np.asarray(weights.astype(dtype) - zeros.astype(dtype))
 
 
 # Convolutions ------------------------------------------------------------------------------------

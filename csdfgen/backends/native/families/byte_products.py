@@ -38,6 +38,7 @@ from csdfgen.backends.native.families.product import (
 )
 from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
 from csdfgen.backends.native.ways import Ways
+from csdfgen.model.deferred import computed, defer
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops import operator_of
@@ -114,13 +115,13 @@ class Operands:
         """weights: less their zero points, int16. bias: int64. zero: the input's, signed. None where a
         sum may be larger than integers of 32 bits.
         """
-        flat = weights.reshape(len(weights), -1).astype(np.int64)
+        flat = computed(weights.reshape(len(weights), -1))
         low, high = flat.min(1, initial=0), flat.max(1, initial=0)
         # weights of a byte more or less by the same number are bytes
         zeros = np.where(
             low < -_MOVED, -_MOVED - low, np.where(high >= _MOVED, _MOVED - 1 - high, 0)
         )
-        moved = flat + zeros[:, None]
+        moved, zeros = flat + zeros[:, None], zeros.astype(np.int64)
         terms, sums = flat.shape[1], moved.sum(1)
         signed = bias - zero * sums + terms * zero * zeros
         larger = signed - _MOVED * sums + _MOVED * terms * zeros
@@ -130,13 +131,17 @@ class Operands:
         reach = np.maximum(reach, np.abs(larger) + 2 * _MOVED * away)
         if reach.max(initial=0) > _MOST:
             return None
-        shape = weights.shape
-        shaped = np.broadcast_to(zeros.reshape(-1, *(1,) * (weights.ndim - 1)), shape)
+        shaped = zeros.reshape(-1, *(1,) * (weights.ndim - 1)).astype(np.int16)
         return cls(
-            (weights + shaped).astype(np.int8),
+            defer(_bytes, weights, shaped, dtype="int8"),
             np.stack([signed, larger]).astype(np.int32),
             zeros.astype(np.int32) if zeros.any() else None,
         )
+
+
+def _bytes(weights: np.ndarray, zeros: np.ndarray) -> np.ndarray:
+    found: np.ndarray = (weights + zeros).astype(np.int8)
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -331,7 +336,7 @@ def convolution(layer: Layer) -> Family | None:
         return None
     layout, part, rows = laid_out(layer)
     *_, across = windows_along(layer)
-    weights = centred(layer)
+    weights = centred(layer, "int16")
     weights = weights.reshape(*weights.shape[:2], rows.kernel, across.kernel)
     bias = layer.constants.get(2, np.zeros(len(weights), np.int32)).reshape(-1).astype(np.int64)
     operands = Operands.of_layer(layer, weights, bias)
@@ -362,7 +367,7 @@ def convolution(layer: Layer) -> Family | None:
 
 def _fits_points(operands: Operands) -> bool:
     """Whether sums of points, and four times those of pixels, are integers of 32 bits. A pixel is the sum of nine points."""
-    largest = np.abs(operands.weights.astype(np.int64)).max((2, 3)).sum(1)
+    largest = np.abs(operands.weights.astype(np.int16)).max((2, 3)).sum(1)
     sums = 9 * 4 * _MOVED * 9 * largest + 4 * np.abs(operands.bias[0].astype(np.int64))
     return operands.zeros is None and int(sums.max(initial=0)) <= _MOST
 
@@ -411,8 +416,8 @@ def product(layer: Layer) -> Family | None:
         return None
     if operator_of(layer).mode(layer) is Mode.ACCUMULATE:
         return None
-    weights = centred(layer)
-    weights = weights if given.get("transB") else weights.T
+    weights = centred(layer, "int16")
+    weights = weights if given.get("transB") else weights.swapaxes(0, 1)
     outputs, inputs = weights.shape
     bias = layer.constants.get(2, np.zeros(1, np.int32)).reshape(-1).astype(np.int64)
     if bias.size not in (1, outputs) or outputs != layer.output.shape[-1]:
