@@ -171,7 +171,7 @@ class Sampler:
         """Programs of a network at several slab heights, and for several numbers of images. Raises InputError for a
         network that takes no single images.
         """
-        options = PlanOptions(fuse=fuse, backend=backend, cl_device=cl_device)
+        options = PlanOptions(fuse=fuse, backend=backend, cl_device=cl_device, weights="copied")
         # plans of one prepared network share its packed weights
         prepared = prepare(network, options, kernels_for(options))
         programs: dict[int | str, Executable] = {

@@ -156,8 +156,8 @@ def table_of(
 
 
 def usual() -> PlanOptions:
-    """The options of `plan` without any keyword."""
-    return _options({})
+    """The options of `plan` without any keyword, for programs of a few frames."""
+    return _options({"weights": "copied"})
 
 
 def plan_options(given: Mapping[str, Any]) -> PlanOptions:

@@ -70,7 +70,7 @@ def calibrate(
         if network.tensors[name].dtype.startswith("float")
     }
     # unfused, so that every tensor of the model exists
-    settled = plan(network, fuse="none")
+    settled = plan(network, fuse="none", weights="copied")
     program = runtime.compile(settled, watchers={name: one.see for name, one in watched.items()})
     count = 0
     for sample in samples_of(network, inputs):

@@ -152,7 +152,7 @@ def _options(task: Task) -> PlanOptions:
         given["tuning"] = located(task.folder, str(values["tuning"]))
     if values["requests"]:
         given |= {"frames": values["requests"], "batching": values["batching"] or _BATCHING}
-    return run_options(given)
+    return run_options({"weights": "copied", **given})
 
 
 def _quantized(task: Task, network: Network, options: PlanOptions) -> Quantized:

@@ -106,7 +106,7 @@ class Tuner:
         self._backend, self._device = backend or backend_that("variants"), cl_device
         # the order of the plans that are measured needs no search
         options = PlanOptions(
-            fuse=fuse, policy="demand", backend=self._backend, cl_device=cl_device
+            fuse=fuse, policy="demand", backend=self._backend, cl_device=cl_device, weights="copied"
         )
         self._prepared = prepare(network, options, self._kernels({}))
         self._usual = "whole" if self._prepared.kernels.whole_variants else "auto"
