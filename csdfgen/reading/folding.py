@@ -203,6 +203,8 @@ class Folder:
             with warnings.catch_warnings(), np.errstate(all="ignore"):
                 warnings.simplefilter("ignore")
                 results = self._evaluate(operation, node)
+                if node.op_type in _SAME_ORDER:  # a view, and no copy of weights in a file
+                    results = (_operands(node)[0].reshape(results[0].shape),)
         except _EVALUATION_ERRORS as error:
             raise ModelError(
                 f"cannot be evaluated, its constants do not fit together: {label(str(error), 120)}"
@@ -328,8 +330,13 @@ _DIRECT: Mapping[str, Callable[[Node], np.ndarray]] = {
     "Identity": lambda node: _operands(node)[0],
     "Shape": _shape,
     "Size": lambda node: np.array(_operands(node)[0].size, np.int64),
+    "Transpose": lambda node: _operands(node)[0].transpose(node.attributes.get("perm")),
 }
 """Where the reference evaluator is not needed, or differs from what runtimes do."""
+
+
+_SAME_ORDER = frozenset({"Flatten", "Reshape", "Squeeze", "Unsqueeze"})
+"""Operators whose results are their operands in another shape."""
 
 
 def _filled_array(node: Node, directory: Path | None) -> np.ndarray:
