@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
+from itertools import chain
 from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary, finalize
@@ -32,7 +33,7 @@ from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
 from csdfgen.files import MappedFile, file_of, mapped
 from csdfgen.model.deferred import Deferred, computed
-from csdfgen.program.instructions import KEEPER, address_of
+from csdfgen.program.instructions import CUT, KEEPER, address_of
 
 __all__ = ["LEAST", "WeightFile", "resident_bytes", "weight_file"]
 
@@ -44,6 +45,9 @@ _FEW = LEAST + 64
 
 _SEGMENT = 1 << 28
 """Bytes of a file that is being written that are mapped at a time; those that stay empty take no space."""
+
+_PIECE = 1 << 24
+"""Bytes of weights that are packed at a time, if they may be cut."""
 
 _END = struct.Struct("<16sQQ32s")
 """What a file ends with: a word, where its index starts, the bytes of the index and their digest."""
@@ -88,7 +92,9 @@ class WeightFile:
 
     # Arrays --------------------------------------------------------------------------------------
 
-    def kept(self, pack: Callable[..., np.ndarray], given: tuple[Any, ...]) -> np.ndarray:
+    def kept(
+        self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None = None
+    ) -> np.ndarray:
         """See `Keeper.kept`."""
         parts = [self._build, _code_of(pack), *map(self._named, given)]
         key = hashlib.sha256("|".join(parts).encode()).hexdigest()[:32]
@@ -96,11 +102,13 @@ class WeightFile:
         if found is None:
             token = KEEPER.set(None)
             try:
-                found = pack(*map(computed, given))
+                pieces = _pieces(given, axis)
+                found = pack(*map(computed, pieces[0]))
+                if found.nbytes >= LEAST:
+                    rest = (pack(*map(computed, one)) for one in pieces[1:])
+                    found = self._write(key, found, rest, len(pieces))
             finally:
                 KEEPER.reset(token)
-            if found.nbytes >= LEAST:
-                found = self._write(key, found)
             self._give_back(self._sources.values())
         return found
 
@@ -140,21 +148,32 @@ class WeightFile:
         at = address_of(array) - address_of(np.frombuffer(file, np.uint8))
         return f"{form}{array.strides}{at}:{file.identity}"
 
-    def _write(self, key: str, values: np.ndarray) -> np.ndarray:
-        """Put an array into the file that is being written. Raises InputError where there is no space."""
+    def _write(
+        self, key: str, values: np.ndarray, rest: Iterable[np.ndarray] = (), pieces: int = 1
+    ) -> np.ndarray:
+        """Put an array into the file that is being written. rest: behind it along its first axis, in all at most so many
+        pieces, none larger than the first. Raises InputError where there is no space.
+        """
+        shape, dtype = values.shape, values.dtype
         try:
             if self._fd < 0:
                 self.path.parent.mkdir(parents=True, exist_ok=True)
                 self._fd, self._part = tempfile.mkstemp(".part", ".", self.path.parent)
-            at = self._room(values.nbytes)
-            data = np.ascontiguousarray(values).reshape(-1).view(np.uint8).data
-            while data:
-                data = data[os.pwrite(self._fd, data, at + values.nbytes - len(data)) :]
+            at, rows = self._room(pieces * values.nbytes), 0
+            self._end = at
+            for one in chain([values], rest):
+                data = np.ascontiguousarray(one).reshape(-1).view(np.uint8).data
+                while data:
+                    written = os.pwrite(self._fd, data, self._end)
+                    data, self._end = data[written:], self._end + written
+                rows += one.shape[0]
+                self._give_back(self._sources.values())
         except OSError as error:
             raise self._failed(error) from None
-        self._new[key] = at, values.dtype.name, list(values.shape)
+        shape = rows, *shape[1:]
+        self._new[key] = at, dtype.name, list(shape)
         start, segment = self._segments[-1]
-        found = np.ndarray(values.shape, values.dtype, segment, at - start)
+        found = np.ndarray(shape, dtype, segment, at - start)
         self._arrays[key] = _MAPPED[key] = found
         return found
 
@@ -231,6 +250,17 @@ def weight_file(path: Path, build: str) -> Iterator[WeightFile]:
     finally:
         KEEPER.reset(token)
         file.close()
+
+
+def _pieces(given: tuple[Any, ...], axis: int | None) -> list[tuple[Any, ...]]:
+    """Arguments, the first cut along an axis into parts of some `_PIECE` bytes that may be packed one after the other."""
+    whole, *more = given
+    if axis is None or whole.nbytes <= _PIECE:
+        return [given]
+    axis, size = axis % whole.ndim, whole.shape[axis]
+    each = max(CUT, _PIECE * size // whole.nbytes // CUT * CUT)
+    cuts = (slice(at, at + each) for at in range(0, size, each))
+    return [(whole[(slice(None),) * axis + (cut,)], *more) for cut in cuts]
 
 
 @cache

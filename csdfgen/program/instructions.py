@@ -19,6 +19,7 @@ import numpy as np
 from csdfgen.model.deferred import computed
 
 __all__ = [
+    "CUT",
     "KEEPER",
     "PADDING",
     "WEIGHTS",
@@ -45,11 +46,17 @@ _LINE = 64
 """Bytes of a line of cache: where arrays of constants begin."""
 
 
+CUT = 256
+"""Elements, a whole number of panels of any kernel."""
+
+
 class Keeper(Protocol):
     """What keeps packed weights somewhere else than in memory of this process alone."""
 
-    def kept(self, pack: Callable[..., np.ndarray], given: tuple[Any, ...]) -> np.ndarray:
-        """What a function makes of arrays, numbers and words; made, or found where it was kept."""
+    def kept(
+        self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None
+    ) -> np.ndarray:
+        """What a function makes of arrays, numbers and words; made, or found where it was kept. axis: see `kept`."""
 
 
 KEEPER: ContextVar[Keeper | None] = ContextVar("KEEPER", default=None)
@@ -58,15 +65,19 @@ KEEPER: ContextVar[Keeper | None] = ContextVar("KEEPER", default=None)
 _Given = ParamSpec("_Given")
 
 
-def kept(pack: Callable[_Given, np.ndarray]) -> Callable[_Given, np.ndarray]:
-    """A function that packs weights; a keeper keeps what it makes of arguments that have no names."""
+def kept(
+    pack: Callable[_Given, np.ndarray], axis: int | None = None
+) -> Callable[_Given, np.ndarray]:
+    """A function that packs weights; a keeper keeps what it makes of arguments that have no names. axis: along which
+    the first of them may be cut after every `CUT` elements: what is made of the parts, one behind the other, is the whole.
+    """
 
     @wraps(pack)
     def asked(*given: _Given.args, **named: _Given.kwargs) -> np.ndarray:
         keeper = KEEPER.get()
         if keeper is None or named:
             return pack(*map(computed, given), **named)
-        return keeper.kept(pack, given)
+        return keeper.kept(pack, given, axis)
 
     return asked
 

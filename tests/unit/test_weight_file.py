@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -104,9 +105,9 @@ def test_nothing_is_packed_twice(
     written: list[str] = []
     write = WeightFile._write
 
-    def counted(self: WeightFile, key: str, values: np.ndarray) -> np.ndarray:
+    def counted(self: WeightFile, key: str, *values: Any) -> np.ndarray:
         written.append(key)
-        return write(self, key, values)
+        return write(self, key, *values)
 
     monkeypatch.setattr(WeightFile, "_write", counted)
     assert mapped(path, backend) and written
@@ -361,3 +362,25 @@ def test_weights_are_mapped_by_default_where_that_is_possible(
     monkeypatch.setattr(os, "pwrite", full)
     (y,) = runtime.compile(csdfgen.plan(csdfgen.load(small), backend="numpy"))(INPUT).values()
     assert np.isfinite(y).all()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("turned", [0, 1])
+def test_a_product_is_packed_piece_by_piece(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, backend: str, turned: int
+) -> None:
+    rng = np.random.default_rng(3)
+    shape = (1000, 576) if turned else (576, 1000)
+    arrays = {"w": (rng.normal(size=shape) / 24).astype(np.float32)}
+    text = f"y = Gemm <alpha=0.5, transB={turned}> (x, w)"
+    onnx.save(model(f"g (float[1,576] x) => (y) {{ {text} }}", arrays), tmp_path / "net.onnx")
+    x = rng.normal(size=(1, 576)).astype(np.float32)
+    monkeypatch.setattr(weight_file, "_PIECE", 1 << 19)
+    found = []
+    for weights in ("copied", "mapped", "auto"):
+        weight_file._MAPPED.clear()
+        network = csdfgen.load(tmp_path / "net.onnx", weights=weights)
+        plan = csdfgen.plan(network, backend=backend, weights=weights)
+        found.append(runtime.compile(plan)(x)["y"])
+    np.testing.assert_array_equal(found[1], found[0])
+    np.testing.assert_array_equal(found[2], found[0])

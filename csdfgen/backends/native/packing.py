@@ -132,10 +132,12 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
     return _aligned(np.zeros(out, np.float32) if bias is None else bias)
 
 
-@kept
-def gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
+def _gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`; dtype: "uint16" for the bits of halves."""
     return _panels(weights, dtype)
+
+
+gemm_weights = kept(_gemm_weights, axis=-1)
 
 
 # Weights of a byte -------------------------------------------------------------------------------

@@ -19,6 +19,7 @@ from csdfgen.backends.native.structures import (
     structure,
 )
 from csdfgen.backends.native.ways import HALVES
+from csdfgen.model.deferred import defer
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -265,12 +266,15 @@ def _packed_once(
         if halves:
             matrix = packing.gemm_weights(weights.view(np.uint16), "uint16")
         else:
-            matrix = packing.gemm_weights(weights)
-        if alpha != 1:
-            matrix *= np.float32(alpha)
+            one = weights if alpha == 1 else defer(_times, weights, alpha, dtype="float32")
+            matrix = packing.gemm_weights(one)
         return matrix, packing.conv_bias(_bias(layer, outputs, beta), outputs)
 
     return once(packed)
+
+
+def _times(weights: np.ndarray, factor: float) -> np.ndarray:
+    return np.asarray(weights, np.float32) * np.float32(factor)
 
 
 def _bias(layer: Layer, outputs: int, beta: float) -> np.ndarray:
