@@ -17,8 +17,8 @@ import numpy as np
 
 from csdfgen.backends.numpy.arrays import HostMemory, allocated
 from csdfgen.backends.numpy.backend import NUMPY, NumpyKernels
-from csdfgen.lowering.program_file import StoredProgram, read_program, write_program
 from csdfgen.program.steps import Code, View
+from tests.program_file import StoredProgram, read_program, write_program
 
 __all__ = ["RemoteBackend"]
 

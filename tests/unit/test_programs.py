@@ -14,13 +14,13 @@ from csdfgen.backends.numpy.backend import NUMPY
 from csdfgen.backends.registry import kernels_of
 from csdfgen.errors import InputError
 from csdfgen.lowering.program import lower
-from csdfgen.lowering.program_file import StoredProgram, read_program, write_program
 from csdfgen.program.instructions import Constants
 from csdfgen.program.steps import Backend
 from runtime.session import Executable
 from tests.native_steps import compiler_missing
 from tests.op_harness import Sample, heights
 from tests.op_samples import SAMPLES
+from tests.program_file import StoredProgram, read_program, write_program
 from tests.remote_backend import RemoteBackend
 from tests.scattered import Layout, run_scattered
 
@@ -37,7 +37,7 @@ NETWORKS = ("lenet5", "resnet8", "squeezenet1_1@64x64", "mobilenet_v1_x0_25@32x3
 ELSEWHERE = """
 import sys
 import numpy as np
-from csdfgen.lowering.program_file import read_program
+from tests.program_file import read_program
 from csdfgen.backends.registry import kernels_of
 kernels, program = kernels_of(sys.argv[1]), read_program("program.zip")
 bound = kernels.bind(program, kernels.allocate(program.pools), kernels.upload(program.constants))
