@@ -29,6 +29,7 @@ def test_the_errata_are_those_of_the_notes() -> None:
     assert len(errata) == 12
 
 
+@pytest.mark.networks
 def test_the_page_shows_what_is_computed() -> None:
     text = lbci_page.PAGE.read_text()
     assert lbci_page.with_tables(text) == text, "python -m tests.lbci_page writes the new tables"
