@@ -25,7 +25,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, compared_as
 from runtime.resident import resident
-from runtime.session import Executable
 from runtime.steps import saturating
 from runtime.verify import (
     ForcedRun,
@@ -194,6 +193,7 @@ def measure(
         times.append(time.perf_counter() - start)
         if before is not None and program.driven is not None:
             driven = replace(program.driven.since(before), building=program.driven.building)
+    weights = program.weight_bytes
     return Report(
         model=model or plan.network.source or plan.network.name,
         plan=plan,
@@ -207,18 +207,20 @@ def measure(
         outputs={one.name: plan.network.whole_form(one) for one in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
         parameters_packed=program.packed_bytes,
-        weights=program.weight_bytes,
+        weights=weights,
         mapped=program.mapped,
         driven=driven,
         branches=_since(program.branches, taken),
-        process=_process(program, libraries),
+        process=_process(plan, weights, libraries),
     ), outputs
 
 
-def _process(program: Executable, libraries: int) -> dict[str, int]:
-    """The memory of this process. rest: what reading, planning and Python take, and what was not given back."""
-    peak, plan = resident(most=True), program.plan
-    constants, there = program.weight_bytes
+def _process(plan: Plan, weights: tuple[int, int | None], libraries: int) -> dict[str, int]:
+    """The memory of this process. weights: see `Executable.weight_bytes`. rest: what reading, planning and Python take, and what
+    was not given back.
+    """
+    peak = resident(most=True)
+    constants, there = weights
     parts = {
         "libraries": libraries,
         "constants": constants if there is None else there,

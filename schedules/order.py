@@ -27,16 +27,17 @@ def strongly_connected_components(graph: CsdfGraph) -> list[int]:
 def component_numbers(size: int, arrows: Iterable[tuple[int, int]]) -> list[int]:
     """For every node 0 to size - 1 the number of its strongly connected component, targets before sources."""
     arrows = [*arrows]
-    label = [*range(size)]
-    if len(_sorted(_waits(size, arrows))) < size:
+    label, order = [*range(size)], _sorted(_waits(size, arrows))
+    if len(order) < size:
         import numpy as np
         from scipy.sparse import coo_array  # takes 21 MiB, which graphs without cycles do without
         from scipy.sparse.csgraph import connected_components
 
         joined = coo_array((np.ones(len(arrows)), np.transpose(arrows)), shape=(size, size))
-        label = connected_components(joined, connection="strong")[1].tolist()
-    components = _waits(max(label, default=-1) + 1, ((label[s], label[t]) for s, t in arrows))
-    number = {component: at for at, component in enumerate(reversed(_sorted(components)))}
+        count, labels = connected_components(joined, connection="strong")
+        label = labels.tolist()
+        order = _sorted(_waits(count, ((label[s], label[t]) for s, t in arrows)))
+    number = {component: at for at, component in enumerate(reversed(order))}
     return [number[component] for component in label]
 
 

@@ -24,6 +24,7 @@ from csdfgen.backends.native.library import Library
 from csdfgen.backends.native.structures import POINTER, constant, copy_kernel, ctype, structure
 from csdfgen.errors import PlanError
 from csdfgen.files import COMPILED, replacing
+from csdfgen.ops.base import aligned_size
 from csdfgen.program.instructions import address_of
 from csdfgen.program.steps import End, WholeCode
 
@@ -32,7 +33,7 @@ __all__ = ["write_compiled"]
 _SUMMED = 16
 """The first byte that the checksum counts."""
 
-_LINE, _PAGE = 64, mmap.ALLOCATIONGRANULARITY
+_PAGE = mmap.ALLOCATIONGRANULARITY
 _IMAGE, _ARENA, _WEIGHTS, _KERNELS = range(4)
 _BASES = tuple(1 << bit for bit in (48, 49, 50, 51))
 """Where pools begin, for the first image."""
@@ -69,7 +70,7 @@ class _Image:
         """The address of an array, which may be filled later."""
         at = self.size
         self._parts.append((at, array))
-        self.size += -(-array.nbytes // _LINE) * _LINE
+        self.size += aligned_size(array.nbytes)
         return self._bases[_IMAGE] + at
 
     def words(self) -> np.ndarray:
@@ -95,7 +96,7 @@ class _Compiled:
         self.pools, self.arena = dict[str, int](), 0
         for name, size in program.pools.items():
             self.pools[name] = self.arena
-            self.arena += -(-size // _LINE) * _LINE
+            self.arena += aligned_size(size)
         numbers = zip(program.guards, program.code, program.stores, strict=True)
         for guards, group in groupby(numbers, lambda one: one[0]):
             first = len(self.order)
@@ -168,14 +169,14 @@ def write_compiled(
     made, texts = _Compiled(program, inputs, outputs, batch), _Texts()
     words, places, image = made.image()
     blocks = [(one.start, one.values) for one in program.constants.blocks]
-    size = blocks[-1][0] + _lines(blocks[-1][1]) if blocks else 0
+    size = blocks[-1][0] + aligned_size(blocks[-1][1].nbytes) if blocks else 0
     tensors, rank = [], constant("CSDF_RANK")
     for end, output in made.ends:
         place = 0
         if end.constant is not None:
             values = np.ascontiguousarray(end.constant).reshape(-1).view(np.uint8)
             blocks.append((size, values))
-            place, size = size + 1, size + _lines(values)
+            place, size = size + 1, size + aligned_size(values.nbytes)
         sizes = [*end.shape, *[0] * (rank - len(end.shape))]
         words_of = texts.place(end.name), texts.place(end.dtype.name)
         tensors.append((*words_of, output, len(end.shape), end.dtype.itemsize, place, *sizes))
@@ -192,7 +193,7 @@ def write_compiled(
     ]  # fmt: skip
     at, sections = 8 * (3 + len(numbers) + 2 * len(parts)), list[int]()
     for data, each in parts:
-        at += -at % _LINE
+        at = aligned_size(at)
         sections += (at, len(data) // each)
         at += len(data)
     at += -at % _PAGE
@@ -230,8 +231,3 @@ class _Texts:
         at = len(self.said)
         self.said += text.encode("utf-8", "replace").replace(b"\0", b" ") + b"\0"
         return at
-
-
-def _lines(values: np.ndarray) -> int:
-    """Bytes of an array, in whole lines of cache."""
-    return -(-values.nbytes // _LINE) * _LINE

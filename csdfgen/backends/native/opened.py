@@ -37,6 +37,12 @@ class _Tensor(ctypes.Structure):
     )
 
 
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "about": (ctypes.c_char_p,), "tensors": (ctypes.c_int32,), "tensor_at": (_Tensor, ctypes.c_int32),
+    "arena_bytes": (ctypes.c_size_t,), "constant_bytes": (ctypes.c_size_t,), "run": (None, ctypes.c_void_p), "close": (None,),
+}  # fmt: skip
+"""Functions of csdfgen.h on a program -> type of the result, and of the other arguments."""
+
 _STRINGS, _ABOUT = slice(80, 88), slice(40, 48)
 """Where the head has the first byte of all words, and that of the one that describes the program behind it."""
 
@@ -58,24 +64,11 @@ class CompiledProgram:
 
     def __init__(self, path: str | Path) -> None:
         library = ctypes.CDLL(str(_library(Path(path))))
-        library.csdfgen_open.restype = ctypes.c_void_p
-        library.csdfgen_about.restype = ctypes.c_char_p
-        library.csdfgen_tensor_at.restype = _Tensor
-        library.csdfgen_arena_bytes.restype = ctypes.c_size_t
-        library.csdfgen_constant_bytes.restype = ctypes.c_size_t
-        for function in (
-            "about",
-            "tensors",
-            "tensor_at",
-            "run",
-            "close",
-            "arena_bytes",
-            "constant_bytes",
-        ):
-            getattr(library, f"csdfgen_{function}").argtypes = [ctypes.c_void_p]
-        library.csdfgen_tensor_at.argtypes = [ctypes.c_void_p, ctypes.c_int32]
-        library.csdfgen_run.argtypes = [ctypes.c_void_p, ctypes.c_void_p]
+        for name, (result, *others) in _FUNCTIONS.items():
+            function = getattr(library, f"csdfgen_{name}")
+            function.restype, function.argtypes = result, [ctypes.c_void_p, *others]
         why = ctypes.create_string_buffer(512)
+        library.csdfgen_open.restype = ctypes.c_void_p
         opened = library.csdfgen_open(bytes(Path(path)), why, len(why))
         if not opened:
             raise InputError(why.value.decode("utf-8", "replace"), where=str(path))
