@@ -103,6 +103,8 @@ def _run(arguments: list[str]) -> int:
             return _complain(f"the output cannot be written: {error.strerror}")
         if os.environ.get("CSDFGEN_DEBUG"):
             traceback.print_exc()
+        if isinstance(error, OSError) and error.filename:  # such as a name that is too long
+            return _complain(f"{error.filename}: {error.strerror}")
         return _complain(
             f"internal error: {type(error).__name__}: {error}; please report it with the input (CSDFGEN_DEBUG=1 shows where)"
         )

@@ -44,6 +44,9 @@ _SPARE = 4 * 2**20
 """Bytes that a tensor from JSON may always have; beyond, twice the bytes of its text."""
 
 _MOST_TENSORS = 1_000
+_MOST_TEXTS = 65_536
+"""Classes of all images of an answer; a text of Python takes 200 bytes."""
+
 _LONGEST_ID = 256
 _PRIORITIES = 1_000
 
@@ -110,6 +113,8 @@ def inference_of(
         raise InputError(f"request: {len(body) - at:,} bytes follow the last tensor")
     outputs: dict[str, tuple[bool, int]] = {}
     binary = _flag(fields, parameters, "binary_data_output", False)
+    images, texts = max(map(len, inputs.values()), default=1), 0
+    sizes = {one.name: math.prod(network.whole_form(one)[0]) for one in network.outputs}
     for item in fields.children("outputs") if "outputs" in fields else ():
         own = _parameters(item)
         classes = own.get("classification", 0)
@@ -117,7 +122,13 @@ def inference_of(
             raise item.fault(
                 f"'classification' is {quoted(classes)}; a number of classes is needed"
             )
-        outputs[item.text("name")] = _flag(item, own, "binary_data", binary), classes
+        name = item.text("name")
+        texts += images * min(classes, sizes.get(name, 0))
+        if texts > _MOST_TEXTS:
+            raise item.fault(
+                f"'classification' asks for {texts:,} classes of {images:,} images; at most {_MOST_TEXTS:,} are written at once"
+            )
+        outputs[name] = _flag(item, own, "binary_data", binary), classes
     name = fields.text("id", "")
     if len(name) > _LONGEST_ID:
         raise fields.fault(f"'id' has {len(name):,} characters; at most {_LONGEST_ID} are taken")
@@ -400,12 +411,10 @@ def _bytes_of(array: np.ndarray) -> memoryview:
 
 def _classified(array: np.ndarray, classes: int) -> np.ndarray:
     """Of each image the indices of so many highest scores as texts VALUE:INDEX, as Triton's extension has them."""
-    flat = array.reshape(len(array) if array.ndim else 1, -1)
-    # ascending from behind: of equal scores the first comes first
-    order = flat.shape[1] - 1 - np.argsort(flat[:, ::-1], axis=1, kind="stable")[:, ::-1]
     write = (lambda one: str(int(one))) if array.dtype.kind in "biu" else "{:f}".format
-    texts = [
-        [f"{write(row[k])}:{k}" for k in best]
-        for row, best in zip(flat, order[:, :classes], strict=True)
-    ]
+    texts = []
+    for row in array.reshape(len(array) if array.ndim else 1, -1):
+        # ascending from behind: of equal scores the first comes first
+        best = row.size - 1 - np.argsort(row[::-1], kind="stable")[: -classes - 1 : -1]
+        texts.append([f"{write(row[k])}:{k}" for k in best])
     return np.array(texts, object)

@@ -10,6 +10,7 @@ import re
 import threading
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -130,9 +131,9 @@ class Repository:
                 ) from None
             for path in names:
                 if path.suffix == _SUFFIX and _NAME.fullmatch(path.stem) and path.stem not in found:
-                    # a link to nothing is a model, which cannot be loaded
-                    changed = path.stat().st_mtime if path.exists() else -1.0
-                    found[path.stem] = str(path), changed
+                    found[path.stem] = str(path), -1.0
+                    with suppress(OSError):  # a link to nothing is a model, which cannot be loaded
+                        found[path.stem] = str(path), path.stat().st_mtime
         if not found:
             raise InputError(f"has no {_SUFFIX} models", where=str(self.folder))
         return found

@@ -517,6 +517,12 @@ def test_what_cannot_be_done_is_one_line(
     assert refused(csdfgen(*arguments)).startswith(said)
 
 
+def test_a_name_that_no_file_can_have_is_one_line(csdfgen: Any) -> None:
+    """Symptom: "internal error: OSError"."""
+    name = f"{'a' * 300}.prototxt"
+    assert refused(csdfgen(name)) == f"{name}: File name too long"
+
+
 def test_a_fault_of_ours_is_one_line_too(csdfgen: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: Any) -> None:
         raise TypeError("two\nlines")
