@@ -1,4 +1,4 @@
-"""Files that can be made again: compiled kernels, their binaries on devices, and packed weights.
+"""Files that can be made again: compiled kernels, their binaries on devices, packed weights and compiled programs.
 
 Folders and files are the user's alone. What another user owns or can write is not loaded: a library runs with all rights of
 the process. The least recently used files are removed once all take more than a limit, but for those that a process uses:

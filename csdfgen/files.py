@@ -12,10 +12,11 @@ import mmap
 import os
 import stat
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from importlib import metadata
+from contextvars import ContextVar
 from pathlib import Path
 from types import MappingProxyType
 from typing import IO, Any
@@ -40,7 +41,10 @@ __all__ = [
     "parts_of",
     "quoted",
     "read_bytes",
+    "record",
+    "recording",
     "replacing",
+    "state_of",
     "write_bytes",
     "write_json",
 ]
@@ -100,6 +104,8 @@ def packaged_file(distribution: str, name: str) -> Path:
 
     Raises InputError if the package or the file is not there.
     """
+    from importlib import metadata
+
     try:
         files = metadata.files(distribution) or []
     except metadata.PackageNotFoundError:
@@ -176,6 +182,40 @@ def mapped(path: str | os.PathLike[str]) -> MappedFile:
             known.identity, known.path = identity, Path(path).absolute()
             _MAPPED[identity] = known
         return known
+
+
+_READ: ContextVar[dict[str, str] | None] = ContextVar("csdfgen_files_read", default=None)
+
+_TICKS = (50_000_000, 2_000_000_000)
+"""Nanoseconds in which a clock of files may stand still: where it counts less than milliseconds, and where it does not."""
+
+
+@contextmanager
+def recording() -> Iterator[dict[str, str]]:
+    """While the block runs, the files of models that are read, with their states before."""
+    found: dict[str, str] = {}
+    token = _READ.set(found)
+    try:
+        yield found
+    finally:
+        _READ.reset(token)
+
+
+def record(path: Path) -> None:
+    """A file of a model is about to be read. Raises OSError."""
+    known = _READ.get()
+    if known is not None:
+        known.setdefault(str(path.absolute()), state_of(path))
+
+
+def state_of(path: str | os.PathLike[str]) -> str:
+    """What changes whenever a file is written or replaced: the system alone sets the time of its last change. "" for a file
+    that was changed so lately that a further change could have the same time. Raises OSError.
+    """
+    found = Path(path).stat()
+    changed = found.st_ctime_ns
+    settled = time.time_ns() - changed > _TICKS[changed % 1_000_000 == 0]
+    return f"{_identity(found)}:{changed}" if settled else ""
 
 
 COMPILED = b"csdfgen1"

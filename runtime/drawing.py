@@ -10,14 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from math import prod
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
+from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
-from csdfgen.model.network import Layer, Network, Tensor
-from csdfgen.ops.integers import limits
+from csdfgen.model.network import Layer, Network, Shape, Tensor
 
-__all__ = ["SYMMETRIC", "Span", "random_inputs"]
+__all__ = ["SYMMETRIC", "Span", "drawn", "random_inputs", "ranges_of"]
 
 Span = tuple[float, float]
 """Lowest and highest random value."""
@@ -26,10 +27,6 @@ SYMMETRIC: Span = (-1.0, 1.0)
 
 _INTEGERS = 10
 """How many values an integer that is no length takes at random, the least first."""
-
-_COUNTED = np.unique([*range(1024), *np.geomspace(1024, 2**31 - 1, 20_000).round()])
-_SHARES = np.concatenate([np.arange(1, 1000) / 1000, _COUNTED])
-"""Candidates: integers, and for a float also fractions of a length."""
 
 _MASKING = 1e3
 """What a mask adds to scores where they do not count has at least this size."""
@@ -63,25 +60,60 @@ def random_inputs(network: Network, seed: int, span: Span = SYMMETRIC) -> dict[s
     """Seeded values for every input: floats uniform in the span, or in the range of the integers that they become at once;
     bytes of their whole range; other integers, booleans and numbers of an image among those that the network can take.
     """
-    rng = np.random.default_rng(seed)
+    forms = {one.name: (network.whole_shape(one), np.dtype(one.dtype)) for one in network.inputs}
+    return drawn(forms, ranges_of(network, span), seed)
+
+
+def ranges_of(network: Network, span: Span = SYMMETRIC) -> dict[str, dict[str, list[Any]]]:
+    """What `random_inputs` draws each input from, as JSON: {"values": ...}, or {"span": [lowest, highest]} of floats and of
+    whole numbers.
+    """
+    from csdfgen.ops.integers import limits
+
     fitting, spans = _fitting(network), _quantized_spans(network)
 
-    def drawn(tensor: Tensor) -> np.ndarray:
-        shape, dtype = network.whole_shape(tensor), np.dtype(tensor.dtype)
-        known = fitting.get(tensor.name)
-        if known is not None:
-            return known[rng.integers(0, len(known), shape)].astype(dtype)
+    def of(tensor: Tensor) -> dict[str, list[Any]]:
+        dtype = np.dtype(tensor.dtype)
+        if tensor.name in fitting:
+            return {"values": fitting[tensor.name].tolist()}
         if dtype.kind not in "biu":
-            return rng.uniform(*spans.get(tensor.name, span), shape).astype(dtype)
+            return {"span": [*spans.get(tensor.name, span)]}
         low, high = (0, 1) if dtype.kind == "b" else limits(dtype.name)
-        low, high = (low, high) if dtype.itemsize == 1 else (0, _INTEGERS - 1)
+        return {"span": [low, high] if dtype.itemsize == 1 else [0, _INTEGERS - 1]}
+
+    return {tensor.name: of(tensor) for tensor in network.inputs}
+
+
+def drawn(
+    forms: Mapping[str, tuple[Shape, np.dtype[Any]]], ranges: Mapping[str, Any], seed: int
+) -> dict[str, np.ndarray]:
+    """Seeded values for inputs. forms: shape and type by name. ranges: as `ranges_of` gives them, perhaps of a file. Raises
+    InputError for ranges that are none.
+    """
+    rng = np.random.default_rng(seed)
+
+    def values(shape: Shape, dtype: np.dtype[Any], given: Mapping[str, Any]) -> np.ndarray:
+        if "values" in given:
+            known = np.array(given["values"])
+            return known[rng.integers(0, len(known), shape)].astype(dtype)
+        low, high = given["span"]
+        if dtype.kind not in "biu":
+            return rng.uniform(low, high, shape).astype(dtype)
         return rng.integers(low, high + 1, shape).astype(dtype)
 
-    return {tensor.name: drawn(tensor) for tensor in network.inputs}
+    found = {}
+    for name, form in forms.items():
+        try:
+            found[name] = values(*form, ranges[name])
+        except (ArithmeticError, LookupError, TypeError, ValueError):
+            raise InputError(f"has no range of random values for input '{name}'") from None
+    return found
 
 
 def _quantized_spans(network: Network) -> dict[str, Span]:
     """Input -> the values of the integers that it is quantized to."""
+    from csdfgen.ops.integers import limits
+
     inputs, found = {tensor.name for tensor in network.inputs}, {}
     for layer in network.layers:
         form, first = layer.attributes.get("format"), layer.inputs[0] if layer.inputs else None
@@ -96,8 +128,11 @@ def _quantized_spans(network: Network) -> dict[str, Span]:
 def _fitting(network: Network) -> dict[str, np.ndarray]:
     """Input -> its values that fit wherever the network uses them; of the smallest ones, unless it is a length."""
     integers = {t.name for t in network.inputs if np.dtype(t.dtype).kind in "iu"}
+    # candidates: integers, and for a float also fractions of a length
+    counted = np.unique([*range(1024), *np.geomspace(1024, 2**31 - 1, 20_000).round()])
+    shares = np.concatenate([np.arange(1, 1000) / 1000, counted])
     values = {
-        t.name: _COUNTED[np.iinfo(t.dtype).max >= _COUNTED] if t.name in integers else _SHARES
+        t.name: counted[np.iinfo(t.dtype).max >= counted] if t.name in integers else shares
         for t in network.inputs
         if t.name in integers or (t.dtype[:5] == "float" and prod(t.shape[1:]) == 1)
     }

@@ -26,7 +26,6 @@ from csdfgen.errors import InputError
 from csdfgen.files import read_bytes, write_bytes
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Tensor
-from csdfgen.ops.stored import quantized
 from runtime.drawing import SYMMETRIC, Span, random_inputs
 
 __all__ = [
@@ -288,6 +287,8 @@ def _integers(values: np.ndarray, tensor: Tensor, form: Format | None) -> np.nda
         )
     if np.isnan(values).any():
         raise InputError(f"has values that are no numbers; input '{tensor.name}' takes integers")
+    from csdfgen.ops.stored import quantized
+
     return quantized(values, form)
 
 

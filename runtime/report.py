@@ -24,7 +24,7 @@ from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
 from runtime.reference import Comparison, compared_as
-from runtime.resident import resident
+from runtime.resident import process_of
 from runtime.steps import saturating
 from runtime.verify import (
     ForcedRun,
@@ -194,6 +194,7 @@ def measure(
         if before is not None and program.driven is not None:
             driven = replace(program.driven.since(before), building=program.driven.building)
     weights = program.weight_bytes
+    there = weights[0] if weights[1] is None else weights[1]
     return Report(
         model=model or plan.network.source or plan.network.name,
         plan=plan,
@@ -211,23 +212,8 @@ def measure(
         mapped=program.mapped,
         driven=driven,
         branches=_since(program.branches, taken),
-        process=_process(plan, weights, libraries),
+        process=process_of(libraries, there, plan.planned_bytes, plan.figures["outputs"]),
     ), outputs
-
-
-def _process(plan: Plan, weights: tuple[int, int | None], libraries: int) -> dict[str, int]:
-    """The memory of this process. weights: see `Executable.weight_bytes`. rest: what reading, planning and Python take, and what
-    was not given back.
-    """
-    peak = resident(most=True)
-    constants, there = weights
-    parts = {
-        "libraries": libraries,
-        "constants": constants if there is None else there,
-        "arena": plan.planned_bytes,
-        "outputs": plan.figures["outputs"],
-    }
-    return {"peak": peak, **parts, "rest": peak - sum(parts.values())} if peak else {}
 
 
 def _since(

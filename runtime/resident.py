@@ -20,11 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.reading.loader import load
-from runtime.images import random_inputs
-from runtime.reference import Reference
-
-__all__ = ["grown_by_onnxruntime", "resident"]
+__all__ = ["grown_by_onnxruntime", "mapping_of", "process_of", "resident"]
 
 _PROC = Path("/proc/self")
 _SECONDS = 600
@@ -63,6 +59,10 @@ def grown_by_onnxruntime(
 def _measured(
     model: str, shapes: Mapping[str, tuple[int, ...]], batch: int, fixed: Mapping[str, Any]
 ) -> int:
+    from csdfgen.reading.loader import load
+    from runtime.images import random_inputs
+    from runtime.reference import Reference
+
     network = load(model, shapes=shapes, batch=batch if batch > 1 else None, fix=fixed)
     frame = Reference(model, network, sparing=True)
     feeds = random_inputs(network, 0, (-1.0, 1.0))
@@ -80,6 +80,34 @@ def resident(most: bool = False) -> int:
         return _bytes("VmHWM" if most else "VmRSS")
     except OSError:
         return 0
+
+
+def process_of(libraries: int, constants: int, arena: int, outputs: int) -> dict[str, int]:
+    """The bytes of this process that were resident at most, and what of them, by name; {} where the system does not say.
+    rest: what reading, planning and Python take, and what was not given back.
+    """
+    peak = resident(most=True)
+    parts = {"libraries": libraries, "constants": constants, "arena": arena, "outputs": outputs}
+    return {"peak": peak, **parts, "rest": peak - sum(parts.values())} if peak else {}
+
+
+def mapping_of(path: Path) -> dict[str, int]:
+    """Bytes of a mapped file that are resident in this process, and how many are its share of them (proportional: a page
+    that n processes have is counted as one n-th); {} where the system does not say.
+    """
+    found = {"resident": 0, "proportional": 0}
+    names, inside = {"Rss:": "resident", "Pss:": "proportional"}, False
+    end = f" {path.resolve()}".replace("\n", "\\012")
+    try:
+        for line in (_PROC / "smaps").read_text(errors="surrogateescape").splitlines():
+            first, *words = line.split(None, 2)
+            if not first.endswith(":"):  # addresses
+                inside = line.endswith(end)
+            elif inside and first in names:
+                found[names[first]] += 1024 * int(words[0])
+    except (OSError, ValueError):
+        return {}
+    return found
 
 
 def _trim() -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from threading import Lock, get_ident
 from time import perf_counter_ns
+from types import MappingProxyType
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from csdfgen.model.describe import mebibytes, one_line
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
+from runtime.drawing import SYMMETRIC, ranges_of
 from runtime.measurement import Measurement, measured
 
 __all__ = ["Driven", "Executable", "Inputs", "OnRows", "Turn"]
@@ -136,18 +138,21 @@ class Executable:
         """The tapped tensors of the last run, in ONNX axis order, with its images along axis 0."""
         return self._bound.taps()
 
-    def save(self, path: str | Path) -> int:
-        """Write a compiled program, see `runtime.open`; returns the bytes of the file. Raises PlanError for what native code
-        alone does not compute, InputError for a file that cannot be written.
+    def save(self, path: str | Path, about: Mapping[str, object] = MappingProxyType({})) -> int:
+        """Write a compiled program, see `runtime.open`; returns the bytes of the file. about: more that it tells of itself, as
+        JSON. Raises PlanError for what native code alone does not compute, InputError for a file that cannot be written.
         """
         if not isinstance(self._kernels, Compiling):
             raise PlanError(
                 f"{option('backend', self._kernels.name)} writes no compiled programs; make the plan without it"
             )
+        from csdfgen.reading.zoo import span_of
+
         plan, network = self.plan, self.plan.network
         about = {
             "network": network.name, "rows": plan.options.rows, "batch": self._batch,
             "firings": self.firings, "memory": dict(plan.figures),
+            "inputs": ranges_of(network, span_of(network.source) or SYMMETRIC), **about,
         }  # fmt: skip
         program = self._bound.program
         return self._kernels.write(path, program, self._inputs, self._outputs, self._batch, about)

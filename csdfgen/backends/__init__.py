@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-__all__ = ["ALWAYS", "FOLDERS", "OPENED"]
+__all__ = ["ALWAYS", "COMPILES", "FOLDERS", "OPENED"]
 
 FOLDERS = MappingProxyType(
     {
@@ -17,5 +17,8 @@ FOLDERS = MappingProxyType(
 ALWAYS = "numpy"
 """The backend that every machine has."""
 
-OPENED = "csdfgen.backends.native.opened"
-"""The module whose `CompiledProgram` runs a file of the backend that compiles."""
+COMPILES = "native"
+"""The backend that compiles programs to files."""
+
+OPENED = f"{FOLDERS[COMPILES]}.opened"
+"""The module whose `CompiledProgram` runs such a file."""

@@ -31,6 +31,7 @@ from csdfgen.cli.terminal import (
     Progress,
     csv_text,
     dim,
+    figures_table,
     in_bytes,
     plain,
     reporting,
@@ -288,7 +289,6 @@ class Analyze(Command):
     def _about_model(self, asked: Asked, progress: Progress) -> Report:
         """Answer what was asked about a model: its memory if nothing was. Raises CsdfgenError."""
         from csdfgen.cli.models import load_network, network_graph, plan_network
-        from csdfgen.cli.show import figures_table
         from csdfgen.devices.catalogue import device
 
         if self.asked:  # a phase for every output row, where nothing else is said

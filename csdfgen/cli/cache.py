@@ -15,8 +15,8 @@ __all__ = ["Cache"]
 
 @dataclass(frozen=True, kw_only=True)
 class Cache(Command):
-    """Show the files that are kept to be used again: compiled kernels, and weights packed by --weights mapped. Those that
-    were not used for longest are removed once all take more than 2 GiB, or CSDFGEN_CACHE_LIMIT.
+    """Show the files that are kept to be used again: compiled kernels, packed weights, and the programs of csdfgen run.
+    Those that were not used for longest are removed once all take more than 2 GiB, or CSDFGEN_CACHE_LIMIT.
     """
 
     examples = ("csdfgen cache", "csdfgen cache --clear", "csdfgen cache --json")

@@ -1,30 +1,54 @@
-"""`csdfgen run FILE.csdfgen`: a compiled program, timed, with the memory of its process."""
+"""`csdfgen run` of compiled programs: of a file, and of the cache, where the first run of a model leaves its own.
+
+A program of the cache runs without onnx and without a planner. It is of the same files of a model, whose states it tells, and
+of the same options, sources and processor, a digest of which is its name; and it tells the report of the first run.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+import os
+import platform
 import statistics
+import sys
+import tempfile
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from csdfgen.backends import COMPILES
 from csdfgen.backends.native.opened import CompiledProgram
+from csdfgen.cache import folder_of, limit, prune, release, use
 from csdfgen.cli.options import refuse
 from csdfgen.cli.terminal import plain, say, say_json
-from csdfgen.errors import option
+from csdfgen.errors import CsdfgenError, ToolError, about, option
+from csdfgen.files import state_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Output, Tensor
 from csdfgen.model.units import counted
+from runtime.drawing import drawn
 from runtime.images import check_output_path, read_inputs, write_outputs
+from runtime.resident import mapping_of, process_of, resident
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
     from csdfgen.cli.run import Run
+    from runtime.session import Executable
 
-__all__ = ["run_compiled"]
+__all__ = ["keep", "place_of", "run_compiled", "run_kept"]
+
+_LOG = logging.getLogger(__name__)
 
 _OF_MODELS = ("plan", "pareto", "check", "trace", "layers")
+_PACKAGES = ("csdfgen", "runtime", "schedules", "zoo_models")
+_OF_PROCESSOR = ("vendor_id", "cpu family", "model", "stepping", "flags", "CPU", "Features")
+"""Lines of /proc/cpuinfo."""
 
 
 def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
@@ -33,36 +57,64 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
     refuse((getattr(command, name), alone.format(option(name))) for name in _OF_MODELS)
     refuse((True, alone.format(typed[0])) for typed in asked.typed())
     refuse([(command.threads > 1, alone.format(option("threads")))])
-    frame = CompiledProgram(command.model)
-    network = _ends_of(frame)
-    if command.output is not None:
-        check_output_path(command.output, network)
-    x = read_inputs(tuple(command.input or ()), network, command.pixels.read(), command.seed)
-    times, outputs = list[float](), frame(x)
-    for _ in range(command.repeat):
-        start = time.perf_counter()
-        outputs = frame(x)
-        times.append(1e3 * (time.perf_counter() - start))
-    if command.output is not None:
-        write_outputs(command.output, outputs)
-    figures, latency = frame.about["memory"], statistics.median(times)
-    told = {
-        "model": command.model, "network": frame.about["network"], "arena_bytes": frame.arena_bytes,
-        "constants_bytes": frame.constants_bytes, "latency_ms": latency, "repeat": command.repeat, "figures": figures,
-    }  # fmt: skip
+    libraries, path = resident(), Path(command.model)
+    frame = CompiledProgram(path)
+    measured, mapping, outputs = _measured(command, frame, path, libraries)
     if command.as_json:
-        say_json(told)
+        sizes = {"arena_bytes": frame.arena_bytes, "constants_bytes": frame.constants_bytes}
+        told = {"network": frame.about["network"], **sizes, "figures": frame.about["memory"]}
+        say_json({"model": command.model, **told, **measured, "mapping": mapping})
         return outputs
     say(
         f"{plain(command.model)}: {plain(json.dumps(frame.about['network'])[1:-1])}, compiled, "
         f"{counted(frame.about['firings'], 'firing')}\n",
         f"constants  {frame.constants_bytes:,} bytes, mapped",
         f"arena      {frame.arena_bytes:,} bytes",
-        f"latency    {latency:,.1f} ms, {counted(command.repeat, 'frame')}, 1 thread",
+        f"latency    {measured['latency_ms']:,.1f} ms, {counted(command.repeat, 'frame')}, 1 thread",
     )
+    show_process(measured["process"])
+    if mapping:
+        there, share = (f"{mapping[name] / 2**20:,.1f}" for name in ("resident", "proportional"))
+        say(f"mapping    {there} MiB resident, {share} of them this process's share (proportional)")
     if command.output is not None:
         say(f"written    {command.output}: {', '.join(map(plain, outputs))}")
     return outputs
+
+
+def show_process(process: Mapping[str, int]) -> None:
+    """The memory of this process on a terminal."""
+    if process:
+        peak, *parts = (f"{name} {size / 2**20:,.1f}" for name, size in process.items())
+        say(f"process    {peak} MiB resident: {', '.join(parts)}")
+
+
+def _measured(
+    command: Run, frame: CompiledProgram, path: Path, libraries: int
+) -> tuple[dict[str, Any], dict[str, int], dict[str, np.ndarray]]:
+    """What is measured of the frames that a command asks for, what is resident of the file, and the outputs, which are written
+    if they are to be. libraries: bytes that were resident before the program was opened. Raises InputError.
+    """
+    network = _ends_of(frame)
+    if command.output is not None:
+        check_output_path(command.output, network)
+    if command.input:
+        x = read_inputs(command.input, network, command.pixels.read(_formats(frame)))
+    else:
+        with about(command.model):
+            x = drawn(frame.inputs, frame.about["inputs"], command.seed)
+    times, outputs = list[float](), frame(x)
+    for _ in range(command.repeat):
+        outputs = {}
+        start = time.perf_counter()
+        outputs = frame(x)
+        times.append(1e3 * (time.perf_counter() - start))
+    if command.output is not None:
+        write_outputs(command.output, outputs)
+    mapping, written = mapping_of(path), sum(one.nbytes for one in outputs.values())
+    constants = mapping.get("resident", frame.constants_bytes)
+    process = process_of(libraries, constants, frame.arena_bytes, written)
+    facts = {"latency_ms": statistics.median(times), "repeat": command.repeat, "process": process}
+    return facts, mapping, outputs
 
 
 def _ends_of(frame: CompiledProgram) -> Network:
@@ -74,3 +126,88 @@ def _ends_of(frame: CompiledProgram) -> Network:
     )
     outputs = tuple(Output(name, None) for name in frame.outputs)
     return Network(frame.about["network"], inputs, outputs, (), batch)
+
+
+def _formats(frame: CompiledProgram) -> dict[str, Format]:
+    """How values become the integers that inputs take, of a program of the cache."""
+    known: Mapping[str, Any] = frame.about.get("formats", {})
+    return {name: Format(one[0], tuple(one[1]), tuple(one[2])) for name, one in known.items()}
+
+
+# The cache --------------------------------------------------------------------------------------
+
+
+def place_of(command: Run, asked: Asked) -> Path | None:
+    """The file of the program that a command runs; None for one that needs the network, or for which nothing is kept."""
+    given = asked.given
+    if (
+        any(getattr(command, name) for name in _OF_MODELS)
+        or (command.threads, command.precision) != (1, "float32")
+        or given.get("backend", COMPILES) != COMPILES
+        or given.get("result") == "streamed"
+        or given.get("weights") == "copied"
+    ):
+        return None
+    model = command.model
+    if not model.startswith("zoo:"):
+        model = str(Path(model).absolute())
+    options = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
+    parts = repr([model, options, asked.batch, asked.table, *_surroundings()])
+    name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    with suppress(ToolError):
+        return folder_of("programs") / f"{name}.csdfgen"
+    return None
+
+
+def _surroundings() -> Iterator[Any]:
+    """What a program is made by: versions, the compiler that is asked for, the processor, and all sources."""
+    yield from (sys.version, np.__version__, os.environ.get("CC"), platform.machine())
+    with suppress(OSError), Path("/proc/cpuinfo").open() as file:
+        first = file.read(1 << 14).partition("\n\n")[0]
+        yield [line for line in first.splitlines() if line.startswith(_OF_PROCESSOR)]
+    for package in _PACKAGES:
+        for folder, _, names in os.walk(Path(__file__).parents[2] / package):
+            for name in sorted(names):
+                if not name.endswith(".pyc"):
+                    found = Path(folder, name).stat()
+                    yield folder, name, found.st_size, found.st_mtime_ns
+
+
+def run_kept(
+    command: Run, path: Path
+) -> tuple[dict[str, Any], dict[str, Any], dict[str, np.ndarray]] | None:
+    """Execute frames of the program of the cache; the report as in the first run, with what was measured now, what is said
+    besides, and the outputs. None if there is no program of the model as it is now. Raises InputError.
+    """
+    libraries = resident()
+    if not use(path):
+        return None
+    try:
+        frame = CompiledProgram(path)
+        same = all(state_of(file) == was for file, was in frame.about["files"].items())
+    except (CsdfgenError, OSError):  # damaged, or without its model
+        same = False
+    if not same:
+        release(path)
+        path.unlink(missing_ok=True)
+        return None
+    measured, mapping, outputs = _measured(command, frame, path, libraries)
+    report = {**frame.about["report"], **measured, "model": command.model}
+    report["weights"]["resident_bytes"] = mapping.get("resident")
+    return report, frame.about["told"], outputs
+
+
+def keep(path: Path, frame: Executable, about: Mapping[str, Any]) -> None:
+    """Put a program into the cache, if it is for native code alone, and there is room for it. about: what it tells."""
+    try:
+        if frame.weight_bytes[0] > limit() // 2:
+            return
+        with tempfile.TemporaryDirectory(prefix="build-", dir=path.parent) as folder:
+            made = Path(folder) / path.name
+            frame.save(made, about)
+            made.chmod(0o600)
+            made.replace(path)
+        use(path)
+        prune()
+    except (CsdfgenError, OSError) as error:
+        _LOG.info("the program is not kept: %s", error)

@@ -17,7 +17,7 @@ from csdfgen.cli.options import (
     check_suffix,
     is_graph_file,
 )
-from csdfgen.cli.terminal import plain, reporting, say, table
+from csdfgen.cli.terminal import figures_table, plain, reporting, say, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
@@ -231,8 +231,6 @@ def _summary(graph: CsdfGraph, plan: Plan | None) -> None:
         f"{counted(sum(firings.values()), 'firing')} and {counted(produced, 'token')} an iteration"
     )
     if plan is not None:
-        from csdfgen.cli.show import figures_table
-
         say("", figures_table(plan.figures))
 
 

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, make_dataclass
 from pathlib import Path, PurePath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_type_hints
 
 import typer
@@ -18,6 +19,7 @@ from csdfgen.files import check_writable
 from csdfgen.model.kinds import MOST_IMAGES
 from csdfgen.model.options import (
     DEFAULTS,
+    GOALS,
     MEMORIES,
     OPTIONS,
     REQUESTS,
@@ -28,6 +30,7 @@ from csdfgen.model.options import (
 from csdfgen.model.units import size_of
 
 if TYPE_CHECKING:
+    from csdfgen.model.formats import Format
     from runtime.images import ImageOptions
 
 __all__ = [
@@ -40,6 +43,7 @@ __all__ = [
     "JsonOption",
     "Loaded",
     "ModelArgument",
+    "Pareto",
     "Pixels",
     "Planned",
     "Planning",
@@ -84,6 +88,14 @@ ModelArgument = Annotated[
     Argument(
         "MODEL",
         "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a CSDF graph (.json, .xml).",
+    ),
+]
+
+Pareto = Annotated[
+    bool,
+    Option(
+        "The Pareto front of memory and latency, from the smallest plan to the fastest.",
+        panel=GOALS,
     ),
 ]
 
@@ -394,8 +406,8 @@ class Pixels:
         None, "nchw|nhwc[-bgr]", FILES,
     )  # fmt: skip
 
-    def read(self) -> ImageOptions:
-        """As one value. Raises InputError."""
+    def read(self, formats: Mapping[str, Format] = MappingProxyType({})) -> ImageOptions:
+        """As one value; formats: of the integers that inputs take. Raises InputError."""
         from runtime.images import ImageOptions, parse_channel_values
 
         return ImageOptions(
@@ -403,6 +415,7 @@ class Pixels:
             parse_channel_values("--mean", self.mean),
             parse_channel_values("--std", self.std),
             self.layout,
+            formats,
         )
 
 

@@ -16,16 +16,17 @@ from csdfgen.cli.options import (
     JSON,
     OUTPUT,
     Asked,
+    Pareto,
     Pixels,
     Planning,
     front_folder,
     refuse,
     refuse_graph,
 )
-from csdfgen.cli.schedule import Pareto
-from csdfgen.cli.terminal import dim, plain, reporting, say, say_json, table
+from csdfgen.cli.terminal import dim, figures_table, plain, reporting, say, say_json, table
 from csdfgen.errors import CsdfgenError, InputError, PlanError, option
-from csdfgen.files import is_compiled, write_json
+from csdfgen.files import is_compiled, recording, write_json
+from csdfgen.model.describe import against_whole_layers
 from csdfgen.model.options import CONVERSION, DEFAULTS, declare
 from csdfgen.model.units import counted
 
@@ -143,7 +144,7 @@ class Run(Command):
 
     def run(self) -> None:
         """Run a model as asked, print the report. Raises CsdfgenError; MismatchError after the report."""
-        from runtime.images import read_labels
+        from csdfgen.cli.compiled import place_of, run_compiled, run_kept
 
         if self.check not in (None, *_CHECKS):
             raise typer.BadParameter(f"'{self.check}' is not 'layers'", param_hint="--check")
@@ -160,33 +161,57 @@ class Run(Command):
             both = result == "streamed" and given is not None
             refuse([(both, f"{stored} for {option(name, str(given))}; {out}")])
         if is_compiled(self.model):
-            from csdfgen.cli.compiled import run_compiled
-
-            labels = read_labels(self.labels) if self.labels is not None else None
+            labels = self._labels()
             outputs = run_compiled(self, asked)
             _show_classes({} if self.as_json else outputs, labels)
         elif self.pareto:
             self._run_front(asked)
         else:
-            self._run_plan(asked)
+            place = place_of(self, asked)
+            kept = place and run_kept(self, place)
+            if not kept:
+                self._run_plan(asked, place)
+                return
+            labels = self._labels()
+            if self.as_json:
+                say_json(kept[0])
+            else:
+                self._show(*kept[:2])
+                self._show_end(kept[0])
+                _show_classes(kept[2], labels)
 
-    def _run_plan(self, asked: Asked) -> None:
-        """Run one plan."""
+    def _labels(self) -> tuple[str, ...] | None:
+        from runtime.images import read_labels
+
+        return read_labels(self.labels) if self.labels is not None else None
+
+    def _run_plan(self, asked: Asked, place: Path | None) -> None:
+        """Run one plan. place: of the cache, where its program goes."""
         from threadpoolctl import threadpool_limits
 
+        import runtime
         from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.show import mapped_facts, overlap_facts, show_mapped, show_overlap
+        from csdfgen.cli.compiled import keep
+        from csdfgen.cli.models import input_formats
+        from csdfgen.cli.show import (  # fmt: skip
+            mapped_facts,
+            overlap_facts,
+            show_mapped,
+            show_memories,
+            show_overlap,
+        )
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
         from csdfgen.goals.facts import memories_facts
         from csdfgen.pages.trace import by_layer, chrome_trace, timed
-        from runtime.images import check_output_path, read_labels, write_outputs
+        from csdfgen.reading.zoo import is_zoo_name
+        from runtime.images import check_output_path, write_outputs
         from runtime.report import compare_with_reference, to_json
         from runtime.resident import resident
 
-        labels = read_labels(self.labels) if self.labels is not None else None
-        libraries = resident()
-        with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+        labels, libraries = self._labels(), resident()
+        limited = threadpool_limits(limits=self.threads, user_api="blas")
+        with recording() as files, reporting() as progress, limited:
             progress("loading")
             plan, network, precision = self._plan_of(asked, progress)
             if self.output is not None:
@@ -213,19 +238,22 @@ class Run(Command):
             profile = profile_for(plan.options if named or plan.conversion.frames > 1 else DEFAULTS)
             predicted = 1e3 * estimate(plan, profile).seconds if named else None
             frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
-        spent = by_layer(firings)
+        spent, memories = by_layer(firings), memories_facts(plan)
+        alone, told = to_json(report), _told(plan)
+        values = {**alone, **({"memories": memories} if memories else {})}
+        values |= {"frames": frames.to_json()} if frames is not None else {}
+        values |= {"processors": mapped.to_json()} if mapped is not None else {}
+        values |= {"predicted_ms": predicted} if predicted is not None else {}
+        values |= {"precision": precision.to_json()} if precision is not None else {}
+        if self.layers:
+            values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
         if self.as_json:
-            memories = memories_facts(plan)
-            values = {**to_json(report), **({"memories": memories} if memories else {})}
-            values |= {"frames": frames.to_json()} if frames is not None else {}
-            values |= {"processors": mapped.to_json()} if mapped is not None else {}
-            values |= {"predicted_ms": predicted} if predicted is not None else {}
-            values |= {"precision": precision.to_json()} if precision is not None else {}
-            if self.layers:
-                values |= {"layer_times": [asdict(one) for one in spent], "peak_flops": peak}
             say_json(values)
         else:
-            self._show(report)
+            self._show(values, told)
+            _show_check(report)
+            show_memories(plan)
+            self._show_end(values)
             if precision is not None:
                 say(f"precision  {plain(str(precision))}")
             if predicted is not None:
@@ -240,6 +268,13 @@ class Run(Command):
             _show_classes(outputs, labels)
         if error is not None:
             raise error
+        settled = all(files.values()) and (files or is_zoo_name(self.model))
+        if place and settled and values == alone and not (network.conditions or plan.interrupted):
+            integers = any("int" in tensor.dtype for tensor in network.inputs)
+            known = input_formats(self.model) if integers else {}
+            formats = {name: [one.dtype, one.scale, one.zero_point] for name, one in known.items()}
+            of_run = {"report": values, "told": told, "files": files, "formats": formats}
+            keep(place, runtime.compile(plan), of_run)
 
     def _run_front(self, asked: Asked) -> None:
         """Run every plan of the front: predicted and measured time, outputs compared if asked for."""
@@ -292,8 +327,7 @@ class Run(Command):
         """How files become inputs: by the options, and by the formats of integer inputs that the model stores."""
         from csdfgen.cli.models import input_formats
 
-        images = self.pixels.read()
-        return replace(images, formats=input_formats(self.model)) if self.input else images
+        return self.pixels.read(input_formats(self.model) if self.input else {})
 
     def _plan_of(self, asked: Asked, progress: Progress) -> tuple[Plan, Network, Precision | None]:
         """The plan asked for, from the plan file if there is one, its network, and the precision if one was asked for."""
@@ -358,59 +392,79 @@ class Run(Command):
 
     # The report on a terminal -------------------------------------------------------------------
 
-    def _show(self, report: Report) -> None:
-        from csdfgen.backends.registry import kernels_for
-        from csdfgen.cli.show import figures_table, show_memories
-        from csdfgen.goals.facts import against_whole_layers
+    def _show(self, report: Mapping[str, Any], told: Mapping[str, Any]) -> None:
+        """A report in JSON, and what is said besides (see `_told`)."""
+        from csdfgen.cli.compiled import show_process
 
-        plan, network = report.plan, report.plan.network
-        arena, measured = plan.planned_bytes, report.measured_bytes
-        outputs = report.figures["outputs"] // network.batch * plan.conversion.frames
-        word, said = against_whole_layers({**report.figures, "outputs": outputs})
-        frames = f"median of {report.repeat} frames" if report.repeat > 1 else "one frame"
-        if network.batch > 1:
-            frames += f" of {network.batch} images"
-        kernels, packed = kernels_for(plan.options), report.parameters_packed
-        code = f", kernels for {kernels.code}" if kernels.code != kernels.name else ""
+        arena, measured = report["planned_bytes"], report["measured_bytes"]
+        figures, batch = report["figures"], report["batch"]
+        outputs = figures["outputs"] // batch * told["frames"]
+        word, said = against_whole_layers({**figures, "outputs": outputs})
+        frames = f"median of {report['repeat']} frames" if report["repeat"] > 1 else "one frame"
+        if batch > 1:
+            frames += f" of {batch} images"
+        name, packed = told["backend"], report["parameters_packed"]
+        code = f", kernels for {told['code']}" if told["code"] != name else ""
         code += f", weights packed into {packed:,} bytes" if packed else ""
         say(
-            f"{plain(report.model)}: {counted(len(network.layers), 'layer')} in {counted(report.firings, 'firing')}, "
-            f"--rows {plan.conversion.rows.brief} --fuse {plan.options.fuse} --image {plan.options.image}, "
-            f"{counted(network.batch, 'image')}\n",
-            figures_table(report.figures),
+            f"{plain(report['model'])}: {counted(told['layers'], 'layer')} in {counted(report['firings'], 'firing')}, "
+            f"--rows {told['rows']} --fuse {report['fuse']} --image {report['image']}, {counted(batch, 'image')}\n",
+            figures_table(figures),
             f"\nmeasured   {measured:,} bytes touched in the arena, "
             f"{'as planned' if arena == measured else f'{arena:,} were planned'}",
-            f"outside    {report.python_peak_bytes:,} bytes allocated by Python while firing, "
-            f"{report.call_peak_bytes:,} bytes in the whole call, "
-            f"{'no output stored' if report.result == 'streamed' else 'outputs included'}",
+            f"outside    {report['python_peak_bytes']:,} bytes allocated by Python while firing, "
+            f"{report['call_peak_bytes']:,} bytes in the whole call, "
+            f"{'no output stored' if report['result'] == 'streamed' else 'outputs included'}",
             f"{word:<11}{said}",
-            f"latency    {report.latency_ms:,.1f} ms, {frames}, {counted(report.threads, 'thread')}",
-            f"backend    {kernels.name}{code}",
+            f"latency    {report['latency_ms']:,.1f} ms, {frames}, {counted(report['threads'], 'thread')}",
+            f"backend    {name}{code}",
         )
-        if report.process:
-            peak, *parts = (f"{name} {size / 2**20:,.1f}" for name, size in report.process.items())
-            say(f"process    {peak} MiB resident: {', '.join(parts)}")
-        if plan.options.weights == "mapped":
-            there, resident = report.weights
+        show_process(report["process"])
+        if told["mapped"]:
+            there, resident = report["weights"]["bytes"], report["weights"]["resident_bytes"]
             known = "an unknown number" if resident is None else f"{resident:,}"
             say(f"weights    mapped, {there:,} bytes, {known} of them in memory of this process")
-        if (driven := report.driven) is not None:
+        if report["device"] is not None:
             say(
-                f"device     {driven.launches:,} launches a frame, {driven.copied:,} bytes copied between host and device, "
-                f"kernels built in {1e3 * driven.building:,.0f} ms"
+                f"device     {report['launches']:,} launches a frame, {report['copied_bytes']:,} bytes copied between host and "
+                f"device, kernels built in {report['build_ms']:,.0f} ms"
             )
         say(
             *(
-                f"branch     '{plain(name)}': then {yes:,}, else {no:,} times in the timed frames"
-                for name, (yes, no) in report.branches.items()
+                f"branch     '{plain(name)}': then {one['then']:,}, else {one['else']:,} times in the timed frames"
+                for name, one in report["branches"].items()
             )
         )
-        say(*(f"output     '{plain(n)}': {t}" for n, t in network.found_outputs.items()))
-        _show_check(report)
-        show_memories(plan)
-        _show_kept_whole(plan)
+        say(*(f"output     '{plain(n)}': {t}" for n, t in told["outputs"].items()))
+
+    def _show_end(self, report: Mapping[str, Any]) -> None:
+        """The tensors of which every row is in memory at one time (views and small ones at the end are only counted), and
+        the file of outputs.
+        """
+        whole = report["whole_layers"]
+        together = counted(sum(one["bytes"] for one in whole), "byte")
+        shown, rest = whole[:_SHOWN_WHOLE], len(whole) - _SHOWN_WHOLE
+        rows = [(one["tensor"], str(one["rows"]), one["bytes"], dim(one["why"])) for one in shown]
+        more = [(f"and {rest} smaller", "", "", dim("all of them with --json"))] * (rest > 0)
+        if whole:
+            say(
+                f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)",
+                table("tensor", "> rows", "> bytes", "why", rows=[*rows, *more]),
+            )
         if self.output is not None:
-            say(f"written    {self.output}: {', '.join(map(plain, report.outputs))}")
+            say(f"written    {self.output}: {', '.join(map(plain, report['outputs']))}")
+
+
+def _told(plan: Plan) -> dict[str, Any]:
+    """What a report on a terminal says of a plan besides its JSON."""
+    from csdfgen.backends.registry import kernels_for
+
+    kernels = kernels_for(plan.options)
+    return {
+        "layers": len(plan.network.layers), "rows": plan.conversion.rows.brief, "frames": plan.conversion.frames,
+        "backend": kernels.name, "code": kernels.code, "mapped": plan.options.weights == "mapped",
+        "outputs": dict(plan.network.found_outputs),
+    }  # fmt: skip
 
 
 def _check_agreement(saved: SavedPlan, asked: Asked) -> None:
@@ -523,25 +577,6 @@ def _show_layers(spent: Sequence[LayerTime], peak: float | None) -> None:
     if rest:
         part = sum(one.seconds for one in rest)
         say(f"and {counted(len(rest), 'layer')} with {1e3 * part:,.3f} ms together")
-
-
-def _show_kept_whole(plan: Plan) -> None:
-    """The tensors of which every row is in memory at one time; views and small ones at the end are
-    only counted.
-    """
-    from runtime.report import kept_whole
-
-    whole = kept_whole(plan)
-    if not whole:
-        return
-    together = counted(sum(entry.nbytes for entry in whole), "byte")
-    rows = [(one.tensor, str(one.rows), one.nbytes, dim(one.why)) for one in whole[:_SHOWN_WHOLE]]
-    rest = len(whole) - _SHOWN_WHOLE
-    more = [(f"and {rest} smaller", "", "", dim("all of them with --json"))] * (rest > 0)
-    say(
-        f"\nkept whole ({counted(len(whole), 'tensor')}, {together} if all were alive together)",
-        table("tensor", "> rows", "> bytes", "why", rows=[*rows, *more]),
-    )
 
 
 def _show_classes(outputs: Mapping[str, np.ndarray], labels: tuple[str, ...] | None) -> None:

@@ -15,6 +15,7 @@ from csdfgen.cli.options import (
     JSON,
     OUTPUT,
     ModelArgument,
+    Pareto,
     Planning,
     check_picture,
     front_folder,
@@ -22,7 +23,7 @@ from csdfgen.cli.options import (
     refuse,
 )
 from csdfgen.cli.quantize import Formats, say_formats, say_quality, written_beside
-from csdfgen.cli.terminal import in_bytes, reporting, say, say_json, table
+from csdfgen.cli.terminal import figures_table, in_bytes, reporting, say, say_json, table
 from csdfgen.errors import about
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import GOALS, MEMORIES, Option, declare
@@ -37,18 +38,11 @@ if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
     from csdfgen.precision.quantize import Quantized
 
-__all__ = ["PICTURES", "Gantt", "Pareto", "Schedule"]
+__all__ = ["PICTURES", "Gantt", "Schedule"]
 
 PICTURES = "Pictures"
 """A heading in the help."""
 
-Pareto = Annotated[
-    bool,
-    Option(
-        "The Pareto front of memory and latency, from the smallest plan to the fastest.",
-        panel=GOALS,
-    ),
-]
 Gantt = Annotated[
     Path | None, Option("Who fires when, transient and period marked.", "FILE.svg", PICTURES)
 ]
@@ -339,7 +333,7 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
 
 def _summary(plan: Plan) -> None:
     from csdfgen.cli.schedule_graph import loops
-    from csdfgen.cli.show import figures_table, show_memories
+    from csdfgen.cli.show import show_memories
     from csdfgen.goals.facts import placement_said
     from schedules.schedule import Firing
 

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from csdfgen.backends.registry import kernels_for
 from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
-from csdfgen.cli.terminal import Progress, dim, in_bytes, mebibytes, plain, say, say_json, table
+from csdfgen.cli.terminal import Progress, in_bytes, mebibytes, plain, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes, write_json
@@ -24,14 +22,13 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import CONVERSION, PlanOptions
 from csdfgen.model.units import counted
 from csdfgen.planning.memories import memories_of
-from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_of
 
 __all__ = [
     "Front",
-    "figures_table",
     "mapped_facts",
     "overlap_facts",
     "points_of",
@@ -48,17 +45,6 @@ _OF_ONE_IMAGE = (
     "cl_device", "weights",
 )  # fmt: skip
 """Options of a plan of several images that one of one image has too."""
-
-
-def figures_table(figures: Mapping[str, int]) -> Table:
-    """The memory figures of a plan, in bytes, MB (10^6 bytes) and MiB, with their meaning."""
-    return table(
-        "memory", "> bytes", "> MB", "> MiB", "meaning",
-        rows=(
-            (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim(meaning))
-            for name, meaning in FIGURES.items()
-        ),
-    )  # fmt: skip
 
 
 def show_memories(plan: Plan) -> None:

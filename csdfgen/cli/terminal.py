@@ -8,18 +8,21 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from csdfgen.model.describe import FIGURES
+
 __all__ = [
     "Progress",
     "csv_text",
     "cut",
     "dim",
+    "figures_table",
     "in_bytes",
     "mebibytes",
     "plain",
@@ -104,6 +107,17 @@ def table(*columns: str, rows: Iterable[Sequence[Any]] = ()) -> Table:
     for row in rows:
         made.add_row(*map(_cell, row))
     return made
+
+
+def figures_table(figures: Mapping[str, int]) -> Table:
+    """The memory figures of a plan, in bytes, MB (10^6 bytes) and MiB, with their meaning."""
+    return table(
+        "memory", "> bytes", "> MB", "> MiB", "meaning",
+        rows=(
+            (name, size := figures[name], f"{size / 1e6:,.3f}", mebibytes(size), dim(meaning))
+            for name, meaning in FIGURES.items()
+        ),
+    )  # fmt: skip
 
 
 def _cell(value: Cell) -> str | Text:

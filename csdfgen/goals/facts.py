@@ -20,7 +20,6 @@ from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
 
 __all__ = [
-    "against_whole_layers",
     "given_up",
     "heights_used",
     "holders",
@@ -115,28 +114,6 @@ def memories_facts(plan: Plan) -> dict[str, dict[str, int]]:
         one.name: {"bytes": one.size, "used": one.used, "read": one.read, "written": one.written}
         for one in memories_of(plan)
     }
-
-
-def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
-    """Whether a plan takes less memory than whole layers, as a word and as a sentence. figures: bytes, as those of a plan;
-    outputs are those of all its images.
-
-    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
-    'gained'
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**19})
-    ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
-    """
-    used, whole = figures["arena"] + figures["outputs"], figures["whole_layer_live"]
-    what = "arena and outputs take" if figures["outputs"] else "arena takes"
-    sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
-    below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
-    above = [
-        f"{name} is {n / max(1, used):.1f} times that" for name, n in sizes.items() if n > used
-    ]
-    ratios = ["that is " + " and ".join(below)] * bool(below) + above
-    word = "gained" if used < whole else "larger" if used > whole else "the same"
-    return word, f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
 
 
 MOST_FIRINGS = 100_000

@@ -5,12 +5,15 @@ Names come from untrusted files: they are kept on one line, cut if they are long
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import import_module
+from types import MappingProxyType
 
 __all__ = [
     "CHARTS",
+    "FIGURES",
+    "against_whole_layers",
     "by_count",
     "chart_of",
     "html_table",
@@ -26,6 +29,43 @@ _SHOWN_ENTRIES = 3
 
 CHARTS: dict[str, tuple[str, str]] = {}
 """Name of a type -> (module, function) that draws a chart of its values for a notebook; `csdfgen` adds the entries."""
+
+FIGURES = MappingProxyType(
+    {
+        "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
+        "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
+        "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
+        "peak_live": "phased: most bytes of rows, sums and needed workspace alive at one time",
+        "lower_bound": "phased: no order of these firings has a lower peak",
+        "arena": "phased: the one arena with everything in it",
+        "workspace": "in the arena: the most scratch that the kernel of any firing takes",
+        "outputs": "outside the arena: the arrays that the caller gets; 0 if outputs stay in the arena or are streamed",
+        "parameters": "weights and biases",
+    }
+)
+"""Memory figures of a plan in bytes, and what they mean (docs/plan.md)."""
+
+
+def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
+    """Whether a plan takes less memory than whole layers, as a word and as a sentence. figures: bytes, as those of a plan;
+    outputs are those of all its images.
+
+    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
+    >>> against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
+    'gained'
+    >>> against_whole_layers({**sizes, "whole_layer_live": 2**19})
+    ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
+    """
+    used, whole = figures["arena"] + figures["outputs"], figures["whole_layer_live"]
+    what = "arena and outputs take" if figures["outputs"] else "arena takes"
+    sizes = {name: figures[name] for name in ("whole_layer_live", "sum_of_tensors")}
+    below = [f"{used / max(1, n):.2f} times {name}" for name, n in sizes.items() if n <= used]
+    above = [
+        f"{name} is {n / max(1, used):.1f} times that" for name, n in sizes.items() if n > used
+    ]
+    ratios = ["that is " + " and ".join(below)] * bool(below) + above
+    word = "gained" if used < whole else "larger" if used > whole else "the same"
+    return word, f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
 
 
 def chart_of(value: object) -> str:

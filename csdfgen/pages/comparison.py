@@ -11,9 +11,10 @@ from csdfgen.charts.footprint import Footprint, binary
 from csdfgen.charts.memory import draw_memory
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
+from csdfgen.model.describe import FIGURES
 from csdfgen.pages.html import Markup, chart, document, element, section, soft, table
 from csdfgen.pages.layers import LayerLine, layer_lines
-from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.planning.plan import Plan
 
 __all__ = [
     "FACTS",

@@ -19,11 +19,12 @@ from csdfgen.charts.phases import draw_phases
 from csdfgen.charts.plan_axes import IN_PAGE
 from csdfgen.charts.plans import footprint
 from csdfgen.devices.model import Estimate
+from csdfgen.model.describe import FIGURES
 from csdfgen.pages.html import Markup, chart, data, document, element, join, section, soft, table
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.pages.measured import Measured
 from csdfgen.planning.memories import memories_of
-from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison
 from runtime.report import kept_whole
 

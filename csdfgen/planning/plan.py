@@ -29,22 +29,7 @@ from csdfgen.planning.sharing import Place, Sharing, contiguous
 from csdfgen.planning.waits import Waits, waits_of
 from csdfgen.program.steps import Scratchpad, Step, View
 
-__all__ = ["FIGURES", "Addresses", "Plan"]
-
-FIGURES = MappingProxyType(
-    {
-        "sum_of_tensors": "every activation whole, one buffer a tensor, no sharing",
-        "whole_layer_live": "whole layers, dead tensors freed: most bytes alive at one time",
-        "sum_of_capacities": "phased: rows and sums at their capacity, none sharing bytes",
-        "peak_live": "phased: most bytes of rows, sums and needed workspace alive at one time",
-        "lower_bound": "phased: no order of these firings has a lower peak",
-        "arena": "phased: the one arena with everything in it",
-        "workspace": "in the arena: the most scratch that the kernel of any firing takes",
-        "outputs": "outside the arena: the arrays that the caller gets; 0 if outputs stay in the arena or are streamed",
-        "parameters": "weights and biases",
-    }
-)
-"""Memory figures in bytes and what they mean (docs/plan.md)."""
+__all__ = ["Addresses", "Plan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,7 +109,7 @@ class Plan(Pickled):
     of tensors, states and workspaces, each with a region of its name. pools: bytes by pool. border: offset at which the
     fast memory ends and the slow one begins, 0 for a plan in one memory. arena_bound: lower bound of the arena in bytes,
     0 if not known. fine: blocks have only rows that are released together (see `buffers_of`). needs: actor -> the least
-    bytes of scratch of each phase; the plan may have more where it was free. figures: bytes by name, see `FIGURES`.
+    bytes of scratch of each phase; the plan may have more where it was free. figures: bytes by name (`FIGURES`).
     notes: remarks about how the plan was chosen. interrupted: the search was interrupted; the plan is the best found.
     mapping: actor -> processor that fires it, empty for a plan of one.
     """

@@ -20,6 +20,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from csdfgen.errors import ModelError
+from csdfgen.files import record
 from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields
 
 __all__ = [
@@ -143,6 +144,7 @@ def check_file(path: Path) -> None:
             raise ModelError("is a directory, not a file of a model")
         if not path.is_file():
             raise ModelError("is not a regular file" if path.exists() else "does not exist")
+        record(path)
         size = path.stat().st_size
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}") from error

@@ -15,7 +15,7 @@ import onnx
 from onnx import TensorProto
 
 from csdfgen.errors import ModelError
-from csdfgen.files import mapped
+from csdfgen.files import mapped, record
 from csdfgen.model.formats import ARITHMETIC
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
@@ -223,6 +223,7 @@ def _external(tensor: onnx.TensorProto, directory: Path | None, need: int) -> St
     if directory is None:
         raise ModelError("keeps its data in an external file; load the model by its path")
     path = _inside(location, directory)
+    record(path)
     size = path.stat().st_size
     offset = _number(entries, "offset", 0)
     length = _number(entries, "length", min(need, max(0, size - offset)))

@@ -25,9 +25,9 @@ from csdfgen.cli.doctor import second_owners
 from csdfgen.dataflow import graph_json
 from csdfgen.devices import boards
 from csdfgen.files import TAKEN_BY
+from csdfgen.model.describe import FIGURES
 from csdfgen.model.options import OPTIONS
 from csdfgen.planning import plan_file, plan_table
-from csdfgen.planning.plan import FIGURES
 from csdfgen.rewriting.fuse import FUSE_LEVELS
 from csdfgen.serving import times
 from csdfgen.tuning import file as tuning

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -114,9 +116,45 @@ def false_file(data: bytearray, rng: Random) -> bytes:
             (0, 1, 7, 1 << 20, 1 << 31, 1 << 40, (1 << 63) - 1, (1 << 64) - 1, rng.getrandbits(64))
         )
         data[at : at + 8] = value.to_bytes(8, "little")
+    return sealed(data)
+
+
+def sealed(data: bytearray) -> bytes:
+    """A file with the checksum that its bytes have."""
     checksum = load().function("checksum", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t)
     data[8:16] = checksum(bytes(data[16:]), len(data) - 16).to_bytes(8, "little")
     return bytes(data)
+
+
+OTHERS = (None, True, 0, -1, 10**30, 0.5, "", "x", "ü", [], [1], [[]], {}, {"x": None})
+"""A value of every type of JSON, and some that are none of those that are meant."""
+
+
+def variants(value: Any) -> Iterator[Any]:
+    """A JSON value with each key removed, and with each value in it replaced by others."""
+    for key, one in value.items():
+        yield {name: other for name, other in value.items() if name != key}
+        for other in OTHERS:
+            yield {**value, key: other}
+        if isinstance(one, dict):
+            yield from ({**value, key: other} for other in variants(one))
+
+
+def test_false_descriptions_are_refused_or_harmless(call: Call, file: Path, tmp_path: Path) -> None:
+    data, codes = file.read_bytes(), set[int]()
+    about = data[data.index(b'{"network"') :].partition(b"\0")[0]
+    for number, one in enumerate([[], 1, *variants(json.loads(about))]):
+        text = json.dumps(one, separators=(",", ":")).encode().ljust(len(about))
+        assert len(text) == len(about)
+        path = tmp_path / f"{number}.csdfgen"
+        path.write_bytes(sealed(bytearray(data.replace(about, text))))
+        for more in ((), ("--json", "--seed", "1")):
+            done = call("run", str(path), *more)
+            codes.add(done.code)
+            if done.code:
+                line = refused(done)
+                assert "internal error" not in line and line.startswith(str(path)), one
+    assert codes == {0, 1}
 
 
 OPENS = """
@@ -152,10 +190,8 @@ def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
     data = bytearray(file.read_bytes())
     at = data.index(own + b"\0")
     data[at] ^= 1
-    checksum = load().function("checksum", ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t)
-    data[8:16] = checksum(bytes(data[16:]), len(data) - 16).to_bytes(8, "little")
     path = tmp_path / "other.csdfgen"
-    path.write_bytes(data)
+    path.write_bytes(sealed(data))
     with pytest.raises(InputError, match=r"was compiled for .*, this library is for"):
         runtime.open(path)
 
@@ -198,6 +234,10 @@ def test_the_command(call: Call, file: Path, tmp_path: Path) -> None:
     done = call("run", str(file), "--json", "--output", str(tmp_path / "y.npz"))
     assert done.code == 0, done.err
     assert done.json["arena_bytes"] > 0 < done.json["constants_bytes"]
+    mapping = done.json["mapping"]
+    assert not mapping or mapping["resident"] >= mapping["proportional"] > 0
+    assert not mapping or done.json["process"]["constants"] == mapping["resident"]
+    assert bool(mapping) == ("this process's share" in call("run", str(file)).out)
     with np.load(tmp_path / "y.npz") as found:
         assert found.files
     assert "leave --rows out" in refused(call("run", str(file), "--rows", "1"))
@@ -207,6 +247,41 @@ def test_the_command(call: Call, file: Path, tmp_path: Path) -> None:
     numpy = call("compile", "zoo:lenet5", "--backend", "numpy", "-o", str(tmp_path / "no.csdfgen"))
     assert "writes no compiled programs" in refused(numpy)
     assert not (tmp_path / "no.csdfgen").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="the system does not say")
+def test_processes_share_the_constants(tmp_path: Path) -> None:
+    path = tmp_path / "net.csdfgen"
+    runtime.compile(csdfgen.plan(csdfgen.load("zoo:resnet8"), backend="native")).save(path)
+    code = (
+        "import sys, runtime; from pathlib import Path; from runtime.drawing import drawn\n"
+        "from runtime.resident import mapping_of\n"
+        "frame = runtime.open(sys.argv[1]); frame(drawn(frame.inputs, frame.about['inputs'], 0))\n"
+        "for line in sys.stdin: print(*mapping_of(Path(sys.argv[1])).values(), flush=True)"
+    )
+
+    def started() -> subprocess.Popen[str]:
+        return subprocess.Popen(
+            [sys.executable, "-c", code, str(path)],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        )  # fmt: skip
+
+    def sizes(one: subprocess.Popen[str]) -> list[int]:
+        assert one.stdin and one.stdout
+        one.stdin.write("?\n")
+        one.stdin.flush()
+        return [*map(int, one.stdout.readline().split())]
+
+    constants = runtime.open(path).constants_bytes
+    with started() as first:
+        alone = sizes(first)
+        with started() as second:
+            both = [sizes(second), sizes(first)]
+            second.communicate()
+        first.communicate()
+    assert alone[0] >= constants and alone[1] > 0.9 * alone[0]
+    for resident, share in both:
+        assert resident >= constants and share < resident - 0.4 * constants
 
 
 def test_the_header_is_one_of_c_and_of_cpp(tmp_path: Path) -> None:

@@ -20,10 +20,10 @@ from csdfgen.backends.native.families import KERNELS
 from csdfgen.cli import main
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
+from csdfgen.model.describe import FIGURES
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator
 from csdfgen.ops.page import page
-from csdfgen.planning.plan import FIGURES
 from sdf3_bridge.tools import find_kiter, find_sdf3
 from tests import documents, options_page
 from tests.opencl_device import device_missing

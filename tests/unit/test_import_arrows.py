@@ -71,7 +71,7 @@ ARROWS: dict[str, set[str]] = {
     | {"runtime"},
     "sweeps": {"base", "model", "reading", "backends", "planning", "charts", "devices"}
     | {"goals", "precision", "runtime"},
-    "pages": {"base", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
+    "pages": {"base", "model", "dataflow", "phases", "charts", "planning", "runtime", "devices"},
     "paper": STAGES
     | {"reading", "rewriting", "backends", "planning", "goals", "precision", "schedules", "runtime"}
     | {"devices", "program", "native", "device", "opencl", "serving", "tuning", "zoo_models"},

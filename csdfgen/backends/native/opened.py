@@ -20,6 +20,7 @@ import numpy as np
 
 from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
+from csdfgen.files import Fields, parse_json
 
 __all__ = ["CompiledProgram"]
 
@@ -77,8 +78,8 @@ class CompiledProgram:
         self._run, self._turn = library.csdfgen_run, Lock()
         self.arena_bytes: int = library.csdfgen_arena_bytes(self._program)
         self.constants_bytes: int = library.csdfgen_constant_bytes(self._program)
+        self.about = _described(library.csdfgen_about(self._program), str(path))
         try:
-            self.about: dict[str, Any] = dict(json.loads(library.csdfgen_about(self._program)))
             count = library.csdfgen_tensors(self._program)
             tensors = [library.csdfgen_tensor_at(self._program, number) for number in range(count)]
             self._forms = [_form(one) for one in tensors]
@@ -111,11 +112,28 @@ class CompiledProgram:
         return {one.name: a for one, a in zip(self._forms, arrays, strict=True) if one.output}
 
 
+def _described(text: bytes, where: str) -> dict[str, Any]:
+    """What a program tells of itself. Raises InputError for a key that is missing, or of another type."""
+    found = Fields(parse_json(text, where), where)
+    for key in ("network", "rows", "library"):
+        found.text(key)
+    found.integer("batch", low=1)
+    found.integer("firings")
+    found.child("inputs")
+    memory = found.child("memory")
+    for name in memory.value:
+        memory.integer(name)
+    return dict(found.value)
+
+
 def _library(path: Path) -> Path:
     """The kernels that a program was compiled with, if they are in the cache: that is found without a compiler. Else those
     of this machine, which tell whether they can run it.
     """
-    with suppress(OSError, ValueError, KeyError, TypeError), path.open("rb") as file:
+    with (
+        suppress(OSError, ValueError, LookupError, TypeError, RecursionError),
+        path.open("rb") as file,
+    ):
         head = file.read(_STRINGS.stop)
         file.seek(sum(int.from_bytes(head[one], "little") for one in (_STRINGS, _ABOUT)))
         name = json.loads(file.read(_LONGEST).partition(b"\0")[0])["library"]
@@ -127,7 +145,7 @@ def _library(path: Path) -> Path:
     return load().path
 
 
-_LONGEST = 1 << 16
+_LONGEST = 1 << 20
 """Bytes of a description that are read before the file is checked."""
 
 

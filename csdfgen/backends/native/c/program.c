@@ -186,6 +186,9 @@ csdfgen_program *csdfgen_open(const char *path, char *why, size_t size)
     const size_t behind = offsetof(csdf_program_head, total);
     if (csdf_checksum(program->file + behind, program->size - behind) != head->checksum)
         return refused(program, why, size, "it is damaged");
+    if (csdf_lacking())
+        return refused(program, why, size, "these kernels are for processors with %s, which this one does not have; compile the model here",
+                       csdf_lacking());
     Dl_info own;
     const char *needed = inside(head, head->strings, 1) ? word(program, head->instructions) : NULL;
     if (!needed || strncmp(needed, csdf_instructions(), head->strings.count - head->instructions))

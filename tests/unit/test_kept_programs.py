@@ -1,0 +1,291 @@
+"""The second run of a model executes the program that the first one left in the cache, prints the same, and needs neither onnx
+nor a planner; no program is run for another model, other options, or with anything else that is not as it was.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+
+from csdfgen.backends.native.library import load
+from csdfgen.cache import folder_of
+from csdfgen.cli import compiled
+from tests.command import Call, Result
+from tests.models import model
+from tests.native_steps import compiler_missing
+from tests.small_models import residual_classifier
+
+pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")
+
+ROOT = Path(__file__).parents[2]
+SETTLED = 0.06
+"""Seconds after which a file's time tells whether it is changed again."""
+
+RUN = """
+import sys
+from csdfgen.cli import main
+code = main(sys.argv[1:])
+print(*sys.modules, file=sys.stderr)
+sys.exit(code)
+"""
+
+
+@pytest.fixture(autouse=True)
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where programs are kept: in a cache with kernels alone."""
+    library = load().path
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shutil.copy2(library, folder_of("native") / library.name)
+    return folder_of("programs")
+
+
+@pytest.fixture
+def ran_kept(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """For every run so far that looked for a program, whether it had one."""
+    found: list[bool] = []
+    run_kept = compiled.run_kept
+
+    def noted(*given: Any) -> Any:
+        made = run_kept(*given)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(compiled, "run_kept", noted)
+    return found
+
+
+def written(path: Path, made: onnx.ModelProto, external: bool = False) -> Path:
+    onnx.save_model(made, path, save_as_external_data=external, location="w.data", size_threshold=0)
+    time.sleep(SETTLED)
+    return path
+
+
+def scaled(factor: float) -> onnx.ModelProto:
+    weights = np.linspace(-1, 1, 8 * 3 * 9, dtype=np.float32).reshape(8, 3, 3, 3) * factor
+    return model(
+        "scaled (float[1, 3, 8, 8] x) => (float[1, 8] y) { c = Conv(x, w) g = GlobalAveragePool(c) y = Flatten(g) }",
+        {"w": weights.astype(np.float32)},
+    )
+
+
+def done(result: Result) -> str:
+    """What was printed, without what is measured in every run."""
+    assert (result.code, result.err) == (0, ""), result.err
+    return re.sub(r"(?m)^(latency +|process +peak ).*$", r"\1", result.out)
+
+
+@pytest.mark.parametrize("name", ["zoo:lenet5", "model.onnx"])
+def test_the_second_run_prints_the_same_without_onnx_and_a_planner(
+    name: str, tmp_path: Path, programs: Path
+) -> None:
+    written(tmp_path / "model.onnx", residual_classifier())
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", RUN, "run", name, "--seed", "3"],
+            capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    assert [one.returncode for one in runs] == [0, 0], runs[1].stderr
+    first, second = (done(Result(0, one.stdout, "")) for one in runs)
+    assert "top 5" in first and first == second
+    (program,) = programs.iterdir()
+    assert program.stat().st_mode & 0o777 == 0o600
+    first, second = ({*one.stderr.split()} for one in runs)
+    heavy = {
+        "onnx",
+        "csdfgen.planning",
+        "csdfgen.reading",
+        "csdfgen.ops",
+        "csdfgen.backends.registry",
+    }
+    assert heavy <= first and not heavy & second
+
+
+def test_json_outputs_and_inputs_are_the_same(
+    tmp_path: Path, call: Call, ran_kept: list[bool]
+) -> None:
+    written(tmp_path / "m.onnx", scaled(1), external=True)
+    np.save("x.npy", np.random.default_rng(0).normal(size=(1, 3, 8, 8)).astype(np.float32))
+    told, arrays = [], []
+    for _ in range(2):
+        for given in ((), ("--input", "x.npy", "--repeat", "2"), ("--seed", "1")):
+            one = call("run", "m.onnx", "--json", "--output", "y.npy", *given).json
+            assert one.pop("latency_ms") > 0 and one.pop("process")["peak"] > 0
+            assert one["weights"].pop("resident_bytes") >= 0
+            told.append(one)
+            arrays.append(np.load("y.npy").tobytes())
+    assert ran_kept == [False, True, True, True, True, True]
+    assert told[:3] == told[3:] and arrays[:3] == arrays[3:]
+    assert len({*arrays}) == 3
+
+
+def test_integers_are_drawn_and_read_as_before(
+    tmp_path: Path, call: Call, ran_kept: list[bool]
+) -> None:
+    made = model(
+        "rows (int64[1, 6] i, float[1, 4] n) => (float[1, 6, 2] y, bool[1, 4] z) { y = Gather<axis=0>(w, i) z = Less(n, m) }",
+        {"w": np.arange(8, dtype=np.float32).reshape(4, 2), "m": np.arange(4, dtype=np.float32)},
+    )
+    written(tmp_path / "m.onnx", made)
+    found = []
+    for _ in range(2):
+        assert call("run", "m.onnx", "--output", "y.npz").code == 0
+        with np.load("y.npz") as arrays:
+            found.append({name: arrays[name].tobytes() for name in arrays})
+    assert ran_kept == [False, True] and found[0] == found[1]
+
+
+def rewritten(path: Path, data: bytes) -> None:
+    """Other content of the same length, with the times of before."""
+    assert len(data) == path.stat().st_size and data != path.read_bytes()
+    times = path.stat()
+    path.write_bytes(data)
+    os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+
+@pytest.mark.parametrize("external", [False, True])
+@pytest.mark.parametrize("settled", [0, SETTLED])
+def test_a_changed_model_is_planned_anew(
+    external: bool, settled: float, tmp_path: Path, call: Call, ran_kept: list[bool]
+) -> None:
+    def output() -> bytes:
+        assert call("run", "m.onnx", "--output", "y.npy").code == 0
+        return Path("y.npy").read_bytes()
+
+    (tmp_path / "other").mkdir()
+    name = "w.data" if external else "m.onnx"
+    written(tmp_path / "other/m.onnx", scaled(2), external)
+    written(tmp_path / "m.onnx", scaled(1), external)
+    first = output()
+    assert output() == first
+    rewritten(tmp_path / name, (tmp_path / "other" / name).read_bytes())
+    time.sleep(settled)
+    second = output()
+    assert second != first and output() == second
+    assert ran_kept[:3] == [False, True, False] and ran_kept[3] | (not settled)
+
+
+def test_a_file_that_was_written_just_now_is_not_trusted(
+    tmp_path: Path, call: Call, ran_kept: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "m.onnx", scaled(1))
+    monkeypatch.setattr("csdfgen.files._TICKS", (10**12, 10**12))
+    assert all(call("run", "m.onnx").code == 0 for _ in range(2))
+    assert ran_kept == [False, False]
+
+
+def test_what_a_program_depends_on_is_in_its_name(
+    tmp_path: Path, call: Call, ran_kept: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written(tmp_path / "m.onnx", scaled(1))
+    for given in (
+        (),
+        ("--rows", "2"),
+        ("--fuse", "none"),
+        ("--shape", "x=1x3x9x9"),
+        ("--batch", "2"),
+    ):
+        assert call("run", "m.onnx", *given).code == 0
+        assert call("run", "m.onnx", *given).code == 0
+    assert ran_kept == [False, True] * 5
+    monkeypatch.setenv("CC", "a compiler")
+    assert call("run", "m.onnx").code == 0
+    monkeypatch.setattr(compiled, "_PACKAGES", ("csdfgen",))
+    assert call("run", "m.onnx").code == 0
+    assert ran_kept[10:] == [False, False]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ("--check",), ("--layers",), ("--trace", "t.json"), ("--threads", "2"), ("--weights", "copied"),
+        ("--backend", "numpy"), ("--precision", "bfloat16"), ("--result", "streamed"), ("--pareto",),
+    ],
+)  # fmt: skip
+def test_what_needs_the_network_is_planned(
+    given: tuple[str, ...], tmp_path: Path, call: Call, programs: Path, ran_kept: list[bool]
+) -> None:
+    written(tmp_path / "m.onnx", scaled(1))
+    assert call("run", "m.onnx", *given).code == 0
+    assert not ran_kept and not [*programs.iterdir()]
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("zoo:b_alexnet", ()), ("zoo:lenet5", ("--device", "cortex-m7")), ("zoo:lenet5", ("--frames", "2"))],
+)  # fmt: skip
+def test_what_a_program_cannot_report_is_planned_again(
+    name: str, given: tuple[str, ...], call: Call, ran_kept: list[bool]
+) -> None:
+    assert [call("run", name, *given).code for _ in range(2)] == [0, 0]
+    assert ran_kept == [False, False]
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def cut_off(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [flipped, cut_off, emptied])
+def test_a_damaged_program_is_replaced_silently(
+    damage: Callable[[Path], None], call: Call, programs: Path, ran_kept: list[bool]
+) -> None:
+    first = done(call("run", "zoo:lenet5"))
+    (program,) = programs.iterdir()
+    damage(program)
+    assert done(call("run", "zoo:lenet5")) == first
+    assert done(call("run", "zoo:lenet5")) == first
+    assert ran_kept == [False, False, True]
+
+
+def test_a_program_that_others_can_write_is_not_run(
+    call: Call, programs: Path, ran_kept: list[bool]
+) -> None:
+    first = done(call("run", "zoo:lenet5"))
+    (program,) = programs.iterdir()
+    compiled.release(program)
+    program.chmod(0o666)
+    second = call("run", "zoo:lenet5")
+    assert len(second.err.splitlines()) == 1 and "can be written by others" in second.err
+    assert done(Result(second.code, second.out, "")) == first and ran_kept == [False, False]
+    assert program.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_cache_keeps_within_its_limit(
+    call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CSDFGEN_CACHE_LIMIT", "100KiB")
+    assert call("run", "zoo:lenet5").code == 0
+    assert not [*programs.iterdir()]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(
+    call: Call, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*given: Any, **more: Any) -> None:
+        raise OSError("no space")
+
+    monkeypatch.setattr(compiled.tempfile, "TemporaryDirectory", full)
+    assert "top 5" in done(call("run", "zoo:lenet5"))
+    assert not [*programs.iterdir()]
