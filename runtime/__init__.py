@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from os import PathLike
+    from pathlib import Path
 
     import numpy as np
 
+    from csdfgen.files import Fields
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
     from csdfgen.program.steps import CompiledFrame
@@ -100,20 +102,49 @@ def _check(given: object, kind: type, maker: str) -> None:
         )
 
 
-def open(path: str | PathLike[str]) -> CompiledFrame:  # shadows the builtin, likewise
+def open(  # shadows the builtin, likewise
+    path: str | PathLike[str], *, model: str | PathLike[str] | None = None
+) -> CompiledFrame:
     """A compiled program (`csdfgen compile`, `Executable.save`), ready in milliseconds: `y = open("net.csdfgen")(x)`.
 
     Neither the model nor a planner is loaded. The file is mapped, and processes that run it share its constants; it must
     not be changed meanwhile. A program is code: whoever runs one trusts who compiled it.
-    Raises InputError for a file that is no such program, is damaged, or was compiled for another processor or version;
-    ToolError if the kernels are not in the cache and cannot be built.
+    model: what it was compiled of, a file or a name of the zoo: a program that cannot run here is compiled again of it, with
+        the options, shapes and constants that the file tells, and replaces the file.
+    Raises InputError for a file that is no such program, is damaged, or was compiled for another processor or version, and
+    for a model of another network; ToolError if the kernels are not in the cache and cannot be built; with a model as
+    `csdfgen.load` and `compile`.
     """
     from importlib import import_module
+    from pathlib import Path
 
     from csdfgen.backends import OPENED
+    from csdfgen.errors import InputError
 
-    found: CompiledFrame = import_module(OPENED).CompiledProgram(path)
+    opened = import_module(OPENED)
+    try:
+        found: CompiledFrame = opened.CompiledProgram(path)
+    except InputError:
+        if model is None:
+            raise
+        _compile_again(opened.described(Path(path)), Path(path), model)
+        found = opened.CompiledProgram(path)
     return found
+
+
+def _compile_again(told: Fields, path: Path, model: str | PathLike[str]) -> None:
+    """Write the program of a model as it was told of another. Raises as `open`."""
+    from csdfgen.backends.registry import kernels_for
+    from csdfgen.dataflow.origin import read_shapes, read_values
+    from csdfgen.model.options import PlanOptions
+    from csdfgen.planning.planner import plan_of
+    from csdfgen.reading.loader import load
+
+    network = load(model, shapes=read_shapes(told.child("shapes")), fix=read_values(told))
+    if network.name != told.text("network"):
+        raise told.fault(f"is of network '{told.text('network')}', the model has '{network.name}'")
+    options = PlanOptions.from_fields(told.child("options"))
+    compile(plan_of(network, options, kernels_for(options))).save(path)
 
 
 def run(

@@ -24,6 +24,7 @@ from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import file_of
 from csdfgen.lowering.weight_file import resident_bytes
 from csdfgen.model.describe import mebibytes, one_line
+from csdfgen.phases.graphs import fixed_of
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend, Compiling, Driven, End, Storage
 from runtime.bound import BoundProgram, Progress, Watcher
@@ -150,7 +151,8 @@ class Executable:
 
         plan, network = self.plan, self.plan.network
         about = {
-            "network": network.name, "rows": plan.options.rows, "batch": self._batch,
+            "network": network.name, "batch": self._batch, "options": plan.options.to_json(),
+            "shapes": {one.name: one.shape for one in self._inputs}, "fixed": fixed_of(network),
             "firings": self.firings, "memory": dict(plan.figures),
             "inputs": ranges_of(network, span_of(network.source) or SYMMETRIC), **about,
         }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,14 +23,16 @@ import runtime
 from csdfgen.backends.native.build import find_compiler
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.structures import SOURCES
-from csdfgen.errors import InputError
-from runtime.drawing import random_inputs
+from csdfgen.errors import CsdfgenError, InputError
+from runtime.drawing import drawn, random_inputs
 from tests import random_networks
 from tests.command import Call, refused
 from tests.quantized_models import of_zoo
+from tests.small_models import residual_classifier
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "run_compiled.c"
+RUST = EXAMPLE.with_suffix(".rs")
 
 HEAD = 80 + 9 * 16
 """Bytes of the head of a file: ten numbers, and nine sections."""
@@ -192,8 +196,54 @@ def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
     data[at] ^= 1
     path = tmp_path / "other.csdfgen"
     path.write_bytes(sealed(data))
-    with pytest.raises(InputError, match=r"was compiled for .*, this library is for"):
+    with pytest.raises(
+        InputError, match=r"was compiled for .*, this library is for .*; compile the model"
+    ):
         runtime.open(path)
+    with pytest.raises(CsdfgenError, match=r"zoo:resnet8: .* the input has 1"):
+        runtime.open(path, model="zoo:resnet8")
+    wanted = runtime.open(file)
+    check_alike(runtime.open(path, model="zoo:lenet5"), wanted)
+    check_alike(runtime.open(path), wanted)
+    path.write_bytes(b"csdfgen1 is no program")
+    with pytest.raises(InputError, match="is not JSON"):
+        runtime.open(path, model="zoo:lenet5")
+
+
+def check_alike(one: Any, other: Any) -> None:
+    """Two opened programs tell the same of themselves, and compute the same."""
+    assert (one.about, one.arena_bytes) == (other.about, other.arena_bytes)
+    x = drawn(one.inputs, one.about["inputs"], 0)
+    outputs = other(x)
+    assert outputs and all(
+        array.tobytes() == outputs[name].tobytes() for name, array in one(x).items()
+    )
+
+
+@pytest.mark.parametrize(
+    ("loaded", "options"),
+    [
+        ({"shapes": {"x": (1, 3, 20, 12)}}, {"rows": "1", "result": "arena"}),
+        ({"batch": 4}, {"frames": 2, "goal": "memory"}),
+    ],
+)
+def test_a_program_is_compiled_again_with_its_options(
+    loaded: dict[str, Any], options: dict[str, Any], tmp_path: Path
+) -> None:
+    onnx.save_model(residual_classifier(batch="n"), tmp_path / "net.onnx")
+    plan = csdfgen.plan(csdfgen.load(tmp_path / "net.onnx", **loaded), backend="native", **options)
+    path = tmp_path / "net.csdfgen"
+    runtime.compile(plan).save(path)
+    wanted = runtime.open(path)
+    damaged = path.read_bytes()[:-1]
+    path.unlink()
+    path.write_bytes(damaged)
+    other = onnx.load(tmp_path / "net.onnx")
+    other.graph.name = "other"
+    onnx.save_model(other, tmp_path / "other.onnx")
+    with pytest.raises(InputError, match=r"is of network '.*', the model has 'other'"):
+        runtime.open(path, model=tmp_path / "other.onnx")
+    check_alike(runtime.open(path, model=tmp_path / "net.onnx"), wanted)
 
 
 def test_neither_the_model_nor_a_planner_is_loaded(file: Path) -> None:
@@ -227,6 +277,25 @@ def test_c_runs_it(call: Call, file: Path, tmp_path: Path) -> None:
     (name, array), *_ = wanted.items()
     assert done.stdout.splitlines()[0] == f"{name}: {array.reshape(-1)[0]:.9g}"
     broken = subprocess.run([program, EXAMPLE], capture_output=True, text=True)
+    assert (broken.returncode, broken.stderr) == (1, f"{EXAMPLE}: it is no compiled program\n")
+
+
+@pytest.mark.skipif(shutil.which("rustc") is None, reason="no compiler of Rust")
+def test_rust_runs_it_in_threads(call: Call, file: Path, tmp_path: Path) -> None:
+    frame = runtime.open(file)
+    (wanted,) = frame({name: np.zeros(*form) for name, form in frame.inputs.items()}).values()
+    library = call("compile", "zoo:lenet5", "--library", "lib")
+    assert library.code == 0, library.err
+    build = ["rustc", "-O", RUST, "-L", "lib", "-l", "csdfgen", "-C", "link-arg=-Wl,-rpath,lib"]
+    made = subprocess.run(build, capture_output=True, text=True)
+    assert (made.returncode, made.stderr) == (0, "")
+    done = subprocess.run(["./run_compiled", file, "3"], capture_output=True, text=True)
+    lines = [line.partition(": ") for line in done.stdout.splitlines()]
+    assert [name for name, _, _ in lines] == [
+        f"{k} {one}" for k in range(3) for one in frame.outputs
+    ]
+    assert {np.float32(value) for _, _, value in lines} == {wanted.reshape(-1)[0]}
+    broken = subprocess.run(["./run_compiled", EXAMPLE, "1"], capture_output=True, text=True)
     assert (broken.returncode, broken.stderr) == (1, f"{EXAMPLE}: it is no compiled program\n")
 
 

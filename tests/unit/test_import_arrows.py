@@ -59,7 +59,7 @@ ARROWS: dict[str, set[str]] = {
     "backends": {"base", "model", "program", "numpy", "native", "opencl", "cuda"},
     "lowering": {"base", "model", "cache", "phases", "program", "planning"},
     "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
-    "runtime": STAGES - {"dataflow"} | {"reading", "program", "backends", "planning", "lowering"},
+    "runtime": STAGES | {"reading", "program", "backends", "planning", "lowering"},
     "devices": STAGES - {"dataflow"} | {"reading", "backends", "planning", "runtime"},
     "tuning": {"base", "model", "phases", "program", "backends", "planning", "runtime"}
     | {"devices"},

@@ -7,7 +7,6 @@ the file, which all processes share that run it.
 from __future__ import annotations
 
 import ctypes
-import json
 from collections.abc import Mapping
 from contextlib import suppress
 from math import prod
@@ -22,7 +21,7 @@ from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json
 
-__all__ = ["CompiledProgram"]
+__all__ = ["CompiledProgram", "described"]
 
 
 class _Tensor(ctypes.Structure):
@@ -115,7 +114,7 @@ class CompiledProgram:
 def _described(text: bytes, where: str) -> dict[str, Any]:
     """What a program tells of itself. Raises InputError for a key that is missing, or of another type."""
     found = Fields(parse_json(text, where), where)
-    for key in ("network", "rows", "library"):
+    for key in ("network", "library"):
         found.text(key)
     found.integer("batch", low=1)
     found.integer("firings")
@@ -130,19 +129,25 @@ def _library(path: Path) -> Path:
     """The kernels that a program was compiled with, if they are in the cache: that is found without a compiler. Else those
     of this machine, which tell whether they can run it.
     """
-    with (
-        suppress(OSError, ValueError, LookupError, TypeError, RecursionError),
-        path.open("rb") as file,
-    ):
-        head = file.read(_STRINGS.stop)
-        file.seek(sum(int.from_bytes(head[one], "little") for one in (_STRINGS, _ABOUT)))
-        name = json.loads(file.read(_LONGEST).partition(b"\0")[0])["library"]
-        found = folder_of("native") / Path(name).name
+    with suppress(InputError):
+        found = folder_of("native") / Path(described(path).text("library")).name
         if found.suffix == ".so" and use(found):
             return found
     from csdfgen.backends.native.library import load
 
     return load().path
+
+
+def described(path: Path) -> Fields:
+    """What a file tells of itself, before anything of it is checked. Raises InputError if that cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_STRINGS.stop)
+            file.seek(sum(int.from_bytes(head[one], "little") for one in (_STRINGS, _ABOUT)))
+            text = file.read(_LONGEST).partition(b"\0")[0]
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot be read: {error}", where=str(path)) from None
+    return Fields(parse_json(text, str(path)), str(path))
 
 
 _LONGEST = 1 << 20
