@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["GRACE", "end_if_stopped", "heeding", "keep", "stopped"]
+__all__ = ["GRACE", "end_if_stopped", "heeding", "interruptible", "keep", "stopped"]
 
 GRACE = 0.7
 """Seconds of processor time in which a search has to end by itself, so that other load of the machine loses no plan."""
@@ -28,10 +28,13 @@ _EACH = 0.02
 
 
 class _Request(threading.local):
-    """What was asked for in this thread. stopped: by Ctrl-C; kept: the result is there, and is not lost any more."""
+    """What was asked for in this thread. stopped: by Ctrl-C; kept: the result is there, and is not lost any more; waits: for
+    a compiler, so that nothing gets better.
+    """
 
     stopped = False
     kept = False
+    waits = False
 
 
 _request = _Request()
@@ -54,6 +57,18 @@ def keep() -> None:
 
 
 @contextmanager
+def interruptible() -> Iterator[None]:
+    """A block that waits for other processes, which Ctrl-C ends at once. Raises KeyboardInterrupt."""
+    if not _request.kept:
+        end_if_stopped()
+    _request.waits = True
+    try:
+        yield
+    finally:
+        _request.waits = False
+
+
+@contextmanager
 def heeding() -> Iterator[None]:
     """A block in which the first Ctrl-C ends searches, and further ones do no harm. In threads, within such a block, and
     where the program handles Ctrl-C itself, nothing changes. Raises KeyboardInterrupt `GRACE` seconds after Ctrl-C.
@@ -70,10 +85,13 @@ def heeding() -> Iterator[None]:
             if left.wait(_EACH):
                 return
         due.set()
-        _thread.interrupt_main()
+        if hasattr(signal, "pthread_kill"):  # which a wait of the main thread ends for, too
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        else:
+            _thread.interrupt_main()
 
     def note(*_: object) -> None:
-        if due.is_set() and not (left.is_set() or _request.kept):
+        if (due.is_set() or _request.waits) and not (left.is_set() or _request.kept):
             raise KeyboardInterrupt
         if not _request.stopped:
             _request.stopped = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import time
 from pathlib import Path
@@ -111,3 +112,27 @@ def test_a_second_ctrl_c_loses_nothing(tmp_path: Path) -> None:
         assert said == "" or said.startswith("warning: interrupted: the best ")  # "": it was done
         csdfgen.read_plan(path, "zoo:inception_v1")
     assert taken < 20, "without questions it goes on for minutes"
+
+
+def test_a_wait_for_a_compiler_ends_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Symptom: Ctrl-C was heard when all kernels were compiled, up to 40 s later."""
+    found, compiler, begun = shutil.which("cc"), tmp_path / "slow-cc", tmp_path / "begun"
+    if found is None:
+        pytest.skip("no compiler")
+    compiler.write_text(
+        f'#!/bin/sh\ncase "$*" in *-dM*) exec {found} "$@";; esac\ntouch {begun}\nexec sleep 60\n'
+    )
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CC", str(compiler))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    with start("schedule", "zoo:lenet5", "-o", str(tmp_path / "plan.json")) as process:
+        while not begun.exists():
+            time.sleep(0.05)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=50)
+    assert process.returncode == 130 and said.endswith("interrupted\n")
+    assert time.monotonic() - began < 20
+    assert list((tmp_path / "csdfgen/native").iterdir()) == []

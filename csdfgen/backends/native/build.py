@@ -31,6 +31,7 @@ from csdfgen.backends.native.generate import SOURCES
 from csdfgen.cache import folder_of, locked, prune, release, use
 from csdfgen.errors import ToolError
 from csdfgen.files import write_bytes
+from csdfgen.stopping import interruptible
 
 __all__ = [
     "FLAGS",
@@ -191,7 +192,7 @@ def build(
         if len(files) > _FEW:
             seconds = -(-_CORE_SECONDS // (os.cpu_count() or 1))
             _WAITS.info("compiling kernels once, about %d s", seconds)
-        with locked(folder):
+        with interruptible(), locked(folder):
             known = _kept(folder, key)  # built by another process meanwhile
             if known is not None:
                 return known
