@@ -10,23 +10,26 @@
 #include <string.h>
 
 /* Every step of a lane can be undone if the word is known, so that no single change of a word goes unnoticed. */
+static inline void mix(uint64_t lanes[4], const char *bytes)
+{
+    uint64_t words[4];
+    memcpy(words, bytes, sizeof words);
+    for (int k = 0; k < 4; k++) {
+        lanes[k] = (lanes[k] ^ words[k]) * UINT64_C(0x9E3779B97F4A7C15);
+        lanes[k] ^= lanes[k] >> 29;
+    }
+}
+
 uint64_t csdf_checksum(const void *bytes, size_t size)
 {
-    uint64_t lanes[4] = {1, 2, 3, 4}, words[4], sum = size;
-    const char *at = bytes;
-    for (size_t left = size; left; at += sizeof words) {
-        const size_t some = left < sizeof words ? left : sizeof words;
-        if (some < sizeof words)
-            memset(words, 0, sizeof words);
-        memcpy(words, at, some);
-        for (int k = 0; k < 4; k++) {
-            lanes[k] = (lanes[k] ^ words[k]) * UINT64_C(0x9E3779B97F4A7C15);
-            lanes[k] ^= lanes[k] >> 29;
-        }
-        left -= some;
-        if (!left)
-            break;
-    }
+    uint64_t lanes[4] = {1, 2, 3, 4}, sum = size;
+    const char *at = bytes, *end = at + size / sizeof lanes * sizeof lanes;
+    for (; at < end; at += sizeof lanes)
+        mix(lanes, at);
+    char rest[sizeof lanes] = {0};
+    memcpy(rest, at, size % sizeof lanes);
+    if (size % sizeof lanes)
+        mix(lanes, rest);
     for (int k = 0; k < 4; k++)
         sum = (sum ^ lanes[k]) * UINT64_C(0xBF58476D1CE4E5B9), sum ^= sum >> 31;
     return sum;
