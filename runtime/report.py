@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import runtime
+from csdfgen.emission.account import Account
 from csdfgen.errors import CsdfgenError, InputError, option
 from csdfgen.model.describe import html_table, mebibytes, one_line
 from csdfgen.ops import operator_of
@@ -78,12 +79,13 @@ class KeptWhole:
 class Report:
     """A run of a plan. ok and max_abs_error are None without a check. measured_bytes: touched in the arena. python_peak_bytes,
     call_peak_bytes: allocated in addition to it, while firing and in the whole call (see `measurement.Measurement`).
-    latency_ms: median of the timed frames. result: see `RESULTS`. parameters_packed: bytes of weights in the layout of the
-    kernels, None if unknown. weights: bytes that the program only reads, and those of them in memory behind the last frame,
-    None if unknown. driven: what a device did in a frame, and the time in which it built all kernels; None where
-    processors of the host compute. branches: name of an If -> for how many images of the timed frames its condition was true,
-    and false. process: bytes of it that were resident at most, and what of them, by name; {} where the system does not say.
-    mapped: whether weights are in files. forced: with a check, further frames in which they took the other branches.
+    latency_ms: median of the timed frames. result: see `RESULTS`. account: the memory in all. parameters_packed: bytes of
+    weights in the layout of the kernels, None if unknown. weights: bytes that the program only reads, and those of them in
+    memory behind the last frame, None if unknown. driven: what a device did in a frame, and the time in which it built all
+    kernels; None where processors of the host compute. branches: name of an If -> for how many images of the timed frames its
+    condition was true, and false. process: bytes of it that were resident at most, and what of them, by name; {} where the
+    system does not say. mapped: whether weights are in files. forced: with a check, further frames in which they took the
+    other branches.
     """
 
     model: str
@@ -99,6 +101,7 @@ class Report:
     comparisons: tuple[Comparison, ...] | None = None
     layers: tuple[LayerComparison, ...] = ()
     result: str = RESULTS[0]
+    account: Account | None = None
     parameters_packed: int | None = None
     weights: tuple[int, int | None] = (0, None)
     mapped: bool = False
@@ -207,6 +210,7 @@ def measure(
         firings=program.firings,
         outputs={one.name: plan.network.whole_form(one) for one in plan.network.outputs},
         result="arena" if result == "stored" and plan.options.result == "arena" else result,
+        account=replace(program.account, **{"outputs": 0} if result == "streamed" else {}),
         parameters_packed=program.packed_bytes,
         weights=weights,
         mapped=program.mapped,
@@ -395,6 +399,7 @@ def to_json(report: Report) -> dict[str, Any]:
             for run in report.forced
         ],
         "figures": dict(report.figures),
+        "account": None if report.account is None else report.account.to_json(),
         "parameters_packed": report.parameters_packed,
         "weights": {
             "kept": "mapped" if report.mapped else "copied",

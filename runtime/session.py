@@ -20,6 +20,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.backends.registry import kernels_for
+from csdfgen.emission.account import Account, account_of
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.files import file_of
 from csdfgen.lowering.weight_file import resident_bytes
@@ -93,6 +94,11 @@ class Executable:
             firings=self.firings,
             arena=mebibytes(self.plan.planned_bytes),
         )
+
+    @property
+    def account(self) -> Account:
+        """The memory that the program needs in all, in bytes."""
+        return account_of(self.plan, self._bound.program)
 
     @property
     def packed_bytes(self) -> int | None:

@@ -32,7 +32,6 @@ from csdfgen.cli.terminal import (
     csv_text,
     dim,
     figures_table,
-    in_bytes,
     plain,
     reporting,
     say,
@@ -46,9 +45,10 @@ from csdfgen.model.units import counted
 
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
-    from csdfgen.devices.memory import Demand, FittingHeight
+    from csdfgen.devices.memory import FittingHeight
     from csdfgen.devices.model import Estimate
     from csdfgen.devices.profile import DeviceProfile
+    from csdfgen.emission.account import Account, Demand
     from csdfgen.planning.plan import Plan
 
 __all__ = ["Analyze", "Part", "Report", "Section"]
@@ -290,6 +290,7 @@ class Analyze(Command):
         """Answer what was asked about a model: its memory if nothing was. Raises CsdfgenError."""
         from csdfgen.cli.models import load_network, network_graph, plan_network
         from csdfgen.devices.catalogue import device
+        from csdfgen.devices.memory import account_on
 
         if self.asked:  # a phase for every output row, where nothing else is said
             asked = replace(asked, given={"rows": "paper", **asked.given})
@@ -304,9 +305,12 @@ class Analyze(Command):
             plan = plan_network(network, asked, progress)
             layers = counted(len(plan.network.layers), "layer")
             titles.append(f"{layers} in {counted(len(plan.order), 'firing')}")
-            sections.append(Section({"memory": dict(plan.figures)}, [figures_table(plan.figures)]))
+            account = account_on(plan, profile)
+            values = {"memory": dict(plan.figures), "account": account.to_json()}
+            shown = figures_table(plan.figures), f"\naccount    {account}"
+            sections.append(Section(values, shown))
             if profile is not None:
-                section, rows = _device_section(plan, profile, self.model, asked, progress)
+                section, rows = _device_section(plan, account, profile, self.model, asked, progress)
                 sections.append(section)
         if self.asked:
             from csdfgen.cli.analyze_graph import graph_sections, without_overlap
@@ -330,14 +334,19 @@ class Analyze(Command):
 
 
 def _device_section(
-    plan: Plan, profile: DeviceProfile, model: str, asked: Asked, progress: Progress
+    plan: Plan,
+    account: Account,
+    profile: DeviceProfile,
+    model: str,
+    asked: Asked,
+    progress: Progress,
 ) -> tuple[Section, list[tuple[Any, ...]]]:
     """What a plan needs and takes on a device, and a row of `COLUMNS` for each layer. Raises CsdfgenError."""
     from csdfgen.cli.models import load_network
     from csdfgen.devices.memory import demands, tallest_height
     from csdfgen.devices.model import estimate
 
-    found, needs, height = estimate(plan, profile), demands(plan, profile), None
+    found, needs, height = estimate(plan, profile), demands(account, profile), None
     if not needs[0].fits:
         progress("looking for a slab height that fits")
         # the plan's own network is fused already; heights are tried on the network as it was loaded
@@ -353,12 +362,11 @@ def _device_section(
         **found.to_json(),
         "notes": list(profile.notes),
     }
-    shown = _of_device(plan, profile, found, needs, height)
+    shown = _of_device(profile, found, needs, height)
     return Section({"device": values}, shown), found.rows()
 
 
 def _of_device(
-    plan: Plan,
     profile: DeviceProfile,
     found: Estimate,
     needs: tuple[Demand, ...],
@@ -379,21 +387,18 @@ def _of_device(
     if views:
         yield f"and {counted(views, 'layer that computes', 'layers that compute')} nothing (views)"
     yield ""
-    yield from _of_memory(plan, needs, height)
+    yield from _of_memory(needs, height)
     yield from _of_times(profile, found)
     for note in profile.notes:
         yield f"note       {plain(note)}"
 
 
-def _of_memory(
-    plan: Plan, needs: tuple[Demand, ...], height: FittingHeight | None
-) -> Iterator[str]:
-    for need in needs:
-        fits = "fits" if need.fits else "does not fit"
-        usable = f"{need.there:,} ({need.there / 2**20:,.3f} MiB)"
-        yield f"memory     {fits}: {need.what} take {in_bytes(need.needed)}, usable are {usable}"
+def _of_memory(needs: tuple[Demand, ...], height: FittingHeight | None) -> Iterator[str]:
+    from csdfgen.cli.show import fit_said
+
+    yield from map(fit_said, needs)
     if not all(need.fits for need in needs[1:]):
-        yield "           no slab height makes the parameters smaller"
+        yield "           slab heights hardly change the constants; quantize the model"
     if height is not None and height.rows is not None:
         yield (
             f"           --rows {height.rows} would fit, the tallest of 1, 2, 4, ..., whole: {needs[0].what} take "
@@ -402,7 +407,7 @@ def _of_memory(
     elif height is not None:
         yield (
             f"           no height of 1, 2, 4, ..., whole fits: the least, --rows {height.least_rows}, takes "
-            f"{height.least_needed:,} bytes; parameters are {plan.figures['parameters']:,} bytes"
+            f"{height.least_needed:,} bytes"
         )
 
 

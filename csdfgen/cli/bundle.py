@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
-from csdfgen.cli.emit_c import Target
+from csdfgen.cli.emit_c import Oversize, Target
 from csdfgen.cli.options import OUTPUT, Planned, check_suffix, counts_of
 from csdfgen.cli.report import PlanArgument
 from csdfgen.cli.terminal import plain, reporting, say
@@ -45,6 +45,7 @@ class Bundle(Command):
         "The archive.", None, "FILE.tar.gz", names=OUTPUT, shown="MODEL.tar.gz"
     )
     target: Target = "host"
+    oversize: Oversize = False
     heights: str = declare("Slab heights to time.", "", "N,N,...", shown="as csdfgen profile")
     planning: Planned
 
@@ -102,5 +103,5 @@ class Bundle(Command):
         return bundle(
             found.plan, found.title, file, parts, kernels, outputs,
             about_network(found.title, self.target, kernels.name, __version__),
-            target=self.target, maker=f"csdfgen {__version__}", report=progress,
+            target=self.target, oversize=self.oversize, maker=f"csdfgen {__version__}", report=progress,
         )  # fmt: skip

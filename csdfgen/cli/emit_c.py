@@ -15,7 +15,7 @@ from csdfgen.errors import about
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import counted
 
-__all__ = ["EmitC", "Target"]
+__all__ = ["EmitC", "Oversize", "Target"]
 
 Target = Annotated[
     str,
@@ -24,6 +24,7 @@ Target = Annotated[
         "host|aarch64|cortex-m7|cortex-m55|generic",
     ),
 ]
+Oversize = Annotated[bool, Option("Write also what the target has no memory for.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +45,7 @@ class EmitC(Command):
     output: Path = declare("The folder to write.", ..., "DIR", names=OUTPUT)
     target: Target = "host"
     force: bool = declare("Write into a folder that is not empty; other files stay.", False)
-    oversize: bool = declare("Write also what the target has no memory for.", False)
+    oversize: Oversize = False
     as_json: JsonOption = False
     planning: Planned
 

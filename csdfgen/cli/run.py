@@ -239,7 +239,7 @@ class Run(Command):
             predicted = 1e3 * estimate(plan, profile).seconds if named else None
             frames, mapped = overlap_facts(network, plan, profile), mapped_facts(plan)
         spent, memories = by_layer(firings), memories_facts(plan)
-        alone, told = to_json(report), _told(plan)
+        alone, told = to_json(report), {**_told(plan), "account": str(report.account)}
         values = {**alone, **({"memories": memories} if memories else {})}
         values |= {"frames": frames.to_json()} if frames is not None else {}
         values |= {"processors": mapped.to_json()} if mapped is not None else {}
@@ -403,9 +403,8 @@ class Run(Command):
         frames = f"median of {report['repeat']} frames" if report["repeat"] > 1 else "one frame"
         if batch > 1:
             frames += f" of {batch} images"
-        name, packed = told["backend"], report["parameters_packed"]
+        name = told["backend"]
         code = f", kernels for {told['code']}" if told["code"] != name else ""
-        code += f", weights packed into {packed:,} bytes" if packed else ""
         say(
             f"{plain(report['model'])}: {counted(told['layers'], 'layer')} in {counted(report['firings'], 'firing')}, "
             f"--rows {told['rows']} --fuse {report['fuse']} --image {report['image']}, {counted(batch, 'image')}\n",
@@ -415,6 +414,7 @@ class Run(Command):
             f"outside    {report['python_peak_bytes']:,} bytes allocated by Python while firing, "
             f"{report['call_peak_bytes']:,} bytes in the whole call, "
             f"{'no output stored' if report['result'] == 'streamed' else 'outputs included'}",
+            f"account    {told['account']}",
             f"{word:<11}{said}",
             f"latency    {report['latency_ms']:,.1f} ms, {frames}, {counted(report['threads'], 'thread')}",
             f"backend    {name}{code}",

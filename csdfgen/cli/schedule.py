@@ -254,7 +254,7 @@ class Schedule(Command):
             firings = counted(len(plan.order), "firing")
             say(f"{output}: {what}{firings}, arena of {in_bytes(plan.planned_bytes)}", wrap=False)
         else:
-            _summary(plan)
+            _summary(plan, profile)
             show_overlap(frames, profile)
             show_mapped(plan, mapped)
             say(*[f"\n{said}"] * bool(said))
@@ -331,9 +331,10 @@ def _draw(plan: Plan, chart: str, output: Path) -> None:
     write_bytes(output, makers[chart](footprint(plan)))
 
 
-def _summary(plan: Plan) -> None:
+def _summary(plan: Plan, profile: DeviceProfile) -> None:
     from csdfgen.cli.schedule_graph import loops
-    from csdfgen.cli.show import show_memories
+    from csdfgen.cli.show import fit_said, show_memories
+    from csdfgen.devices.memory import account_on, demands
     from csdfgen.goals.facts import placement_said
     from schedules.schedule import Firing
 
@@ -354,5 +355,9 @@ def _summary(plan: Plan) -> None:
         "",
         figures_table(plan.figures),
     )  # fmt: skip
+    account = account_on(plan, profile)
+    say(f"\naccount    {account}")
+    if plan.options.device:
+        say(*map(fit_said, demands(account, profile)))
     say(*[f"\nplacement  {placement_said(plan)}"] * bool(plan.arena_bound))
     show_memories(plan)

@@ -12,6 +12,7 @@ from csdfgen.charts.fronts import Dot, front_chart
 from csdfgen.cli.options import Asked
 from csdfgen.cli.terminal import Progress, in_bytes, mebibytes, plain, say, say_json, table
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.emission.account import Demand
 from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes, write_json
 from csdfgen.goals.choice import front, profiles_for, run_options
@@ -29,6 +30,7 @@ from csdfgen.planning.planner import plan_of
 
 __all__ = [
     "Front",
+    "fit_said",
     "mapped_facts",
     "overlap_facts",
     "points_of",
@@ -45,6 +47,13 @@ _OF_ONE_IMAGE = (
     "cl_device", "weights",
 )  # fmt: skip
 """Options of a plan of several images that one of one image has too."""
+
+
+def fit_said(need: Demand) -> str:
+    """Whether a memory of a device is large enough, as a line."""
+    fits = "fits" if need.fits else "does not fit"
+    usable = f"{need.there:,} ({need.there / 2**20:,.3f} MiB)"
+    return f"memory     {fits}: {need.what} take {in_bytes(need.needed)}, usable are {usable}"
 
 
 def show_memories(plan: Plan) -> None:

@@ -6,26 +6,17 @@ from dataclasses import dataclass
 
 from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.emission.account import Account, Demand, account_of
+from csdfgen.emission.emit import emitted_account
+from csdfgen.emission.targets import STACK
+from csdfgen.errors import PlanError, ToolError
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import prepare, recomputing
 
-__all__ = ["Demand", "FittingHeight", "demands", "tallest_height"]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """Bytes that a plan needs in one memory of a device, and the bytes there. what: the figures that add up to them."""
-
-    what: str
-    needed: int
-    there: int
-
-    @property
-    def fits(self) -> bool:
-        return self.needed <= self.there
+__all__ = ["FittingHeight", "account_on", "demands", "tallest_height"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,19 +30,23 @@ class FittingHeight:
     least_needed: int
 
 
-def demands(plan: Plan, profile: DeviceProfile) -> tuple[Demand, ...]:
-    """The demand of the arena (workspace included), the outputs and the parameters, which may have a memory of their
-    own (flash).
+def account_on(plan: Plan, profile: DeviceProfile | None) -> Account:
+    """The memory of a plan on a device, in bytes; None: on this machine. Where constants have a memory of their own (flash)
+    it is that of the emitted code, or, where nothing can be emitted here, as this machine would store its parts.
     """
-    figures = plan.figures
-    working = figures["arena"] + figures["outputs"]
-    usable = int(profile.memory.usable.value)
-    if profile.memory.parameters is None:
-        return (Demand("arena, outputs and parameters", working + figures["parameters"], usable),)
-    apart = int(profile.memory.parameters.value)
-    return Demand("arena and outputs", working, usable), Demand(
-        "parameters", figures["parameters"], apart
-    )
+    if profile is None or profile.memory.parameters is None:
+        return account_of(plan)
+    try:
+        return emitted_account(plan, STACK)
+    except (PlanError, ToolError):
+        return account_of(plan, stack=STACK)
+
+
+def demands(account: Account, profile: DeviceProfile) -> tuple[Demand, ...]:
+    """What an account needs of the memories of a device, that of the arena first."""
+    memory = profile.memory
+    flash = None if memory.parameters is None else int(memory.parameters.value)
+    return account.demands(int(memory.usable.value), flash)
 
 
 def tallest_height(
@@ -59,15 +54,16 @@ def tallest_height(
 ) -> FittingHeight:
     """The tallest of 1, 2, 4, ... rows and whole at which the arena fits, from one plan a height, tallest first.
 
-    options: of the plans, except the heights. Parameters in a memory of their own do not count, as they depend on no
-    height.
+    options: of the plans, except the heights. What has a memory of its own does not count.
     """
     tallest = max((tensor.rows for tensor in network.tensors.values()), default=1)
     powers = reversed(range(max(1, (tallest - 1).bit_length())))
     tried: list[tuple[int, str]] = []
     prepared = recomputing(prepare(network, options, kernels_for(options)))
+    stack = None if profile.memory.parameters is None else STACK
     for rows in ("whole", *(str(1 << power) for power in powers)):
-        demand = demands(planned(prepared, prepared.at(rows)), profile)[0]
+        plan = planned(prepared, prepared.at(rows))
+        demand = demands(account_of(plan, stack=stack), profile)[0]
         tried.append((demand.needed, rows))
         if demand.fits:
             return FittingHeight(rows, rows, demand.needed)

@@ -49,12 +49,14 @@ def bundle(
     about: Mapping[str, Any],
     *,
     target: str = "host",
+    oversize: bool = False,
     literals: int = LITERALS,
     maker: str = "csdfgen",
     report: Report = lambda what: None,
 ) -> Emitted:
     """Write an archive of a plan as C, with parts to be timed. outputs: the expected ones for the inputs that
-    `times.inputs_of` makes. about: values that describe the network and are copied to the result.
+    `times.inputs_of` makes. about: values that describe the network and are copied to the result. oversize: see
+    `emit`.
 
     Raises what `emit` raises; an incomplete archive is removed.
     """
@@ -74,7 +76,8 @@ def bundle(
     with writing(file), scratch_folder(file) as scratch:
         folder = scratch / unit.name
         folder.mkdir()
-        made = fill(folder, unit, machine, [one.unit for one in timed], literals)
+        more = [one.unit for one in timed]
+        made = fill(folder, unit, machine, more, literals, oversize=oversize)
         for path in times.FILES:
             shutil.copyfile(path, folder / path.name)
         write(folder / f"{unit.name}_times.h", times.header(unit, timed))

@@ -11,20 +11,18 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
-
-import numpy as np
 
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.registry import backend_that, computed_by, kernels_for
 from csdfgen.emission import board, project
+from csdfgen.emission.account import Account, Demand, account_of
 from csdfgen.emission.kernels import needed
 from csdfgen.emission.names import identifiers, network_name
 from csdfgen.emission.order import Lowered, ProgramTables, arguments_of, lowered
 from csdfgen.emission.source import Unit, header, source, weights
 from csdfgen.emission.tables import Blob
-from csdfgen.emission.targets import Board, Target, target_of
+from csdfgen.emission.targets import TARGETS, Target, target_of
 from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
@@ -34,6 +32,7 @@ __all__ = [
     "Emitted",
     "check_folder",
     "emit",
+    "emitted_account",
     "fill",
     "scratch_folder",
     "unit_of",
@@ -93,40 +92,46 @@ def emit(
     machine = target_of(target)
     check_folder(folder, force)
     report("binding")
-    kernels = kernels or kernels_for(computed_by(plan.options, backend_that("emits")))
-    if isinstance(kernels, NativeKernels):
-        kernels = kernels.anywhere()
-    (program,) = lowered([plan], kernels)
-    unit = unit_of(program, title, maker, Blob(program.program.constants))
-    if machine.board is not None and not oversize:
-        check_room(unit, machine.board, target)
+    unit = _whole_unit(plan, title, maker, kernels)
     report("writing")
     with writing(folder), scratch_folder(folder) as scratch:
-        made = fill(scratch, unit, machine, literals=literals)
+        made = fill(scratch, unit, machine, literals=literals, oversize=oversize)
         _place(scratch, folder)
     return made
 
 
-def check_room(unit: Unit, machine: Board, target: str) -> None:
-    """Raises PlanError for constants, or an arena with the arrays and the stack of the program, that a board has no room
-    for. Code comes on top of the constants.
-    """
-    network, there = unit.plan.network, {name: size for name, _, size in machine.memory}
-    arrays = network.output_bytes + sum(
-        prod(network.whole_shape(one)) * np.dtype(one.dtype).itemsize for one in network.inputs
-    )
-    ram = unit.plan.planned_bytes + arrays + machine.stack
-    flash = "CONSTANTS" if "CONSTANTS" in there else "CODE"
-    said = f"arena of {unit.plan.planned_bytes:,} bytes, inputs and outputs of {arrays:,} and a stack of {machine.stack:,}"
-    for what, size, memory in (
-        (f"constants of {unit.tables.blob.size:,} bytes are", unit.tables.blob.size, flash),
-        (f"an {said} are {ram:,},", ram, "RAM"),
-    ):
-        if size > there[memory]:
+def _whole_unit(plan: Plan, title: str, maker: str, kernels: Backend | None = None) -> Unit:
+    """The unit of a plan with constants of its own; see `emit`."""
+    kernels = kernels or kernels_for(computed_by(plan.options, backend_that("emits")))
+    if isinstance(kernels, NativeKernels):
+        kernels = kernels.anywhere()
+    (program,) = lowered([plan], kernels)
+    return unit_of(program, title, maker, Blob(program.program.constants))
+
+
+def emitted_account(plan: Plan, stack: int) -> Account:
+    """The memory of a plan as C on a machine without an operating system. stack: bytes of it there. Raises as `emit`."""
+    return account_of(plan, _whole_unit(plan, plan.network.name, "").tables, stack)
+
+
+def _check_memory(unit: Unit, machine: Target) -> None:
+    """Raises PlanError for a program that a board has no memory for, code excluded."""
+    if machine.board is None:
+        return
+    there = {name: size for name, _, size in machine.board.memory}
+    found = account_of(unit.plan, unit.tables, machine.board.stack)
+    working, read = found.demands(there["RAM"], there["CODE"])
+    needs = {"RAM": working, "CODE": read}
+    if "CONSTANTS" in there:
+        needs["CONSTANTS"] = Demand("constants", found.constants, there["CONSTANTS"])
+        needs["CODE"] = Demand("program", found.program, there["CODE"])
+    target = next(name for name, one in TARGETS.items() if one is machine)
+    for memory, need in needs.items():
+        if not need.fits:
             raise PlanError(
-                f"{what} more than the {there[memory]:,} of {memory} that {option('target', target)} ({machine.title}) has; "
-                f"plan for {option('goal', 'memory')}, quantize the model, take another target, or write it all the same "
-                f"with {option('oversize')}"
+                f"{need.what} take {need.needed:,} bytes ({found}), more than the {need.there:,} of {memory} that "
+                f"{option('target', target)} ({machine.board.title}) has; plan for {option('goal', 'memory')}, quantize the "
+                f"model, take another target, or write it all the same with {option('oversize')}"
             )
 
 
@@ -152,11 +157,19 @@ def unit_of(
 
 
 def fill(
-    scratch: Path, unit: Unit, machine: Target, more: Sequence[Unit] = (), literals: int = LITERALS
+    scratch: Path,
+    unit: Unit,
+    machine: Target,
+    more: Sequence[Unit] = (),
+    literals: int = LITERALS,
+    *,
+    oversize: bool = False,
 ) -> Emitted:
-    """Write all files of a unit into an empty folder. more: units that are to be timed. Raises OSError, PlanError,
-    ToolError.
+    """Write all files of a unit into an empty folder. more: units that are to be timed. oversize: also what the machine has no
+    memory for. Raises OSError, ToolError, and PlanError, also for what does not fit.
     """
+    for one in () if oversize else (unit, *more):
+        _check_memory(one, machine)
     name, constants = unit.name, unit.tables.blob
     called = {"csdf_run"}.union(*(one.tables.called() for one in (unit, *more)))
     files = needed(called, machine.lanes)

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from csdfgen.backends.native.structures import size_of_type
 from csdfgen.emission.macros import ARENA, LITERAL, NUMBER, Token
 from csdfgen.emission.tables import Blob, Pool, Tables
 from csdfgen.errors import PlanError
@@ -23,7 +24,11 @@ from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Array, Constants, Ref
 from csdfgen.program.steps import Backend, Step, View
 
-__all__ = ["Argument", "Lowered", "ProgramTables", "arguments_of", "lowered"]
+__all__ = ["SMALL", "Argument", "Lowered", "ProgramTables", "arguments_of", "lowered"]
+
+
+SMALL = 4
+"""Bytes of a pointer of a microcontroller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +187,22 @@ class ProgramTables:
         self._close(tasks, *open_)
         self.tasks = list(tasks)
         self._add_sides()
+
+    @property
+    def size(self) -> int:
+        """Bytes of all tables and of the order, where a pointer has `SMALL` bytes, as on a microcontroller."""
+        own = {"part": size_of_type("csdf_transfer", SMALL) + SMALL, "side": 12 + SMALL}
+        pools = sum(
+            len(pool.rows) * (own[kind] if kind in own else size_of_type(kind, SMALL))
+            for kind, pool in self.pools.by_type.items()
+        )
+        ports = len(self.arguments) * size_of_type("csdf_port", SMALL)
+        return pools + ports + 12 * len(self.tasks) + len(self.order) * self.index_bytes
+
+    @property
+    def index_bytes(self) -> int:
+        """Bytes of the number of a task."""
+        return 2 if len(self.tasks) < 1 << 16 else 4
 
     @property
     def copies(self) -> set[str]:

@@ -308,9 +308,8 @@ def source(unit: Unit) -> Iterator[str]:
     yield from wrapped(f"{{{one.side},{one.first},{one.count}}}" for one in tables.tasks)
     yield "};"
     yield ""
-    small = "uint16_t" if len(tables.tasks) < 1 << 16 else "uint32_t"
     yield f"enum {{ ORDER = {len(tables.order)} }};"
-    yield f"static const {small} order[ORDER] = {{"
+    yield f"static const uint{8 * tables.index_bytes}_t order[ORDER] = {{"
     yield from wrapped(map(str, tables.order))
     yield "};"
     yield ""

@@ -26,7 +26,7 @@ from csdfgen.planning import buffers
 from csdfgen.program import instructions
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, row_pool
 
-__all__ = ["Blob", "Pool", "Tables"]
+__all__ = ["Blob", "Pool", "Tables", "merged"]
 
 _WORD = 8
 """Bytes of a row's number; alignment of short pieces of the blob."""
@@ -66,7 +66,7 @@ class Blob:
 
     def __init__(self, constants: Constants) -> None:
         self._constants = constants
-        self._pieces = list(_merged(constants.used))
+        self._pieces = list(merged(constants.used))
         self._lows = [low for low, _ in self._pieces]
         self._offsets = [0] * len(self._pieces)
         self._stored: list[tuple[int, int, int]] = []
@@ -104,10 +104,10 @@ class Blob:
         return values.data
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+def merged(ranges: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     """Ranges, with overlapping ones merged.
 
-    >>> list(_merged([(8, 12), (0, 4), (10, 20), (4, 6)]))
+    >>> list(merged([(8, 12), (0, 4), (10, 20), (4, 6)]))
     [(0, 4), (4, 6), (8, 20)]
     """
     begin = end = None
@@ -188,18 +188,20 @@ class Pool:
 
 
 class Tables:
-    """The tables of a program, made from its instructions. blob: contains all constants that instructions refer to."""
+    """The tables of a program, made from its instructions. blob: contains all constants that instructions refer to.
+    by_type: pools by the type of C of their elements.
+    """
 
     def __init__(self, constants: Constants, blob: Blob) -> None:
         self._constants, self._blob = constants, blob
-        self._pools: dict[str, Pool] = {}
+        self.by_type: dict[str, Pool] = {}
         self._placed: dict[tuple[Ref, str], Token] = {}
 
     @property
     def pools(self) -> list[Pool]:
         """All pools, each after those that it refers to."""
         found: list[Pool] = []
-        names = {pool.name: pool for pool in self._pools.values()}
+        names = {pool.name: pool for pool in self.by_type.values()}
 
         def visit(pool: Pool) -> None:
             for kind in sorted(pool.uses() & names.keys()):
@@ -208,7 +210,7 @@ class Tables:
             if pool not in found:
                 found.append(pool)
 
-        for pool in self._pools.values():
+        for pool in self.by_type.values():
             visit(pool)
         return found
 
@@ -226,21 +228,21 @@ class Tables:
 
     def pool(self, kind: str, text: str = "%s", name: str = "") -> Pool:
         """The pool for elements of a type of C. text, name: used if the pool is new."""
-        found = self._pools.get(kind)
+        found = self.by_type.get(kind)
         if found is None:
-            taken = {pool.name for pool in self._pools.values()}
+            taken = {pool.name for pool in self.by_type.values()}
             wanted = name or kind.removeprefix("csdf_") + "s"
             number = 1
             while wanted in taken:
                 number += 1
                 wanted = f"{name}{number}"
             const = "" if kind.endswith("const") else "const "
-            found = self._pools[kind] = Pool(wanted, const + kind, text)
+            found = self.by_type[kind] = Pool(wanted, const + kind, text)
         return found
 
     def mark(self) -> None:
         """Mark the end of a firing in all pools."""
-        for pool in self._pools.values():
+        for pool in self.by_type.values():
             pool.marks.add(len(pool.rows))
 
     def add(self, made: Instruction) -> tuple[Token, ...]:

@@ -8,21 +8,24 @@ from types import MappingProxyType
 
 from csdfgen.errors import InputError, option
 
-__all__ = ["TARGETS", "Board", "Target", "target_of"]
+__all__ = ["STACK", "TARGETS", "Board", "Target", "target_of"]
+
+
+STACK = 16384
+"""Bytes of the stack of a machine without an operating system, a default of the linker script."""
 
 
 @dataclass(frozen=True, slots=True)
 class Board:
     """A machine without an operating system. machine: its name in qemu. memory: (name, first address, bytes) of the memory
-    for code, of that for constants if it is another one, and of RAM. stack: bytes, a default of the linker script. clock:
-    cycles a second.
+    for code, of that for constants if it is another one, and of RAM. clock: cycles a second.
     """
 
     title: str
     machine: str
     memory: tuple[tuple[str, int, int], ...]
     clock: int
-    stack: int = 16384
+    stack: int = STACK
 
 
 @dataclass(frozen=True, slots=True)

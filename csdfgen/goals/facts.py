@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from csdfgen.devices.memory import account_on
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.goals.heights import beside, seconds_of
@@ -84,6 +85,7 @@ def schedule_facts(plan: Plan, profile: DeviceProfile) -> dict[str, Any]:
         "arena_optimal": plan.planned_bytes <= plan.arena_bound if plan.arena_bound else None,
         "outputs": figures.get("outputs"),
         "planned_bytes": plan.planned_bytes,
+        "account": account_on(plan, profile).to_json(),
         "whole_layer_live": figures["whole_layer_live"],
         "predicted_ms": 1e3 * found.seconds,
         **({"predicted_worst_ms": 1e3 * found.worst} if plan.network.conditions else {}),

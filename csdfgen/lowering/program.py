@@ -35,10 +35,19 @@ from csdfgen.phases.graphs import digest_of
 from csdfgen.planning.buffers import ARENA
 from csdfgen.planning.checker import checked
 from csdfgen.planning.plan import Addresses, Plan
-from csdfgen.program.instructions import Constants, Instruction, Ref
+from csdfgen.program.instructions import KEEPER, Constants, Instruction, Ref, Unpacked
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
 
-__all__ = ["Blocks", "Condition", "Delivery", "Feed", "Program", "blocks_of", "lower"]
+__all__ = [
+    "Blocks",
+    "Condition",
+    "Delivery",
+    "Feed",
+    "Program",
+    "blocks_of",
+    "lower",
+    "lower_unpacked",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -127,6 +136,26 @@ def lower(plan: Plan, kernels: Backend, constants: Constants | None = None) -> P
         lowered = _KEPT[plan.options.weights]
         known[kernels] = lowered(plan, kernels, Constants(plan.pools))
     return known[kernels]
+
+
+def lower_unpacked(plan: Plan, kernels: Backend) -> Program:
+    """The program of a plan, with the sizes of its constants; unless the program exists, no weights are packed, and these
+    constants may have any elements. Raises as `lower`.
+    """
+    if kernels in _KNOWN.setdefault(plan, WeakKeyDictionary()):
+        return _KNOWN[plan][kernels]
+    layers = [one for layer in plan.network.layers for one in (layer, *layer.epilogue)]
+    before = [dict(one.known) for one in layers]
+    token = KEEPER.set(Unpacked())
+    try:
+        for one in layers:
+            one.known.clear()
+        return _lowered(plan, kernels, Constants(plan.pools))
+    finally:
+        KEEPER.reset(token)
+        for one, packed in zip(layers, before, strict=True):  # what layers know has no elements
+            one.known.clear()
+            one.known.update(packed)
 
 
 def _automatic(plan: Plan, kernels: Backend, constants: Constants) -> Program:

@@ -11,12 +11,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
-from functools import wraps
+from functools import lru_cache, wraps
+from math import prod
 from typing import Any, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
-from csdfgen.model.deferred import computed
+from csdfgen.model.deferred import Deferred, computed
 
 __all__ = [
     "CUT",
@@ -28,10 +29,12 @@ __all__ = [
     "Instruction",
     "Keeper",
     "Ref",
+    "Unpacked",
     "address_of",
     "aligned_bytes",
     "bounds_of",
     "kept",
+    "reserved",
     "row_pool",
     "type_name",
 ]
@@ -80,6 +83,48 @@ def kept(
         return keeper.kept(pack, given, axis)
 
     return asked
+
+
+class Unpacked:
+    """A keeper that packs nothing: what it keeps has the shape and the type of what would be packed, and any elements."""
+
+    def kept(
+        self, pack: Callable[..., np.ndarray], given: tuple[Any, ...], axis: int | None
+    ) -> np.ndarray:
+        """See `Keeper.kept`."""
+        arrays = np.ndarray, Deferred
+        forms = ((one.shape, one.dtype) if isinstance(one, arrays) else one for one in given)
+        return _anything(*_form(pack, *forms))
+
+
+class _ReservedError(Exception):
+    """Ends a function that packs as soon as the shape and the type of its result are known."""
+
+
+@lru_cache(maxsize=4096)
+def _form(pack: Callable[..., np.ndarray], *given: Any) -> tuple[tuple[int, ...], np.dtype[Any]]:
+    """Shape and type of what is packed. given: of arrays the shape and the type, other operands as they are."""
+    zeros = (
+        np.broadcast_to(np.zeros((), one[1]), one[0]) if isinstance(one, tuple) else one
+        for one in given
+    )
+    try:
+        found = pack(*zeros)
+    except _ReservedError as known:
+        return known.args[0], known.args[1]
+    return found.shape, found.dtype
+
+
+def reserved(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
+    """Memory for what is packed, with anything in it, that starts at a multiple of a line of cache."""
+    if isinstance(KEEPER.get(), Unpacked):
+        raise _ReservedError(shape, np.dtype(dtype))
+    return _anything(shape, np.dtype(dtype))
+
+
+def _anything(shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    found: np.ndarray = aligned_bytes(prod(shape) * dtype.itemsize).view(dtype)
+    return found.reshape(shape)
 
 
 class Ref(NamedTuple):

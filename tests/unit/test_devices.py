@@ -15,7 +15,7 @@ from csdfgen.devices.catalogue import device, device_names
 from csdfgen.devices.files import profile_from_toml, profile_to_toml
 from csdfgen.devices.fitting import fit_line
 from csdfgen.devices.measure import sample_network
-from csdfgen.devices.memory import demands, tallest_height
+from csdfgen.devices.memory import account_on, demands, tallest_height
 from csdfgen.devices.model import Estimate, estimate, stages
 from csdfgen.devices.profile import ORIGINS, DeviceProfile, LayerCost, Quantity, Series
 from csdfgen.devices.work import kernel_class, layer_key
@@ -313,29 +313,29 @@ def test_energy_only_where_a_source_gives_a_power() -> None:
 def test_a_network_that_does_not_fit_is_told_the_height_that_does() -> None:
     network = csdfgen.load(residual_classifier(height=64))
     options = PlanOptions(backend="native")
-    whole, low = (plan_of(network, replace(options, rows=rows)) for rows in ("whole", "1"))
-    sizes = [
-        sum(plan.figures[name] for name in ("arena", "outputs", "parameters"))
-        for plan in (whole, low)
-    ]
-    assert sizes[1] < sizes[0]
+    heights = ("whole", "32", "16", "8", "4", "2", "1")
+    plans = {rows: plan_of(network, replace(options, rows=rows)) for rows in heights}
+    sizes = {rows: account_on(plan, None).total for rows, plan in plans.items()}
+    whole, least = plans["whole"], min(sizes, key=sizes.__getitem__)
+    assert sizes[least] < sizes["whole"]
 
     def with_room(size: int) -> DeviceProfile:
         return read(example().replace(MEMORY, f"usable = {number(str(size), 'B')}"))
 
-    tight = with_room(sizes[1])
-    (need,) = demands(whole, tight)
-    assert (need.needed, need.there, need.fits) == (sizes[0], sizes[1], False)
-    assert tallest_height(network, tight, options).rows == "1"
-    assert tallest_height(network, with_room(sizes[0]), options).rows == "whole"
+    tight = with_room(sizes[least])
+    (need,) = demands(account_on(whole, tight), tight)
+    assert (need.needed, need.there, need.fits) == (sizes["whole"], sizes[least], False)
+    assert tallest_height(network, tight, options).rows == least
+    assert tallest_height(network, with_room(sizes["whole"]), options).rows == "whole"
     none = tallest_height(network, with_room(16), options)
-    assert none.rows is None and none.least_needed <= sizes[1]
+    assert none.rows is None and none.least_needed == sizes[least]
 
 
 def test_parameters_may_have_a_memory_of_their_own() -> None:
     text = example().replace("[memory]", f"[memory]\nparameters = {number('100', 'B')}")
-    working, parameters = demands(csdfgen.plan(csdfgen.load(residual_classifier())), read(text))
-    assert working.fits and not parameters.fits and parameters.there == 100
+    plan, profile = csdfgen.plan(csdfgen.load(residual_classifier())), read(text)
+    working, read_only = demands(account_on(plan, profile), profile)
+    assert working.fits and not read_only.fits and read_only.there == 100
 
 
 def test_layers_of_equal_shape_have_equal_keys_and_names_do_not_matter() -> None:

@@ -563,8 +563,9 @@ def test_what_a_board_has_no_room_for_is_refused(
     if compiler_missing():
         pytest.skip("no C compiler")
     onnx.save(model(text, {"w": np.ones(shape, np.float32)}), "net.onnx")
-    words = ("emit-c", "net.onnx", "-o", "made", "--target", "cortex-m55")
-    line = refused(call(*words))
-    assert f"more than the 2,097,152 of {memory}" in line and "--oversize" in line
-    assert not Path("made").exists()
-    assert call(*words, "--oversize").code == 0
+    for words in (("emit-c", "-o", "made"), ("bundle", "-o", "made.tar.gz", "--heights", "1")):
+        asked = (*words, "net.onnx", "--target", "cortex-m55")
+        line = refused(call(*asked))
+        assert f"more than the 2,097,152 of {memory} that --target cortex-m55" in line
+        assert "--oversize" in line and not Path(words[2]).exists()
+        assert call(*asked, "--oversize").code == 0

@@ -6,12 +6,10 @@ channels lie in panels of sixteen, filled up with zeros: that is what every inst
 
 from __future__ import annotations
 
-from math import prod
-
 import numpy as np
 
 from csdfgen.backends.native.structures import PANEL
-from csdfgen.program.instructions import aligned_bytes, kept
+from csdfgen.program.instructions import kept, reserved
 
 __all__ = [
     "aligned",
@@ -40,18 +38,12 @@ def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
     """A copy in a type that starts at a multiple of 64 bytes: no vector of it crosses a line of
     cache.
     """
-    packed = _empty(np.shape(array), dtype)
+    packed = reserved(np.shape(array), dtype)
     packed[...] = array
     return packed
 
 
 aligned = kept(_aligned)
-
-
-def _empty(shape: tuple[int, ...], dtype: str = "float32") -> np.ndarray:
-    """Such memory, with anything in it."""
-    found: np.ndarray = aligned_bytes(prod(shape) * np.dtype(dtype).itemsize).view(dtype)
-    return found.reshape(shape)
 
 
 def _panels(array: np.ndarray, dtype: str) -> np.ndarray:
@@ -60,7 +52,7 @@ def _panels(array: np.ndarray, dtype: str) -> np.ndarray:
     One panel at a time: what is read of an array in another order stays near until all of it was.
     """
     *outer, out = array.shape
-    packed = _empty((-(-out // PANEL), *outer, PANEL), dtype)
+    packed = reserved((-(-out // PANEL), *outer, PANEL), dtype)
     for panel, start in zip(packed, range(0, out, PANEL), strict=True):
         count = min(PANEL, out - start)
         panel[..., :count] = array[..., start : start + count]
@@ -73,7 +65,7 @@ def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
     out, ins, high, wide = weights.shape
     each = out // groups
-    packed = _empty((groups, -(-each // PANEL), high, wide, ins, PANEL))
+    packed = reserved((groups, -(-each // PANEL), high, wide, ins, PANEL))
     for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
         for panel, start in zip(group, range(0, each, PANEL), strict=True):
             some = own[start : start + PANEL]
@@ -250,7 +242,7 @@ def _at_points(taps: np.ndarray, points: np.ndarray) -> np.ndarray:
     """
     groups, out, summed, _ = taps.shape
     size = len(points)
-    found = _empty((groups * size * (out + -out % PANEL) * summed,))
+    found = reserved((groups * size * (out + -out % PANEL) * summed,))
     start = 0
     for group in taps:
         for first in range(0, out, _BLOCK):

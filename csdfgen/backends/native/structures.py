@@ -52,6 +52,7 @@ __all__ = [
     "kernel_structure",
     "record_of",
     "short_name",
+    "size_of_type",
     "slots_of",
     "structure",
     "structures",
@@ -102,17 +103,13 @@ class Field:
     count: int
     inner: Structure | None
 
-    @property
-    def size(self) -> int:
-        """Bytes of one element."""
+    def extent(self, pointer: int = POINTER) -> tuple[int, int]:
+        """Bytes of one element, and what its place is a multiple of. pointer: bytes of a pointer."""
         if self.inner is not None:
-            return self.inner.size
-        return POINTER if self.pointer else struct.calcsize(_FORMATS[self.type])
-
-    @property
-    def alignment(self) -> int:
-        """Bytes that its place is a multiple of."""
-        return self.inner.alignment if self.inner is not None else self.size
+            return self.inner.extent(pointer)
+        letter = "P" if self.pointer else _FORMATS[self.type]
+        size = pointer if letter in "nNP" else struct.calcsize(letter)
+        return size, size
 
 
 class Structure:
@@ -127,9 +124,10 @@ class Structure:
     def __init__(self, name: str, fields: Sequence[Field]) -> None:
         self.name, self.fields = name, tuple(fields)
         slots: list[Slot] = []
-        end, self.alignment = 0, max(field.alignment for field in fields)
+        end = 0
         for field in fields:
-            end += -end % field.alignment
+            size, alignment = field.extent()
+            end += -end % alignment
             for _ in range(max(1, field.count)):
                 if field.inner is None:
                     slots.append(Slot(end, field.type, field.pointer))
@@ -137,8 +135,8 @@ class Structure:
                     slots += [
                         Slot(end + one.offset, one.type, one.pointer) for one in field.inner.slots
                     ]
-                end += field.size
-        self.size = end + -end % self.alignment
+                end += size
+        self.size, self.alignment = self.extent()
         self.slots: tuple[Slot, ...] = tuple(slots)
         order = sorted(range(len(slots)), key=lambda k: slots[k].pointer)
         count = sum(not slot.pointer for slot in slots)
@@ -153,6 +151,15 @@ class Structure:
 
     def __repr__(self) -> str:
         return f"Structure({self.name!r})"
+
+    def extent(self, pointer: int = POINTER) -> tuple[int, int]:
+        """Its bytes, and what its place is a multiple of. pointer: bytes of a pointer."""
+        end, most = 0, 1
+        for field in self.fields:
+            size, alignment = field.extent(pointer)
+            end += -end % alignment + size * max(1, field.count)
+            most = max(most, alignment)
+        return end + -end % most, most
 
     def _format(self) -> str:
         """Of `struct`, with the bytes between fields."""
@@ -317,6 +324,15 @@ def structures() -> Iterable[str]:
 def structure(name: str) -> Structure:
     """A structure by its name in C. Raises KeyError."""
     return _declared().structures[name]
+
+
+def size_of_type(name: str, pointer: int = POINTER) -> int:
+    """Bytes of a type of C where a pointer has so many bytes. Raises KeyError."""
+    if "*" in name or _FORMATS.get(name, "") in ("n", "N"):
+        return pointer
+    return (
+        struct.calcsize(_FORMATS[name]) if name in _FORMATS else structure(name).extent(pointer)[0]
+    )
 
 
 def constant(name: str) -> int:
