@@ -95,19 +95,14 @@ def mapping_of(path: Path) -> dict[str, int]:
     """Bytes of a mapped file that are resident in this process, and how many are its share of them (proportional: a page
     that n processes have is counted as one n-th); {} where the system does not say.
     """
-    found = {"resident": 0, "proportional": 0}
-    names, inside = {"Rss:": "resident", "Pss:": "proportional"}, False
-    end = f" {path.resolve()}".replace("\n", "\\012")
+    end = re.escape(f" {path.resolve()}".replace("\n", "\\012"))
     try:
-        for line in (_PROC / "smaps").read_text(errors="surrogateescape").splitlines():
-            first, *words = line.split(None, 2)
-            if not first.endswith(":"):  # addresses
-                inside = line.endswith(end)
-            elif inside and first in names:
-                found[names[first]] += 1024 * int(words[0])
-    except (OSError, ValueError):
+        text = (_PROC / "smaps").read_text(errors="surrogateescape")
+    except OSError:
         return {}
-    return found
+    found = re.findall(rf"{end}\n(?:.*\n)*?Rss: +(\d+) kB\nPss: +(\d+) kB", text)
+    resident, share = (1024 * sum(map(int, sizes)) for sizes in zip((0, 0), *found, strict=True))
+    return {"resident": resident, "proportional": share}
 
 
 def _trim() -> None:

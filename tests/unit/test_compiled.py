@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 
 import csdfgen
 import runtime
-from csdfgen.backends.native.build import find_compiler
+from csdfgen.backends.native.build import build, find_compiler
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.structures import SOURCES
 from csdfgen.errors import CsdfgenError, InputError
@@ -208,6 +208,18 @@ def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
     path.write_bytes(b"csdfgen1 is no program")
     with pytest.raises(InputError, match="is not JSON"):
         runtime.open(path, model="zoo:lenet5")
+
+
+def test_kernels_that_the_processor_lacks_instructions_for_are_refused(
+    file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = tmp_path / "lacking.c"
+    source.write_text('const char *csdf_lacking(void) { return "AVX9"; }\n')
+    files = [SOURCES / f"{name}.c" for name in ("program", "library", "frame")]
+    path = build([*files, source], folder=tmp_path)
+    monkeypatch.setattr("csdfgen.backends.native.opened._library", lambda _: path)
+    with pytest.raises(InputError, match="for processors with AVX9, which this one does not have"):
+        runtime.open(file)
 
 
 def check_alike(one: Any, other: Any) -> None:
