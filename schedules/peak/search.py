@@ -115,12 +115,12 @@ def bound_for(problem: Problem, order: Array, effort: Effort = "low", share: flo
 
 
 class _Side:
-    """The problem in one direction of time, with its cuts and tables."""
+    """The problem in one direction of time, with its tables, and its cuts if it is tractable."""
 
     def __init__(self, problem: Problem, clock: Clock) -> None:
-        self.problem = problem
-        self.cuts = Cuts(problem, clock.spend)
-        self.tables = Tables(problem)
+        self.problem, self.tables = problem, Tables(problem)
+        if problem.tractable:
+            self.cuts = Cuts(problem, clock.spend)
 
 
 class _Run:

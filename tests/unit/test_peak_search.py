@@ -217,3 +217,5 @@ def test_more_than_a_table_holds_is_still_ordered(monkeypatch: pytest.MonkeyPatc
     found = search(problem, start)
     assert found.origin == "barriers" and problem.is_order(found.order)
     assert 0 < found.lower_bound <= found.peak < int(evaluate(problem, start["layers"]).max())
+    # Symptom: it was made all the same, and took 6 GB for a Sum of 5,000 inputs
+    assert "ancestors" not in vars(problem)
