@@ -15,7 +15,7 @@ from math import inf
 
 import numpy as np
 
-from csdfgen.errors import InputError, option
+from csdfgen.errors import InputError, PlanError, option
 from csdfgen.model.network import Network, Output
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.rows import Rows
@@ -249,14 +249,14 @@ def prepare(
 
 
 def _divided(network: Network, options: PlanOptions) -> Network:
-    if (
-        not network.layers
-    ):  # all outputs are constants: a layer writes the first, so that there is something to plan
-        first, *others = network.outputs
-        assert first.constant is not None
-        layer = constant_layer(first.name, first.name, first.constant)
-        outputs = (Output(first.name, layer.output), *others)
-        network = replace(network, layers=(layer,), outputs=outputs)
+    if not network.layers:  # all outputs are constants: a layer writes one of them
+        held = {one.name: one.constant for one in network.outputs if one.constant is not None}
+        name = next((name for name, value in held.items() if value.size), "")
+        if not name:
+            raise PlanError("no output has elements, so that there is nothing to compute")
+        layer = constant_layer(name, name, held[name])
+        outputs = [Output(name, layer.output) if o.name == name else o for o in network.outputs]
+        network = replace(network, layers=(layer,), outputs=tuple(outputs))
     if options.requantize == "integer":
         network = replace(network, layers=tuple(map(by_shifts, network.layers)))
     return in_branches(network) if options.experts else network

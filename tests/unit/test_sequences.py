@@ -13,6 +13,7 @@ import csdfgen
 import runtime
 from csdfgen.errors import CsdfgenError
 from tests.builder import Graph, reference
+from tests.models import model
 from tests.ways import some
 
 
@@ -367,3 +368,16 @@ def test_sequences_that_are_not_known_are_refused_by_name(case: str) -> None:
     model = onnx.parser.parse_model(f'<ir_version: 8, opset_import: ["" : 18]> {text}')
     with pytest.raises(CsdfgenError, match=why):
         csdfgen.load(model)
+
+
+@pytest.mark.parametrize("order", ["y, k", "k, y"])
+def test_constant_outputs_of_which_one_is_without_elements(order: str) -> None:
+    """Symptom: "the output would be 0x2, which has no elements" if the first one was."""
+    both = {"y": "float[0,2] y", "k": "int64[2] k"}
+    outputs = ", ".join(both[name] for name in order.split(", "))
+    text = f"""g (float[3,2] x) => ({outputs}) <int64[1] n = {{0}}>
+        {{ y = Slice(x, n, n) k = Shape(x) }}"""
+    found = runtime.run(csdfgen.plan(csdfgen.load(model(text))), np.zeros((3, 2), np.float32))
+    assert found["y"].shape == (0, 2) and found["k"].tolist() == [3, 2]
+    with pytest.raises(CsdfgenError, match="no output has elements"):
+        csdfgen.plan(csdfgen.load(model(text.replace(outputs, both["y"]))))
