@@ -141,7 +141,8 @@ def place_of(command: Run, asked: Asked) -> Path | None:
     """The file of the program that a command runs; None for one that needs the network, or for which nothing is kept."""
     given = asked.given
     if (
-        any(getattr(command, name) for name in _OF_MODELS)
+        os.name != "posix"
+        or any(getattr(command, name) for name in _OF_MODELS)
         or (command.threads, command.precision) != (1, "float32")
         or given.get("backend", COMPILES) != COMPILES
         or given.get("result") == "streamed"
