@@ -14,6 +14,7 @@ from csdfgen.emission.tables import merged
 from csdfgen.lowering.program import Program, lower_unpacked
 from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Array, Ref, row_pool
+from csdfgen.program.steps import Backend
 
 __all__ = ["Account", "Demand", "account_of"]
 
@@ -81,11 +82,14 @@ class Account:
 
 
 def account_of(
-    plan: Plan, made: Program | ProgramTables | None = None, stack: int | None = None
+    plan: Plan,
+    made: Program | ProgramTables | None = None,
+    stack: int | None = None,
+    kernels: Backend | None = None,
 ) -> Account:
-    """The account of a plan. made: its program, or the tables that are emitted for a microcontroller; by default the program
-    is made without packing weights. stack: bytes of it on a machine without an operating system, where the arrays of inputs
-    and outputs count too.
+    """The account of a plan. made: its program, or the tables that are emitted for a microcontroller; by default the
+    program for `kernels`, or the plan's backend, is made without packing weights. stack: bytes of it on a machine without
+    an operating system, where the arrays of inputs and outputs count too.
 
     Raises what `lower` raises.
     """
@@ -93,7 +97,7 @@ def account_of(
     if isinstance(made, ProgramTables):
         constants, program = made.blob.size, made.size
     else:
-        made = made or lower_unpacked(plan, kernels_for(plan.options))
+        made = made or lower_unpacked(plan, kernels or kernels_for(plan.options))
         constants = sum(high - low for low, high in merged(made.constants.used))
         program = _size(made)
     if stack is None:

@@ -14,12 +14,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from csdfgen.backends.registry import AUTO, kernels_for, settled
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.emission.account import account_of
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
@@ -35,7 +37,7 @@ from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import planned
-from csdfgen.planning.prepared import Prepared, prepare, recomputing
+from csdfgen.planning.prepared import Phased, Prepared, prepare, recomputing
 from csdfgen.planning.replacing import in_memories
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import heeding, stopped
@@ -188,7 +190,7 @@ def _options(given: Mapping[str, Any]) -> PlanOptions:
 
 
 @keywords(
-    "fuse", "image", "frames", "device", "effort", "recompute", "pack", "result", "backend", "cl_device",
+    "fuse", "image", "frames", "count", "device", "effort", "recompute", "pack", "result", "backend", "cl_device",
     "weights", "exact", "fallback", "tuning",
 )  # fmt: skip
 def pareto(
@@ -218,6 +220,7 @@ def chosen(
     of the options; cost: limit for a request. Raises as `plan`.
     """
     check_together(options)
+    planner = _counting(planner, options)
     with heeding():
         prepared = _prepared(network, options, kernels)
         if options.batching:
@@ -241,6 +244,18 @@ def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = 
         return prepared
     asked = tuned(prepared)
     return replace(prepared, options=asked, kernels=kernels or kernels_for(asked))
+
+
+def _counting(planner: Planner, options: PlanOptions) -> Planner:
+    """A planner whose plans have constants and program among their figures, if these are counted or limited."""
+
+    def counted(prepared: Prepared, phased: Phased) -> Plan:
+        made = planner(prepared, phased)
+        account = account_of(made, kernels=prepared.kernels)
+        more = {"constants": account.constants, "program": account.program}
+        return replace(made, figures=MappingProxyType({**made.figures, **more}))
+
+    return counted if options.constants or options.count == "total" else planner
 
 
 def finished(
@@ -283,7 +298,7 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
     if stages == (explored.default,):
         made = default()
         alone = predicted is None or options.seconds is not None
-        if made.interrupted or (alone and made.total_bytes <= made.figures["whole_layer_live"]):
+        if made.interrupted or (alone and made.total_bytes <= explored.whole_layers(made)):
             return _noted(made, 1)
         default = partial(replace, made)
     searched = Search(predicted or _predicted(prepared), planner, progress, default)
@@ -307,7 +322,7 @@ def front(
     kernels: Backend | None = None,
 ) -> tuple[Point, ...]:
     """The Pareto front, see `pareto`. Raises InputError for heights and budgets, which it varies itself."""
-    for name in ("memory", "latency"):
+    for name in ("memory", "latency", "constants"):
         if getattr(options, name):
             raise InputError(f"pareto lists all plans; {option(name)} asks for one, leave it out")
     if options.fast:
@@ -317,6 +332,7 @@ def front(
     if options.rows != DEFAULTS.rows or options.goal != DEFAULTS.goal:
         name = "goal" if options.goal != DEFAULTS.goal else "rows"
         raise InputError(f"pareto chooses heights itself; leave {option(name)} out")
+    planner = _counting(planner, options)
     with heeding():
         prepared = _prepared(network, options, kernels)
         predicted = _predicted(prepared)
@@ -369,6 +385,20 @@ _Target = tuple[tuple[explored.Stage, ...], Callable[[list[Point]], Point | None
 
 
 def _target_of(options: PlanOptions, kernels: Backend) -> _Target:
+    stages, take = _target_in_memory(options, kernels)
+    if not options.constants:
+        return stages, take
+
+    def take_within(found: Sequence[Point]) -> Point | None:
+        kept = [one for one in found if one.plan.flash_bytes <= options.constants]
+        return take(kept) if kept else None
+
+    own = (one for one in stages if one not in (explored.default, explored.shared))
+    return (explored.shared, *own), take_within
+
+
+def _target_in_memory(options: PlanOptions, kernels: Backend) -> _Target:
+    """The same whatever the constants take."""
     fastest = partial(explored.fastest, kernels=kernels)
     if options.memory or options.latency:
 
@@ -385,7 +415,8 @@ def _target_of(options: PlanOptions, kernels: Backend) -> _Target:
         stages = explored.shared, within, unbeaten
         return (explored.hopeless(options.memory), *stages) if options.memory else stages, take
     if options.goal == "memory":
-        return (explored.least,), explored.smallest
+        more = (explored.default,) if options.count == "total" else ()
+        return (explored.least, *more), explored.smallest
     if options.goal == "speed":
         return (explored.quickest,), fastest
     return (explored.default,), explored.balanced
@@ -449,6 +480,14 @@ def check_together(options: PlanOptions) -> None:
             f"{option('threads', options.threads)} of a plan are processors of {option('goal', 'throughput')}; any plan "
             "is executed by several threads where it is run, or compiled"
         )
+    for name in ("count", "constants"):
+        if getattr(options, name) != getattr(DEFAULTS, name):
+            for other in ("batching", "fast", "goal"):
+                if getattr(options, other) and (other != "goal" or options.goal == "throughput"):
+                    raise InputError(
+                        f"{option(name, getattr(options, name))} is for one image at a time in one memory of one processor; "
+                        f"leave {option({'batching': 'requests'}.get(other, other))} out"
+                    )
     if options.memory and options.goal == "memory":
         raise InputError(
             f"{option('goal', options.goal)} asks for the least memory, {option('memory')} for the fastest plan within it; "
@@ -463,6 +502,8 @@ def check_together(options: PlanOptions) -> None:
 
 def _within_budgets(made: Plan, options: PlanOptions) -> Plan:
     """The plan at given heights, compared with the budgets. Raises PlanError."""
+    if options.constants and made.flash_bytes > options.constants:
+        raise _too_many_constants(made.flash_bytes, options)
     if options.memory and made.total_bytes > options.memory:
         raise PlanError(
             f"{option('memory')} of {options.memory:,} bytes is less than the {made.total_bytes:,} that "
@@ -496,26 +537,39 @@ def _noted(made: Plan, count: int) -> Plan:
 
 def _refused(searched: Search, options: PlanOptions) -> PlanError:
     """The error for budgets that no plan meets: both numbers, the cause, the way out."""
-    profile = searched.predicted.profile
-    least = min(searched.found, key=explored.by_bytes)
+    profile, flash = searched.predicted.profile, options.constants
+    found = [one for one in searched.found if not flash or one.plan.flash_bytes <= flash]
+    if not found:
+        return _too_many_constants(min(one.plan.flash_bytes for one in searched.found), options)
+    least = min(found, key=explored.by_bytes)
     if options.memory and least.bytes > options.memory:
-        bound = explored.bound_of(least.plan)
+        bound = 0 if flash or options.count == "total" else explored.bound_of(least.plan)
         proved = f"bound of {bound:,} bytes, proved for one row a phase"
-        found = f"least that was found, {least.bytes:,} bytes"
+        counted = (
+            f", {least.plan.flash_bytes:,} of them only read" if options.count == "total" else ""
+        )
+        said = f"least that was found, {least.bytes:,} bytes{counted}"
         if bound > options.memory:
             below = f"{proved} (least found {least.bytes:,})"
         else:
-            below = found + (f" (bound {bound:,})" if bound else "")
+            below = said + (f" (bound {bound:,})" if bound else "")
         return PlanError(
             f"{option('memory')} of {options.memory:,} bytes is below the {below}; at the peak "
             f"{holders_said(least.plan)}; ask for {option('memory', shown_size(least.bytes))} or more",
             least=least.bytes,
         )
-    kept = [one for one in searched.found if not options.memory or one.bytes <= options.memory]
+    kept = [one for one in found if not options.memory or one.bytes <= options.memory]
     quick = min(kept, key=lambda one: one.seconds)
     within = f" within {options.memory:,} bytes" if options.memory else ""
     return PlanError(
         f"{option('latency')} of {1e3 * options.latency:.6g} ms is not reached{within}: the fastest plan "
         f"is predicted to take {1e3 * quick.seconds:.4g} ms on {profile.name}; ask for "
         f"{option('latency', shown_time(quick.seconds))} or more, or another {option('device')}",
+    )
+
+
+def _too_many_constants(least: int, options: PlanOptions) -> PlanError:
+    return PlanError(
+        f"{option('constants')} of {options.constants:,} bytes is below the least of constants and the program that was found, "
+        f"{least:,} bytes; quantize the model (csdfgen quantize), or ask for {option('constants', shown_size(least))} or more",
     )

@@ -24,7 +24,8 @@ import numpy as np
 
 from csdfgen.devices.model import estimate
 from csdfgen.goals.heights import Heights, Predicted, Rung
-from csdfgen.model.options import DEFAULTS
+from csdfgen.model.network import Network
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import lowest
 from csdfgen.planning.lifetimes import lifetimes_of, live_of, times_of
@@ -163,6 +164,7 @@ class Search:
             end_if_stopped()
             phased = self.prepared.at(rows)
             taken = phased.rough_bound + outputs_beside(self.prepared.network, self.options)
+            taken += read_beside(self.prepared.network, self.options)
             # sums of the same terms in another order differ in their last digits
             seconds = float(f"{self.predicted.frame(phased.conversion):.10g}")
             known = Estimated(rows, taken, seconds)
@@ -479,7 +481,7 @@ def default(search: Search) -> None:
     first = search._settled = search.add(search.default())
     if first.plan.interrupted:
         raise KeyboardInterrupt
-    if first.bytes > first.plan.figures["whole_layer_live"]:
+    if first.bytes > whole_layers(first.plan):
         for rows in ("auto", search.lowest, "whole"):
             search.rows(rows)
         search.found += map(search.tight().rows, ("whole", "auto"))
@@ -509,7 +511,8 @@ def hopeless(budget: int) -> Stage:
     def explore(search: Search) -> bool:
         tight = search.tight()
         ends = search.lowest, search.heights.rows(search.ladder[0]), "auto", "whole"
-        within = any(tight.estimated(rows).bytes <= budget for rows in ends)
+        least = read_beside(search.prepared.network, search.options)  # an estimate, no bound
+        within = any(tight.estimated(rows).bytes - least <= budget for rows in ends)
         if not within:
             search.found.append(tight.rows(search.lowest))
         return within
@@ -590,6 +593,16 @@ def _spread(items: Iterable[_Item]) -> list[_Item]:
     return [found[at] for at in order]
 
 
+def read_beside(network: Network, options: PlanOptions) -> int:
+    """Bytes of what is only read, as the options count it, before anything is packed: the parameters."""
+    return network.parameter_bytes if options.count == "total" else 0
+
+
+def whole_layers(plan: Plan) -> int:
+    """Bytes of whole layers, as the options of a plan count them."""
+    return plan.figures["whole_layer_live"] + read_beside(plan.network, plan.options)
+
+
 def bound_of(plan: Plan) -> int:
     """A proven lower bound of the bytes at a plan's heights, with outputs outside the arena; 0 if none is known."""
     bound = plan.figures.get("lower_bound", 0)
@@ -622,7 +635,7 @@ def balanced(found: Sequence[Point]) -> Point | None:
     plans that take no more the one with the least memory times time; if there is none, the smallest plan.
     """
     most, limit = found[0].bytes, found[0].seconds / _EQUAL
-    within = [one for one in found if one.bytes <= one.plan.figures["whole_layer_live"]]
+    within = [one for one in found if one.bytes <= whole_layers(one.plan)]
     if found[0] in within:
         kept = [one for one in within if one.bytes <= most and one.seconds <= limit]
         return min(kept, key=lambda one: (one.seconds, one.bytes))

@@ -157,6 +157,15 @@ class PlanOptions:
         "The fastest plan within this memory: 512KiB (524,288 bytes), 512KB (512,000), 1.5MiB, a number of bytes.",
         0, kind=kinds.SIZE, panel=GOALS,
     )  # fmt: skip
+    count: str = declare(
+        "What --memory limits, and the goal memory makes least. activations: arena and outputs; total: constants and the "
+        "program too.",
+        "activations", kind=word("activations", "total"), panel=GOALS, shown="activations",
+    )  # fmt: skip
+    constants: int = declare(
+        "At most so many bytes of what is only read, constants and the program, as in flash: 1MiB.",
+        0, kind=kinds.SIZE, panel=GOALS,
+    )  # fmt: skip
     latency: float = declare(
         "The smallest plan that takes no longer on --device: 20ms, 0.5s, 300us.",
         0.0, kind=kinds.TIME, panel=GOALS,

@@ -143,8 +143,14 @@ class Plan(Pickled):
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of the arena and of outputs outside it: those that a budget limits."""
-        return self.planned_bytes + self.figures.get("outputs", 0)
+        """Bytes that a budget limits: of the arena and of outputs outside it, and what the options count besides."""
+        read = self.flash_bytes if self.options.count == "total" else 0
+        return self.planned_bytes + self.figures.get("outputs", 0) + read
+
+    @property
+    def flash_bytes(self) -> int:
+        """Bytes of constants and of the program; 0 where the options neither count nor limit them."""
+        return self.figures.get("constants", 0) + self.figures.get("program", 0)
 
     @cached_property
     def lifetimes(self) -> Lifetimes:

@@ -59,7 +59,7 @@ class Point:
 
     @property
     def bytes(self) -> int:
-        """Of the arena, and of outputs outside it."""
+        """Those that a budget limits: see `Plan.total_bytes`."""
         return self.plan.total_bytes
 
 

@@ -23,6 +23,7 @@ from csdfgen.backends.registry import kernels_for
 from csdfgen.devices.catalogue import device as profile_of
 from csdfgen.devices.model import estimate
 from tests.command import Call, refused
+from tests.native_steps import compiler_missing
 from tests.small_models import residual_classifier
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -247,3 +248,45 @@ def test_a_mapping_that_no_threads_execute_is_not_predicted(call: Call) -> None:
     said = call("run", *asked, "--backend", "numpy").out
     assert "backend 'numpy' computes layers one after the other" in said and "period" not in said
     assert "processors" not in call("run", *asked, "--backend", "numpy", "--json").json
+
+
+def facts_of(call: Call, *given: str) -> dict[str, Any]:
+    found: dict[str, Any] = call("schedule", "zoo:resnet8", "--json", *given).json
+    return found
+
+
+@pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missing() or "-")
+def test_constants_are_counted_and_limited(call: Call) -> None:
+    """The account that the plan is reported with is what was limited; the message of a refusal names a size that is kept."""
+    usual, least = facts_of(call), facts_of(call, "--goal", "memory")
+    assert least["arena"] < usual["arena"]
+    total = facts_of(call, "--goal", "memory", "--count", "total")
+    assert total["account"]["total"] <= min(usual["account"]["total"], least["account"]["total"])
+    for name, key, more in (
+        ("--memory", "total", ("--count", "total")),
+        ("--constants", "flash", ()),
+    ):
+        size = usual["account"][key]
+        found = facts_of(call, name, str(size), *more)
+        assert found["account"][key] <= size
+        line = refused(call("schedule", "zoo:resnet8", name, "100KiB", *more))
+        assert f"{name} of 102,400 bytes is below the least" in line
+        wanted = line.rpartition(f"ask for {name} ")[2].split()[0]
+        assert facts_of(call, name, wanted, *more)["account"][key] <= size
+        low = ("schedule", "zoo:resnet8", "--rows", "1", name, "100KiB", *more)
+        assert refused(call(*low)).count("102,400") == 1
+    tight = str(total["account"]["flash"])
+    assert facts_of(call, "--goal", "memory", "--constants", tight)["account"]["flash"] <= int(
+        tight
+    )
+
+
+@pytest.mark.parametrize("counted", [("--count", "total"), ("--constants", "1MiB")])
+@pytest.mark.parametrize(
+    "other", [("--requests", "2"), ("--fast", "8KiB", "--slow", "1MiB"), ("--goal", "throughput")]
+)
+def test_constants_count_for_one_image_in_one_memory(
+    counted: tuple[str, str], other: tuple[str, ...], call: Call
+) -> None:
+    line = refused(call("schedule", "net.onnx", *counted, *other))
+    assert f"leave {other[0]} out" in line and counted[0] in line
