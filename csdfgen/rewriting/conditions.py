@@ -65,7 +65,7 @@ def _faults(producer: Layer, layer: Layer, merged: Layer) -> Iterator[str]:
 
 
 def _epilogue_faults(producer: Layer, layer: Layer, merged: Layer) -> Iterator[str]:
-    applied = [e.name for e in merged.epilogue]
+    applied = {e.name for e in merged.epilogue}
     for inner in (*producer.epilogue, *layer.epilogue):
         if inner.name not in applied:
             yield f"'{inner.name}', which was applied to a slab, is applied no more"

@@ -36,7 +36,7 @@ from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
 from csdfgen.rewriting.functions import GATES, as_one_layer
 from csdfgen.rewriting.heads import attend_in_parts
 
-__all__ = ["FUSE_LEVELS", "fuse"]
+__all__ = ["FUSE_LEVELS", "MOST_APPLIED", "fuse"]
 
 PairRule = Callable[[Layer, Layer], "Layer | None"]
 
@@ -340,6 +340,10 @@ def _reading(layer: Layer, renamed: Mapping[str, Tensor]) -> Layer:
     )
 
 
+MOST_APPLIED = 128
+"""Layers that are applied to the slab of one: merging one more takes time for each that is there."""
+
+
 def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
     """Apply pair rules from inputs to outputs, each layer against the producer it has become part
     of. Raises BrokenRewritingError if a rule does not keep its conditions.
@@ -356,7 +360,7 @@ def merge_pairs(network: Network, rules: Iterable[PairRule]) -> Network:
         if index is not None and readers[source] == 1 and source not in network.output_tensors:
             producer = done[index]
             assert producer is not None
-            if producer.guards == layer.guards:
+            if producer.guards == layer.guards and len(producer.epilogue) < MOST_APPLIED:
                 merged = _merged(rules, producer, layer)
         if merged is not None:
             assert index is not None

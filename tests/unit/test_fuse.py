@@ -13,8 +13,9 @@ import csdfgen
 import runtime
 from csdfgen.model.network import Network
 from csdfgen.planning.checker import check
-from csdfgen.rewriting.fuse import fuse
+from csdfgen.rewriting.fuse import MOST_APPLIED, fuse
 from tests.builder import Graph, reference
+from tests.models import model
 
 
 def operators(network: Network) -> list[str]:
@@ -200,3 +201,13 @@ def test_an_expand_vanishes_where_its_readers_broadcast(joined: bool) -> None:
             {"x": value}
         ).values()
         np.testing.assert_allclose(got, reference(model, {"x": value})[y], rtol=1e-4, atol=1e-4)
+
+
+def test_a_layer_has_no_more_applied_than_is_quick_to_check() -> None:
+    """Symptom: planning 2,000 elementwise layers in a row took 16 s, twice as many eight times as long."""
+    steps = "".join(f"t{k + 1} = {'Relu' if k % 2 else 'Neg'}(t{k}) " for k in range(300))
+    network = csdfgen.load(model(f"g (float[1,2,3,4] x) => (t300) {{ t0 = Exp(x) {steps}}}"))
+    made = fuse(network)
+    assert [len(layer.epilogue) for layer in made.layers] == [MOST_APPLIED, MOST_APPLIED, 42]
+    x = np.zeros((1, 2, 3, 4), np.float32)
+    assert (runtime.run(csdfgen.plan(network, backend="numpy"), x)["t300"] == 0).all()
