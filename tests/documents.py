@@ -37,6 +37,7 @@ MASKS = (
     (r"process    peak .*", "#"),
     (r"kernels for \w+", "kernels for #"),
     (r"account    .*", "account #"),
+    (r"\w+ +in all .*", "in all #"),
     (r"-?\d+\.\d dB( \(predicted -?\d+\.\d\))?", "# dB"),
     (r"median of the largest fit error of each [\d.]+ %", "#"),
     (r"\d(\.\d+)?e[-+]\d+", "#"),

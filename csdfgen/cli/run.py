@@ -399,7 +399,7 @@ class Run(Command):
         arena, measured = report["planned_bytes"], report["measured_bytes"]
         figures, batch = report["figures"], report["batch"]
         outputs = figures["outputs"] // batch * told["frames"]
-        word, said = against_whole_layers({**figures, "outputs": outputs})
+        compared = against_whole_layers({**figures, "outputs": outputs}, report["account"]["total"])
         frames = f"median of {report['repeat']} frames" if report["repeat"] > 1 else "one frame"
         if batch > 1:
             frames += f" of {batch} images"
@@ -415,7 +415,7 @@ class Run(Command):
             f"{report['call_peak_bytes']:,} bytes in the whole call, "
             f"{'no output stored' if report['result'] == 'streamed' else 'outputs included'}",
             f"account    {told['account']}",
-            f"{word:<11}{said}",
+            *(f"{word:<11}{said}" for word, said in compared),
             f"latency    {report['latency_ms']:,.1f} ms, {frames}, {counted(report['threads'], 'thread')}",
             f"backend    {name}{code}",
         )

@@ -46,14 +46,16 @@ FIGURES = MappingProxyType(
 """Memory figures of a plan in bytes, and what they mean (docs/plan.md)."""
 
 
-def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
-    """Whether a plan takes less memory than whole layers, as a word and as a sentence. figures: bytes, as those of a plan;
-    outputs are those of all its images.
+def against_whole_layers(
+    figures: Mapping[str, int], total: int
+) -> tuple[tuple[str, str], tuple[str, str]]:
+    """Whether a program takes less memory than whole layers, in all and without what is only read: a word and a sentence each.
+    figures: bytes, as those of a plan; outputs are those of all its images. total: bytes in all.
 
-    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20}
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**21})[0]
-    'gained'
-    >>> against_whole_layers({**sizes, "whole_layer_live": 2**19})
+    >>> sizes = {"arena": 2**19, "outputs": 2**19, "sum_of_tensors": 3 * 2**20, "parameters": 2**20}
+    >>> against_whole_layers({**sizes, "whole_layer_live": 2**21}, 2**21)[0]
+    ('gained', 'in all 2.000 MiB; whole_layer_live and parameters are 1.50 times that')
+    >>> against_whole_layers({**sizes, "whole_layer_live": 2**19}, 2**21)[1]
     ('larger', 'arena and outputs take 1.000 MiB; that is 2.00 times whole_layer_live, sum_of_tensors is 3.0 times that')
     """
     used, whole = figures["arena"] + figures["outputs"], figures["whole_layer_live"]
@@ -64,8 +66,14 @@ def against_whole_layers(figures: Mapping[str, int]) -> tuple[str, str]:
         f"{name} is {n / max(1, used):.1f} times that" for name, n in sizes.items() if n > used
     ]
     ratios = ["that is " + " and ".join(below)] * bool(below) + above
-    word = "gained" if used < whole else "larger" if used > whole else "the same"
-    return word, f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
+    both = whole + figures["parameters"]
+    in_all = f"in all {total / 2**20:,.3f} MiB; whole_layer_live and parameters are {both / max(1, total):.2f} times that"
+    activations = f"{what} {used / 2**20:,.3f} MiB; {', '.join(ratios)}"
+    return (_compared(total, both), in_all), (_compared(used, whole), activations)
+
+
+def _compared(used: int, whole: int) -> str:
+    return "gained" if used < whole else "larger" if used > whole else "the same"
 
 
 def chart_of(value: object) -> str:

@@ -323,13 +323,17 @@ def test_check_stands_before_anything(csdfgen: Any) -> None:
 def test_what_is_larger_than_whole_layers_is_not_called_gained(csdfgen: Any) -> None:
     """The sentence agrees with the figures, whichever of them is the larger."""
     for rows in ("1", "whole"):
-        figures = csdfgen("run", "zoo:lenet5", "--rows", rows, "--json").json["figures"]
+        report = csdfgen("run", "zoo:lenet5", "--rows", rows, "--json").json
+        figures, total = report["figures"], report["account"]["total"]
         used = figures["arena"] + figures["outputs"]
         word = "gained" if used < figures["whole_layer_live"] else "larger"
         said = csdfgen("run", "zoo:lenet5", "--rows", rows).out
         line = next(line for line in said.splitlines() if "arena and outputs take" in line)
         assert line.startswith(f"{word}  ")
         assert ("that is" in line) == (word == "larger")
+        in_all = said.splitlines()[said.splitlines().index(line) - 1]
+        less = total < figures["whole_layer_live"] + figures["parameters"]
+        assert in_all.startswith(f"{'gained' if less else 'larger'}  ") and "in all" in in_all
 
 
 def test_report_tells_what_was_gained_and_kept(csdfgen: Any) -> None:
