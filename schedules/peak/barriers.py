@@ -138,18 +138,19 @@ def pulled(state: State, actor: int, order: list[int]) -> Iterator[int]:
     order: where the firings are appended.
     """
     waits, base, done, fire = state.tables.waits, state.tables.base, state.done, state.fire
-    stack = [(actor, state.tables.phases[actor])]
+    stack = [(actor, state.tables.phases[actor], iter(waits[actor]))]
     while stack:
-        one, goal = stack[-1]
+        one, goal, left = stack[-1]
         phase = done[one]
         if phase >= goal:
             stack.pop()
             continue
-        for source, counts in waits[one]:
+        for source, counts in left:  # what a phase waits for stays done
             if done[source] < counts[phase]:
-                stack.append((source, counts[phase]))
+                stack.append((source, counts[phase], iter(waits[source])))
                 break
         else:
+            stack[-1] = one, goal, iter(waits[one])
             firing = base[one] + phase
             order.append(firing)
             yield fire(firing)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from csdfgen.errors import InputError, ScheduleError
+from schedules.peak.barriers import State, Tables, pulled
 from schedules.peak.bound import Cuts, lower_bound
 from schedules.peak.problem import Items, Link, Problem, evaluate
 from schedules.peak.search import search
@@ -219,3 +220,24 @@ def test_more_than_a_table_holds_is_still_ordered(monkeypatch: pytest.MonkeyPatc
     assert 0 < found.lower_bound <= found.peak < int(evaluate(problem, start["layers"]).max())
     # Symptom: it was made all the same, and took 6 GB for a Sum of 5,000 inputs
     assert "ancestors" not in vars(problem)
+
+
+def test_an_actor_of_many_sources_looks_at_each_once() -> None:
+    """Symptom: after each of n sources it began from the first again; 800 convolutions that are added took 24 s."""
+
+    class Counts(list):
+        looks = 0
+
+        def __getitem__(self, phase: object) -> int:
+            Counts.looks += 1
+            return 1
+
+    sources = 50
+    links = [Link(k, sources, np.array([1])) for k in range(sources)]
+    nothing = np.zeros(sources + 1, np.int64)
+    tables = Tables(Problem.of([1] * (sources + 1), links, [], nothing))
+    tables.waits[sources] = [(one, Counts()) for one, _ in tables.waits[sources]]
+    order: list[int] = []
+    assert len(list(pulled(State(tables), sources, order))) == sources + 1
+    assert sorted(order) == list(range(sources + 1)) and order[-1] == sources
+    assert Counts.looks == 2 * sources
