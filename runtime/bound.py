@@ -107,11 +107,6 @@ class BoundProgram:
         }
 
     @property
-    def packed_bytes(self) -> int | None:
-        """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
-        return self.program.constants.packed_bytes or None
-
-    @property
     def weights(self) -> Sequence[np.ndarray]:
         """The bytes of the arrays that the program only reads, on the host."""
         return [block.values for block in self.program.constants.blocks]

@@ -103,7 +103,7 @@ class Executable:
     @property
     def packed_bytes(self) -> int | None:
         """Bytes of weights in the layout of the kernels, in addition to those of the network; None if unknown."""
-        return self._bound.packed_bytes
+        return self._bound.program.constants.packed_bytes or None
 
     @property
     def weight_bytes(self) -> tuple[int, int | None]:

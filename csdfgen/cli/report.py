@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
@@ -63,6 +63,7 @@ class Report(Command):
         from csdfgen.cli.models import planned
         from csdfgen.cli.show import overlap_facts
         from csdfgen.devices.catalogue import device
+        from csdfgen.devices.memory import account_on
         from csdfgen.devices.model import estimate
         from csdfgen.goals.choice import profile_for
         from csdfgen.pages.measured import measured_frame
@@ -86,20 +87,22 @@ class Report(Command):
                         plan, found.model, feeds, repeat=self.repeat, progress=progress
                     )
             frames = overlap_facts(found.network, plan, profile)
+            account = account_on(plan, profile)
             progress("drawing")
             facts = Facts(
                 found.title, self._commands(found, output), _versions(), measured, times, profile.title,
-                frames.told(profile.name) if frames is not None else (),
+                frames.told(profile.name) if frames is not None else (), str(account),
             )  # fmt: skip
             page = report_page(plan, facts)
         write_bytes(output, page)
         if self.as_json:
-            values = {
+            values: dict[str, Any] = {
                 "output": str(output),
                 "model": found.model,
                 "planned_bytes": plan.planned_bytes,
             }
             values |= {"figures": dict(plan.figures), "device": profile.name}
+            values |= {"account": account.to_json()}
             values |= {"predicted_ms": 1e3 * times.seconds}
             say_json({**values, "measured": measured and measured.to_json()})
             return

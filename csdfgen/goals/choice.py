@@ -480,14 +480,12 @@ def check_together(options: PlanOptions) -> None:
             f"{option('threads', options.threads)} of a plan are processors of {option('goal', 'throughput')}; any plan "
             "is executed by several threads where it is run, or compiled"
         )
-    for name in ("count", "constants"):
-        if getattr(options, name) != getattr(DEFAULTS, name):
-            for other in ("batching", "fast", "goal"):
-                if getattr(options, other) and (other != "goal" or options.goal == "throughput"):
-                    raise InputError(
-                        f"{option(name, getattr(options, name))} is for one image at a time in one memory of one processor; "
-                        f"leave {option({'batching': 'requests'}.get(other, other))} out"
-                    )
+    counted = options.constants or options.count == "total"
+    if counted and (options.batching or options.fast or options.goal == "throughput"):
+        raise InputError(
+            f"{option('count', 'total')} and {option('constants')} are of plans in one memory, for one processor; leave them "
+            f"out, or {option('requests')}, {option('fast')} and {option('goal', 'throughput')}"
+        )
     if options.memory and options.goal == "memory":
         raise InputError(
             f"{option('goal', options.goal)} asks for the least memory, {option('memory')} for the fastest plan within it; "

@@ -41,7 +41,7 @@ _HOLDERS, _KEPT = 12, 12
 class Facts:
     """What a page shows in addition to the plan. model: its name for the reader. commands: (what it does,
     command line). versions: of what ran. measured: on this machine, None if nothing was. estimate: of the
-    device of that title. frames: facts about several images in one order, (fact, value).
+    device of that title. frames: facts about several images in one order, (fact, value). account: the memory in all.
     """
 
     model: str
@@ -51,6 +51,7 @@ class Facts:
     estimate: Estimate | None = None
     device: str = ""
     frames: Sequence[tuple[str, str]] = ()
+    account: str = ""
 
 
 def report_page(plan: Plan, facts: Facts) -> bytes:
@@ -64,7 +65,7 @@ def report_page(plan: Plan, facts: Facts) -> bytes:
         _comparison(plan, facts.measured),
         _layers(plan, shown, colors, facts),
         _formats(plan),
-        _figures(plan, facts.frames),
+        _figures(plan, facts),
         _repeat(facts),
         data("footprint", _for_script(shown)),
     ]
@@ -403,7 +404,8 @@ def _formats(plan: Plan) -> Markup:
     return section("Number formats", table(head, rows, 1, "figures"), note=text)
 
 
-def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
+def _figures(plan: Plan, facts: Facts) -> Markup:
+    frames = facts.frames
     rows = [
         [name, FIGURES.get(name, ""), f"{size:,}", binary(size)]
         for name, size in plan.figures.items()
@@ -411,6 +413,7 @@ def _figures(plan: Plan, frames: Sequence[tuple[str, str]]) -> Markup:
     return section(
         "Figures",
         table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
+        soft(facts.account) if facts.account else "",
         *_memories(plan),
         table(["several images in one order", ""], frames, 2) if frames else "",
     )

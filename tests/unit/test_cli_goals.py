@@ -289,4 +289,4 @@ def test_constants_count_for_one_image_in_one_memory(
     counted: tuple[str, str], other: tuple[str, ...], call: Call
 ) -> None:
     line = refused(call("schedule", "net.onnx", *counted, *other))
-    assert f"leave {other[0]} out" in line and counted[0] in line
+    assert counted[0] in line and other[0] in line.partition("leave them out")[2]

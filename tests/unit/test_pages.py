@@ -287,6 +287,9 @@ def test_figures_of_a_page_as_json(csdfgen: Call) -> None:
         values = json.loads(out)
         assert values["output"] == "report.html" and Path("report.html").exists()
         assert values["planned_bytes"] == plan(load("net.onnx"), rows=1).planned_bytes
+        total = values["account"]["total"]
+        assert values["planned_bytes"] < total
+        assert f"{total:,} bytes in all" in Path("report.html").read_text()
         assert (values["measured"] is None) == bool(more)
         assert more or (values["measured"]["equal"] and values["measured"]["latency_ms"] > 0)
 

@@ -21,7 +21,8 @@ from csdfgen.charts.phases import draw_phases, phases_chart
 from csdfgen.charts.plan_axes import ON_PAPER, Axes
 from csdfgen.charts.plans import footprint
 from csdfgen.charts.svg import NARROW, WIDTH, Drawing, wide
-from csdfgen.planning.plan import FIGURES, Plan
+from csdfgen.model.describe import FIGURES
+from csdfgen.planning.plan import Plan
 from tests.native_steps import compiler_missing
 from tests.small_models import model, residual_classifier, squeeze_and_excite, weight
 
