@@ -28,9 +28,7 @@ _EACH = 0.02
 
 
 class _Request(threading.local):
-    """What was asked for in this thread. stopped: by Ctrl-C; kept: the result is there, and is not lost any more; waits: for
-    a compiler, so that nothing gets better.
-    """
+    """What was asked for in this thread. stopped: by Ctrl-C; kept: the result is there; waits: for other processes."""
 
     stopped = False
     kept = False
@@ -85,10 +83,7 @@ def heeding() -> Iterator[None]:
             if left.wait(_EACH):
                 return
         due.set()
-        if hasattr(signal, "pthread_kill"):  # which a wait of the main thread ends for, too
-            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        else:
-            _thread.interrupt_main()
+        _thread.interrupt_main()
 
     def note(*_: object) -> None:
         if (due.is_set() or _request.waits) and not (left.is_set() or _request.kept):

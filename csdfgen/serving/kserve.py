@@ -43,10 +43,7 @@ _PIECE = 16 * 2**10
 _SPARE = 4 * 2**20
 """Bytes that a tensor from JSON may always have; beyond, twice the bytes of its text."""
 
-_MOST_TENSORS = 1_000
-_MOST_TEXTS = 65_536
-"""Classes of all images of an answer; a text of Python takes 200 bytes."""
-
+_MOST_TEXTS = 65_536  # classes of all images of an answer; Python takes 200 bytes for each
 _LONGEST_ID = 256
 _PRIORITIES = 1_000
 
@@ -98,9 +95,7 @@ def inference_of(
     known = {tensor.name: tensor for tensor in network.inputs}
     inputs: dict[str, np.ndarray] = {}
     at = end
-    for number, item in enumerate(fields.children("inputs")):
-        if number >= _MOST_TENSORS:
-            raise item.fault(f"more than {_MOST_TENSORS:,} tensors")
+    for item in fields.children("inputs"):
         name = item.text("name")
         if name in inputs:
             raise item.fault(f"{quoted(name)} is there twice")
@@ -204,8 +199,7 @@ def _flag(item: Fields, parameters: Mapping[str, Any], name: str, default: bool)
 def _deadline(item: Fields, parameters: Mapping[str, Any]) -> float | None:
     """Seconds of the parameter `timeout`, in microseconds; 0 is none."""
     found = parameters.get("timeout", 0)
-    numeric = isinstance(found, (int, float)) and not isinstance(found, bool)
-    if not numeric or not math.isfinite(found) or not 0 <= found < 1e15:
+    if type(found) not in (int, float) or not 0 <= found < 1e15:
         raise item.fault(f"'timeout' is {quoted(found)}; microseconds from 0 on are needed")
     return found / 1e6 or None
 
