@@ -480,6 +480,9 @@ class _Visit:
                 f"output '{label(output)}' is {forms[0]} in its then_branch, {forms[-1]} in its else_branch; they must be the "
                 "same"
             )
+        if isinstance(yes, np.ndarray) and not yes.size:
+            self._values[output] = yes
+            return
         rank = len(yes.shape) if yes is not None else 0
         form = (condition.elements, *(1,) * (rank - 1)) if rank else ()
         # with its axes it would be broadcast with the results

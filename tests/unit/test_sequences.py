@@ -381,3 +381,15 @@ def test_constant_outputs_of_which_one_is_without_elements(order: str) -> None:
     assert found["y"].shape == (0, 2) and found["k"].tolist() == [3, 2]
     with pytest.raises(CsdfgenError, match="no output has elements"):
         csdfgen.plan(csdfgen.load(model(text.replace(outputs, both["y"]))))
+
+
+def test_an_if_may_choose_between_tensors_without_elements() -> None:
+    """Symptom: it was refused, whatever read its result."""
+    text = """g (float[3,2] x) => (y) <int64[1] n = {0}, int64[1] m = {1}, float zero = {0}> {
+        s = ReduceMax <keepdims = 0> (x) c = Greater(s, zero)
+        e = If (c) <then_branch = a () => (float[0,2] p) { p = Slice(x, n, n) },
+            else_branch = b () => (float[0,2] q) { r = Slice(x, m, m) q = Neg(r) }>
+        y = Concat <axis = 0> (e, x) }"""
+    x = np.arange(6, dtype=np.float32).reshape(3, 2)
+    found = runtime.run(csdfgen.plan(csdfgen.load(model(text))), x)
+    np.testing.assert_array_equal(found["y"], x)
