@@ -105,7 +105,7 @@ static int convolution(int kind)
         }
 
     const csdf_layer layer = {ins, outs, groups, kh, kw, sh, sw, dh, dw, left, {CSDF_CLIP, -1.0f, 2.0f},
-        packed, bias};
+        win, packed, bias};
     const csdf_source pieces[2] = {{tables[0], first, first}, {tables[1], ins - first, ins - first}};
     csdf_conv_step step = {&layer, pieces, ins > first ? 2 : 1, width,
         {written, outs, rows, 0, columns, 0, outs}, NULL, NULL, 0, tile, 0};

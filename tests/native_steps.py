@@ -167,6 +167,8 @@ class Convolution:
     tile: int = 0
     tiles: int = 16
     """Of a Winograd step: how many tiles its workspace is for (winograd_row: of `tile` rows)."""
+    at_points: bool = False
+    """Whether its weights are stored at points."""
 
     def out_shape(self, height: int, width: int) -> tuple[int, int, int]:
         """(height, width, channels) of what it makes of a map."""
@@ -240,10 +242,10 @@ def layer_of(layer: Convolution) -> tuple[Any, list[Any]]:
     elif layer.kind == "conv_dots":
         weights = packing.dot_weights(layer.weights)
         bias = packing.conv_bias(layer.bias, out)
-    elif layer.kind == "winograd":
+    elif layer.kind == "winograd" and layer.at_points:
         weights = packing.winograd_weights(layer.weights, layer.tile)
         bias = packing.conv_bias(layer.bias, out)
-    elif layer.kind == "winograd_row":
+    elif layer.kind == "winograd_row" and layer.at_points:
         weights = packing.winograd_row_weights(layer.weights, layer.groups)
         bias = packing.conv_bias(layer.bias, out, layer.groups)
     else:
@@ -258,6 +260,7 @@ def layer_of(layer: Convolution) -> tuple[Any, list[Any]]:
         *layer.dilations,
         layer.pads[1],
         Activation(*layer.activation),
+        int(layer.at_points),
         weights.ctypes.data,
         bias.ctypes.data,
     )
@@ -306,6 +309,7 @@ def step_of(
     if layer.kind in ("winograd", "winograd_row"):
         channels = min(layer.weights.shape[1], 64)
         size = workspace_bytes(library, layer.kind, struct, layer.tile, layer.tiles, channels)
+        size += kept_bytes(library, layer.kind, struct, layer.tile)
         workspace = packing.aligned(np.full(size // 4, np.nan))
         step.workspace, step.workspace_bytes = workspace.ctypes.data, size
         step.tile = layer.tile
@@ -320,6 +324,12 @@ def workspace_bytes(
     types = ctypes.c_void_p, *(ctypes.c_int32,) * 3
     size = library.function(f"{kind}_bytes", ctypes.c_size_t, *types)
     return int(size(ctypes.byref(layer), tile, tiles, channels))
+
+
+def kept_bytes(library: Any, kind: str, layer: Any, tile: int) -> int:
+    """What weights that are taken to points take beside these."""
+    size = library.function(f"{kind}_kept", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int32)
+    return int(size(ctypes.byref(layer), tile))
 
 
 def run(library: Any, layer: Convolution, bound: Bound) -> None:

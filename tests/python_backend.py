@@ -456,6 +456,10 @@ class PythonKernels:
         """There is one way alone."""
         return ()
 
+    def forms_of(self, layer: Layer, rows: int) -> tuple[()]:
+        """There is one form alone."""
+        return ()
+
     def shared(self, threads: int) -> PythonKernels:
         """One thread does it all."""
         return self

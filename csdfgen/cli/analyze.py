@@ -295,6 +295,8 @@ class Analyze(Command):
         if self.asked:  # a phase for every output row, where nothing else is said
             asked = replace(asked, given={"rows": "paper", **asked.given})
         profile = device(self.device) if self.device is not None else None
+        if profile is not None and profile.memory.parameters:  # in flash
+            asked = replace(asked, given={"count": "activations", **asked.given})
         progress("loading")
         network = load_network(self.model, asked)
         titles: list[str] = []

@@ -58,11 +58,11 @@ class Bundle(Command):
         from csdfgen.emission.targets import target_of
 
         source = self.planning.source(self.model)
-        target_of(self.target)
+        count = target_of(self.target).count
         heights = counts_of(self.heights, "heights", "rows") if self.heights else HEIGHTS
         check_suffix(self.output, *_ARCHIVE)
         with reporting() as progress:
-            found = planned(source, progress, backend=backend_that("emits"))
+            found = planned(source, progress, backend=backend_that("emits"), count=count)
             file = self.output or Path(f"{network_name(found.title)}.tar.gz")
             check_suffix(file, *_ARCHIVE)
             with about(found.model, if_silent=True):

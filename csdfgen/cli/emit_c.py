@@ -57,10 +57,10 @@ class EmitC(Command):
         from csdfgen.emission.targets import target_of
 
         source = self.planning.source(self.model)
-        target_of(self.target)
+        count = target_of(self.target).count
         check_folder(self.output, self.force)
         with reporting() as progress:
-            found = planned(source, progress, backend=backend_that("emits"))
+            found = planned(source, progress, backend=backend_that("emits"), count=count)
             with about(found.model, if_silent=True):
                 made = emit(
                     found.plan, found.title, self.output, target=self.target, force=self.force, oversize=self.oversize,

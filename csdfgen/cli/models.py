@@ -173,13 +173,12 @@ class Planned:
         return name if is_zoo_name(self.model) else PurePath(parts_of(name)[0]).stem
 
 
-def planned(source: Source, progress: Progress, *, backend: str | None = None) -> Planned:
-    """Read or make the plan. backend: of one that is made, unless another is named. Raises CsdfgenError."""
+def planned(source: Source, progress: Progress, **usual: str) -> Planned:
+    """Read or make the plan. usual: options of one that is made, unless others are given. Raises CsdfgenError."""
     asked, name = source.asked, source.name
     if not source.is_plan:
         progress("loading")
-        if backend is not None:
-            asked = replace(asked, given={"backend": backend, **asked.given})
+        asked = replace(asked, given={**usual, **asked.given})
         network = load_network(name, asked)
         return Planned(plan_network(network, asked, progress), name, source, network)
     for flag, *_ in asked.typed():

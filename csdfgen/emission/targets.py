@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from csdfgen.errors import InputError, option
+from csdfgen.model.options import DEFAULTS
 
 __all__ = ["STACK", "TARGETS", "Board", "Target", "target_of"]
 
@@ -39,6 +40,11 @@ class Target:
     flags: tuple[str, ...]
     lanes: tuple[int, ...] | None
     board: Board | None = None
+
+    @property
+    def count(self) -> str:
+        """Bytes that its plans weigh (`PlanOptions.count`): a board has constants in flash."""
+        return "activations" if self.board else DEFAULTS.count
 
 
 _THUMB = ("-mthumb", "-mfloat-abi=hard", "-DCSDF_SCALAR")

@@ -25,6 +25,7 @@ from csdfgen.emission.account import account_of
 from csdfgen.errors import InputError, PlanError, option
 from csdfgen.goals import search as explored
 from csdfgen.goals.batching.choice import of_requests, plan_for_request, tabled
+from csdfgen.goals.constants import priced
 from csdfgen.goals.facts import holders_said
 from csdfgen.goals.heights import Predicted, devices_of, few_phases, predicting, raised
 from csdfgen.goals.peaks import lower, not_raised
@@ -158,8 +159,8 @@ def table_of(
 
 
 def usual() -> PlanOptions:
-    """The options of `plan` without any keyword, for programs of a few frames."""
-    return _options({"weights": "copied"})
+    """The options of `plan` without any keyword, for programs of a few frames, whose arenas are compared."""
+    return _options({"weights": "copied", "count": "activations"})
 
 
 def plan_options(given: Mapping[str, Any]) -> PlanOptions:
@@ -239,10 +240,11 @@ def chosen(
 def _prepared(network: Network, options: PlanOptions, kernels: Backend | None = None) -> Prepared:
     """The network, prepared once for all plans that are compared."""
     options = with_result(network, options)
-    prepared = recomputing(prepare(network, options, kernels or kernels_for(options)))
-    if not options.tuning:
-        return prepared
-    asked = tuned(prepared)
+    used = kernels or kernels_for(options)
+    if options.device and any(one.memory.parameters for one in devices_of(options, used)):
+        options = replace(options, count="activations")  # weights are in flash
+    prepared = recomputing(prepare(network, options, used))
+    asked = tuned(prepared) if options.tuning else priced(prepared)
     return replace(prepared, options=asked, kernels=kernels or kernels_for(asked))
 
 

@@ -9,8 +9,8 @@ before. A search makes plans of a few rungs.
 The default raises some layers above the heights of `auto` (`raised`), which gives every layer about 64 output pixels a
 phase, because large weights are read into the caches again for every slab. A layer that is taller and faster on a rung
 than at `auto` takes the height of the rung; all others keep theirs. Of some rungs the one with the least bytes *
-seconds^2 is taken. The bytes are lower bounds of peaks, which take a fraction of the time of a plan; plans are within a
-few percent of them.
+seconds^2 is taken, parameters included (`PlanOptions.count`). The other bytes are lower bounds of peaks, which take a
+fraction of the time of a plan; plans are within a few percent of them.
 
 If so many bytes are alive that rows have left the near caches when they are read again, a plan with few phases is also
 compared (`few_phases`): a window of three rows reads every row three times at one row a phase, and 1.5 times at four.
@@ -22,16 +22,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 from pathlib import Path
 from types import MappingProxyType
 
 from csdfgen.devices.catalogue import device
 from csdfgen.devices.model import check_costs, input_key, layer_time
 from csdfgen.devices.profile import DeviceProfile
+from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.model.rows import differences
 from csdfgen.phases.conversion import ActorWork, Conversion, Read
 from csdfgen.phases.heights import RowSpec, layer_height, lowest, slab_heights
+from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.program.steps import Backend
@@ -44,6 +47,7 @@ __all__ = [
     "Heights",
     "Predicted",
     "Rung",
+    "bends",
     "beside",
     "devices_of",
     "few_phases",
@@ -51,6 +55,8 @@ __all__ = [
     "predicting",
     "raised",
     "seconds_of",
+    "weighed",
+    "weighed_beside",
 ]
 
 _PSEUDO_LAUNCH = 2e-6
@@ -100,19 +106,19 @@ class Heights:
     @cached_property
     def ladder(self) -> tuple[Rung, ...]:
         """The rungs from the highest price of memory to the lowest; each has a layer that is taller than before."""
-        bends = sorted(
+        found = sorted(
             (
                 (price, actor, at)
                 for actor, choices in enumerate(self.choices)
-                for price, at in _bends(choices)
+                for price, at in bends(choices)
             ),
             reverse=True,
         )
         picks = [_cheapest(choices) for choices in self.choices]
         steps = [self.rung(picks)]
-        for number, (price, actor, at) in enumerate(bends):
+        for number, (price, actor, at) in enumerate(found):
             picks[actor] = at
-            if number + 1 == len(bends) or bends[number + 1][0] < price:
+            if number + 1 == len(found) or found[number + 1][0] < price:
                 steps.append(self.rung(picks))
         return tuple(steps)
 
@@ -322,7 +328,7 @@ def _cheapest(choices: Sequence[Choice]) -> int:
     return min(range(len(choices)), key=lambda at: (choices[at].bytes, choices[at].weighed))
 
 
-def _bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
+def bends(choices: Sequence[Choice]) -> list[tuple[float, int]]:
     """(price, index): the highest price of a byte at which each choice is the best of its layer.
 
     These are the corners of the lower convex hull of seconds over bytes, after the choice with the fewest bytes.
@@ -349,6 +355,9 @@ GROWTHS = (1.05, 1.2)
 that the best level is just before.
 """
 
+WHOLE = 0.9
+"""Part of what whole layers take up to which layers are raised: plans are a few percent above their bounds."""
+
 TIME = 2.0
 """Weight of a percent of time against a percent of memory."""
 
@@ -373,6 +382,8 @@ def raised(predicted: Predicted) -> Phased:
     prepared = predicted.prepared
     usual = predicted.at(prepared.options.rows)
     seconds = predicted.frame(usual.conversion)
+    beside = weighed_beside(prepared.network, prepared.options)
+    most = max(usual.rough_bound, int(WHOLE * whole_layer_live(prepared.network)))
     levels = [prepared.options.rows, *predicted.heights.levels()]
     found = {
         0: (1.0, 1.0, usual)
@@ -382,7 +393,8 @@ def raised(predicted: Predicted) -> Phased:
         if level not in found:
             phased = predicted.at(levels[level])
             taken, time = phased.rough_bound, predicted.frame(phased.conversion)
-            found[level] = taken / usual.rough_bound, time / seconds, phased
+            times = (taken + beside) / (usual.rough_bound + beside) if taken <= most else inf
+            found[level] = times, time / seconds, phased
         return found[level][0]
 
     low = 0
@@ -406,8 +418,19 @@ class FewPhases:
 
     def better(self, taller: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 decrease and bytes grow by no more than `GROWTH`."""
-        grown = taller.total_bytes / usual.total_bytes
+        grown = weighed(taller) / weighed(usual)
         return grown <= GROWTH and grown * self.time**TIME < 1
+
+
+def weighed_beside(network: Network, options: PlanOptions) -> int:
+    """Bytes that the default weighs with those of arena and outputs: constants are memory, too, where they are not in flash."""
+    return network.parameter_bytes if options.weighs_parameters else 0
+
+
+def weighed(plan: Plan) -> int:
+    """Bytes of a plan as the default weighs them."""
+    counted = plan.options.count == "total"  # constants are
+    return plan.total_bytes + (0 if counted else weighed_beside(plan.network, plan.options))
 
 
 def few_phases(plan: Plan, predicted: Predicted) -> FewPhases | None:

@@ -17,7 +17,7 @@ import numpy as np
 
 from csdfgen.devices.model import rule_of
 from csdfgen.devices.work import DEPTHWISE, kernel_class
-from csdfgen.goals.heights import TIME, Predicted
+from csdfgen.goals.heights import TIME, Predicted, weighed, weighed_beside
 from csdfgen.phases.conversion import Conversion
 from csdfgen.phases.heights import halved
 from csdfgen.planning.lifetimes import lifetimes_of, live_of
@@ -70,7 +70,7 @@ class Lower:
 
     def better(self, low: Plan, usual: Plan) -> bool:
         """Whether bytes * seconds^2 decrease by enough."""
-        return self.time**TIME * low.total_bytes <= GAIN * usual.total_bytes
+        return self.time**TIME * weighed(low) <= GAIN * weighed(usual)
 
 
 def not_raised(plan: Plan, predicted: Predicted) -> Lower | None:
@@ -79,7 +79,8 @@ def not_raised(plan: Plan, predicted: Predicted) -> Lower | None:
     if plan.conversion.rows == auto.conversion.rows or len(plan.order) > FIRINGS:
         return None
     time = predicted.frame(auto.conversion) / predicted.frame(plan.conversion)
-    disproved = plan.figures["lower_bound"] >= time**TIME * auto.rough_bound
+    beside = weighed_beside(plan.network, plan.options)
+    disproved = plan.figures["lower_bound"] + beside >= time**TIME * (auto.rough_bound + beside)
     return Lower(auto, time) if disproved else None
 
 
@@ -95,7 +96,8 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
         _longer(plan.conversion, predicted),
     )
     # bounds are compared with what is proved: the peak of an order may be far above both
-    best, bound, taken = GAIN * plan.figures["lower_bound"], peak, None
+    beside = weighed_beside(plan.network, plan.options)
+    best, bound, taken = GAIN * (plan.figures["lower_bound"] + beside), peak, None
     parts = iter(PEAKS)
     part = next(parts)
     for _ in range(STEPS):
@@ -105,7 +107,7 @@ def lower(plan: Plan, predicted: Predicted) -> Lower | None:
         time = max(1.0, 1 + (_longer(tried.conversion, predicted) - before) / usual)
         if low == spec or time > SLOWER or len(tried.on_demand) > FIRINGS:
             break
-        cost = time**TIME * tried.rough_bound
+        cost = time**TIME * (tried.rough_bound + beside)
         if cost <= best:
             best, taken = cost, Lower(tried, time)
         if tried.rough_bound <= (1 - LITTLE) * bound:

@@ -23,7 +23,7 @@ from typing import TypeVar
 import numpy as np
 
 from csdfgen.devices.model import estimate
-from csdfgen.goals.heights import Heights, Predicted, Rung
+from csdfgen.goals.heights import Heights, Predicted, Rung, weighed
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.phases.conversion import Conversion
@@ -639,7 +639,9 @@ def balanced(found: Sequence[Point]) -> Point | None:
     if found[0] in within:
         kept = [one for one in within if one.bytes <= most and one.seconds <= limit]
         return min(kept, key=lambda one: (one.seconds, one.bytes))
-    return min(within, key=lambda one: one.bytes * one.seconds, default=None) or smallest(found)
+    return min(within, key=lambda one: weighed(one.plan) * one.seconds, default=None) or smallest(
+        found
+    )
 
 
 def _apart(one: Estimated, other: Estimated) -> float:

@@ -148,9 +148,9 @@ class PlanOptions:
         shown="best, the order of least memory that is found", stored=True,
     )  # fmt: skip
     goal: str = declare(
-        "The goal for slab heights that --rows does not give. balanced: about 64 output pixels a phase, and never more "
-        "memory than whole layers; memory: the least memory; speed: the least time; throughput: most images a second on "
-        "several processors (--threads), each with layers of its own, for --frames images.",
+        "The goal for slab heights that --rows does not give. balanced: least bytes * seconds^2, parameters included, and "
+        "never more than whole layers; memory: the least memory; speed: the least time; throughput: most images a second "
+        "on several processors (--threads), each with layers of its own, for --frames images.",
         "balanced", kind=word("balanced", "memory", "speed", "throughput"), panel=GOALS, shown="balanced",
     )  # fmt: skip
     memory: int = declare(
@@ -158,9 +158,10 @@ class PlanOptions:
         0, kind=kinds.SIZE, panel=GOALS,
     )  # fmt: skip
     count: str = declare(
-        "What --memory limits, and the goal memory makes least. activations: arena and outputs; total: constants and the "
-        "program too.",
-        "activations", kind=word("activations", "total"), panel=GOALS, shown="activations",
+        "The bytes that --memory limits, that the goal memory makes least, and that the goal balanced weighs against time. "
+        "activations: arena and outputs; total: constants and the program too. Without it, the goal balanced weighs "
+        "parameters too, but for devices with their constants in flash, and others count activations.",
+        "auto", kind=word("activations", "total", hidden=("auto",)), panel=GOALS,
     )  # fmt: skip
     constants: int = declare(
         "At most so many bytes of what is only read, constants and the program, as in flash: 1MiB.",
@@ -328,6 +329,11 @@ class PlanOptions:
     def from_fields(cls, found: Fields) -> PlanOptions:
         """Read the options from a JSON object. Raises the error of `found`, or InputError."""
         return cls(**{one.name: _from_json(found, one.name, one.default) for one in fields(cls)})
+
+    @property
+    def weighs_parameters(self) -> bool:
+        """Whether the bytes that are weighed against time are those of parameters, too; memories of a board have none."""
+        return self.count != "activations" and not (self.fast or self.slow)
 
     @property
     def digest(self) -> str:

@@ -120,6 +120,13 @@ class Candidate:
     def _finished(self, placed: Placement, room: int) -> Plan:
         """The checked plan of a placement; kernels get free bytes as scratch, in an arena that may grow to `room`."""
         one = self.phased
+        if one.terms.spared and not room:
+            network = one.conversion.network
+            more = int(one.terms.spared * (network.parameter_bytes + placed.total))
+            room = min(
+                whole_layer_live(network) - outputs_beside(network, one.options),
+                placed.total + more,
+            )
         given = placed  # without more scratch, where there is no time for it
         if not stopped():
             given = one.declared.given(placed, self.lifetimes, self.wanted, self.order, room)

@@ -51,6 +51,9 @@ _SMALL = 1 << 20
 _BRIEF = 1 << 28
 """Multiply-accumulates of a frame, a few milliseconds, above which it takes time even if its layers are small."""
 
+_SPARED = 0.02
+"""See `Terms`: what a percent of time is worth to the default."""
+
 _ROUGH = 0.05
 """Part of the effort for a bound that proves it almost completely."""
 
@@ -63,7 +66,8 @@ class Terms:
     budget: bytes of arena and outputs up to which kernels get more scratch, which makes them faster; 0: no more than the
     rows take. together: rows of a firing of a layer with many weights are contiguous, on a backend that reads weights
     again for every piece. effort: of searches. exact: the placement is proved, or bounded. enough: bytes of an arena
-    that suffice; None: the smallest that is found. least: a smaller arena is worth more calls, and more planning.
+    that suffice; None: the smallest that is found. least: a smaller arena is worth more calls, and more planning. spared: part
+    of parameters and arena that is spent on scratch for kernels, up to what whole layers take.
     """
 
     scratch: int | None = None
@@ -73,11 +77,15 @@ class Terms:
     exact: bool = False
     enough: int | None = None
     least: bool = False
+    spared: float = 0.0
 
     @classmethod
     def of(cls, options: PlanOptions) -> Terms:
         """The requirements of these options. A memory budget is used up: for scratch, and for contiguous rows."""
         scratch = LEAST // 2 if options.memory else None
+        usual = options.rows.startswith(
+            DEFAULTS.rows
+        )  # given heights are studied for their own sake
         return cls(
             0 if options.goal == "memory" or options.recompute > 1 else scratch,
             ANY if options.goal == "speed" else options.memory,
@@ -85,6 +93,9 @@ class Terms:
             options.search_effort,
             options.pack == "exact",
             least=options.goal == "memory",
+            spared=_SPARED
+            if usual and options.goal == "balanced" and options.weighs_parameters
+            else 0.0,
         )
 
 
@@ -296,10 +307,10 @@ def _kept(options: PlanOptions) -> bool:
 def _little(network: Network) -> int:
     """Bytes of scratch with which kernels take little more time; fewer for small networks, which take little time."""
     small = whole_layer_live(network) < _SMALL and not _of_bytes(network)
-    return LEAST // 2 if small and _multiplications(network) < _BRIEF else LEAST
+    return LEAST // 2 if small and multiplications(network) < _BRIEF else LEAST
 
 
-def _multiplications(network: Network) -> int:
+def multiplications(network: Network) -> int:
     """Multiply-accumulates of a frame."""
     operators = ((operator_of(layer), layer) for layer in network.layers)
     return sum(

@@ -30,7 +30,7 @@ Scratch = Mapping[str, np.ndarray]
 Timed = Mapping[str, tuple[np.ndarray, np.ndarray]]
 """Actor -> (bytes of scratch of each phase, firing of each phase), as placement takes them."""
 
-_LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, None)
+_LEVELS = (LEAST, 1 << 14, 1 << 15, 1 << 16, 1 << 17, 1 << 18, None)
 """Limits of scratch; a firing gets the largest that is free, see `Backend.workspace`."""
 
 

@@ -34,6 +34,7 @@ __all__ = [
     "Call",
     "Code",
     "Driven",
+    "Form",
     "Memory",
     "Move",
     "Port",
@@ -356,6 +357,16 @@ class CompiledFrame(Protocol):
         """The outputs of a frame by name. Raises InputError for inputs that do not fit."""
 
 
+class Form(NamedTuple):
+    """A form that a layer's weights can be packed in: a word of `Backend.variants`, the bytes that they take, and multiply-adds
+    that take as long as a frame of the layer.
+    """
+
+    word: str
+    bytes: int
+    work: float
+
+
 class Backend(Protocol):
     """A backend: which layers it computes, in how much workspace, by which instructions, and in whose memory these run.
     Backends are values without a state that matters: caches alone.
@@ -398,6 +409,11 @@ class Backend(Protocol):
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """Words for the variants that compute slabs of so many rows of a layer in different ways, as `PlanOptions.ways`
         has them; none where there is one alone.
+        """
+
+    def forms_of(self, layer: Layer, rows: int) -> Sequence[Form]:
+        """The forms that the weights of a layer can be packed in, that of fewest bytes first, and what they cost in slabs of so
+        many rows; none where there is one alone. They are the same on every machine.
         """
 
     @property

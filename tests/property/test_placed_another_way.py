@@ -109,7 +109,8 @@ def test_more_fast_memory_moves_less_to_the_slow_one() -> None:
 
 
 def test_rows_across_the_border_are_refused() -> None:
-    plan = in_memories(csdfgen.plan(csdfgen.load("zoo:lenet5")), 4096, 2**20)
+    plan = csdfgen.plan(csdfgen.load("zoo:lenet5"), count="activations")
+    plan = in_memories(plan, 4096, 2**20)
     check(plan)
     row = max(b.row_bytes for b in plan.rolling)
     faults = (

@@ -98,6 +98,7 @@ def test_products(types: Pair, a: Shape, b: Shape) -> None:
                 np.testing.assert_array_equal(frame(x)["y"], numpy(x)["y"])
 
 
+@pytest.mark.networks
 @pytest.mark.parametrize("machine", MACHINES)
 @pytest.mark.parametrize(("a", "b"), SHAPES)
 def test_other_instructions_and_threads(

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import onnx
@@ -17,7 +18,7 @@ import runtime
 from csdfgen.backends.native.backend import NativeKernels
 from csdfgen.backends.native.library import load
 from csdfgen.backends.native.packing import winograd_byte_weights
-from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.native.ways import TILES, Choice, Variant, Ways
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Network
 from csdfgen.paper.formulas.winograd import F2_WHOLE, taken
@@ -32,12 +33,20 @@ pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason=compiler_missin
 FEWER = "byte_winograd_of"
 
 
+@dataclass(frozen=True, slots=True)
+class AtPoints(Ways):
+    """Ways whose layers all have weights at points."""
+
+    def of(self, layer: str) -> Choice:
+        return Choice(heights=(1,), variants=(Variant(TILES, 2, True),))
+
+
 def kernels_of(machine: str) -> NativeKernels:
     """Those that may compute by fewer products, whether that suits the processor or not."""
     if machine == "avx2" and platform.machine() not in ("x86_64", "AMD64"):
         pytest.skip(f"a processor of another kind: {platform.machine()}")
     library = load(MACHINES[machine])
-    return NativeKernels(library, ways=Ways(pairs=True))
+    return NativeKernels(library, ways=AtPoints(pairs=True))
 
 
 def random_layer(seed: int) -> tuple[onnx.ModelProto, np.ndarray]:
@@ -153,7 +162,7 @@ def test_where_they_are_chosen() -> None:
     network, library = csdfgen.load(model), load()
     plans = []
     for pairs in (False, True):
-        kernels = NativeKernels(library, ways=Ways(pairs=pairs))
+        kernels = NativeKernels(library, ways=AtPoints(pairs=pairs))
         plan = csdfgen.plan(network, rows="whole", kernels=kernels, backend="native")
         plans.append(plan.planned_bytes)
         assert (FEWER in kernels_in(plan, kernels)) == pairs

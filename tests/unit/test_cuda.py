@@ -107,7 +107,7 @@ def test_networks(emulated: Emulated, monkeypatch: pytest.MonkeyPatch) -> None:
     network = csdfgen.load("zoo:lenet5")
     (tensor,) = network.inputs
     x = np.random.default_rng(0).standard_normal(tensor.shape).astype(np.float32)
-    session = runtime.compile(csdfgen.plan(network, rows="auto", backend="cuda"))
+    session = runtime.compile(csdfgen.plan(network, count="activations", backend="cuda"))
     before = emulated.copied
     found = {name: np.array(y) for name, y in session(x).items()}
     rows = x.nbytes + sum(y.nbytes for y in found.values())

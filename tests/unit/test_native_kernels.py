@@ -7,7 +7,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from tests.native_steps import (
     activated,
     compiler_missing,
     convolved,
+    kept_bytes,
     pointers,
     run,
     step_of,
@@ -246,9 +247,10 @@ def test_depthwise_of_a_window_in_several_tables(library: Library, each: int) ->
     check(library, rng, layer, numbers(rng, 15, 14, 21), 2)
 
 
+@pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("tile", [2, 4])
 @pytest.mark.parametrize("seed", range(20))
-def test_winograd(library: Library, seed: int, tile: int) -> None:
+def test_winograd(library: Library, seed: int, tile: int, at_points: bool) -> None:
     rng = np.random.default_rng(seed)
     ins, outs = sizes(rng, 1, 150 if seed % 4 == 0 else 40, 2)
     layer = Convolution(
@@ -257,14 +259,16 @@ def test_winograd(library: Library, seed: int, tile: int) -> None:
         pads=sizes(rng, -1, 3, 4),
         activation=ACTIVATIONS[seed % 4],
         kind="winograd",
+        at_points=at_points,
         tile=tile,
         tiles=int(rng.choice([1, 3, 16])),
     )
     check(library, rng, layer, numbers(rng, *sizes(rng, 6, 20, 2), ins), int(rng.integers(1, 5)))
 
 
+@pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("seed", SEEDS)
-def test_winograd_of_rows(library: Library, seed: int) -> None:
+def test_winograd_of_rows(library: Library, seed: int, at_points: bool) -> None:
     """Kernels 2 to 5 wide and any high, groups, strides down, workspace for few tiles and for many."""
     rng = np.random.default_rng(seed)
     groups = int(rng.choice([1, 1, 1, 2, 3]))
@@ -279,6 +283,7 @@ def test_winograd_of_rows(library: Library, seed: int) -> None:
         pads=sizes(rng, -1, 3, 4),
         activation=ACTIVATIONS[seed % 4],
         kind="winograd_row",
+        at_points=at_points,
         tile=int(rng.choice([1, 2, 5])),
         tiles=int(rng.choice([1, 3, 16])),
     )
@@ -286,8 +291,9 @@ def test_winograd_of_rows(library: Library, seed: int) -> None:
     check(library, rng, layer, x, int(rng.integers(1, 5)))
 
 
+@pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("kind", ["conv", "depthwise", "winograd", "winograd_row"])
-def test_parts_make_the_whole(library: Library, kind: str) -> None:
+def test_parts_make_the_whole(library: Library, kind: str, at_points: bool) -> None:
     """Columns and channels that threads share, and nothing else is written."""
     rng = np.random.default_rng(3)
     deep = kind == "depthwise"
@@ -297,6 +303,7 @@ def test_parts_make_the_whole(library: Library, kind: str) -> None:
         40 if deep else 1,
         pads=(1, 1, 1, 1),
         kind=kind,
+        at_points=at_points,
         tile=4,
     )
     x = numbers(rng, 6, 21, 40)
@@ -313,9 +320,10 @@ def test_parts_make_the_whole(library: Library, kind: str) -> None:
     assert np.allclose(out.array, want, atol=1e-3)
 
 
+@pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("kind", ["winograd", "winograd_row"])
 @pytest.mark.parametrize("seed", range(15))
-def test_stages_make_the_whole(library: Library, seed: int, kind: str) -> None:
+def test_stages_make_the_whole(library: Library, seed: int, kind: str, at_points: bool) -> None:
     """So many stages as are counted, the parts of each in any order, write the bits of the whole step."""
     rng = np.random.default_rng(seed)
     tiles = kind == "winograd"
@@ -329,6 +337,7 @@ def test_stages_make_the_whole(library: Library, seed: int, kind: str) -> None:
         pads=sizes(rng, 0, 3, 4),
         activation=ACTIVATIONS[seed % 4],
         kind=kind,
+        at_points=at_points,
         tile=int(rng.choice([2, 4] if tiles else [1, 2, 5])),
         tiles=int(rng.choice([1, 3, 16])),
     )
@@ -343,6 +352,7 @@ def test_stages_make_the_whole(library: Library, seed: int, kind: str) -> None:
     bound.step.some = some
     sized = ins, outs, 3, layer.strides[0], 1
     size, room = (1, *shape[:2]), bound.step.workspace_bytes
+    room -= kept_bytes(library, kind, bound.kept[0], layer.tile)
     if tiles:
         count = tile_stages(sized, layer.tile, size, room, some)
     else:
@@ -387,9 +397,12 @@ def test_values_that_are_no_numbers_stay(library: Library, kind: str) -> None:
         assert np.array_equal(np.isnan(out.array), np.repeat(seen[..., None], 8, -1))
 
 
+@pytest.mark.parametrize("at_points", [True, False])
 @pytest.mark.parametrize("kind", ["conv", "winograd", "winograd_row"])
 @pytest.mark.parametrize("seed", range(12))
-def test_pieces_of_padding_are_passed_over(library: Library, seed: int, kind: str) -> None:
+def test_pieces_of_padding_are_passed_over(
+    library: Library, seed: int, kind: str, at_points: bool
+) -> None:
     """First pieces and last ones without a table: nothing of their weights is read, but the bias is added
     and the activation done once.
     """
@@ -406,6 +419,7 @@ def test_pieces_of_padding_are_passed_over(library: Library, seed: int, kind: st
         pads=(1, 1, 1, 1),
         activation=ACTIVATIONS[seed % 4],
         kind=kind,
+        at_points=at_points,
         tile=2 + 2 * (seed % 2),
         tiles=int(rng.choice([1, 16])),
     )
@@ -476,15 +490,13 @@ def test_winograd_loses_little(library: Library) -> None:
     x = numbers(rng, 16, 16, 256)
     plain = Convolution(numbers(rng, 64, 256, 3, 3), pads=(1, 1, 1, 1))
     want = convolved(plain, x)
-    for tile, most in ((2, 8e-6), (4, 2e-5)):
-        layer = replace(plain, kind="winograd", tile=tile)
+    for at_points, (kind, tile, most) in product(
+        (True, False), (("winograd", 2, 8e-6), ("winograd", 4, 2e-5), ("winograd_row", 4, 8e-6))
+    ):
+        layer = replace(plain, kind=kind, tile=tile, at_points=at_points)
         out = Map.empty((16, 16, 64))
         run(library, layer, step_of(library, layer, [Map.of(x)], out))
         assert np.abs(out.array - want).max() < most * np.abs(want).max()
-    layer = replace(plain, kind="winograd_row", tile=4)
-    out = Map.empty((16, 16, 64))
-    run(library, layer, step_of(library, layer, [Map.of(x)], out))
-    assert np.abs(out.array - want).max() < 8e-6 * np.abs(want).max()
 
 
 def test_a_core_has_a_peak_that_no_kernel_passes() -> None:

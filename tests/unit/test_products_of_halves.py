@@ -247,7 +247,7 @@ def test_plans_have_no_room_to_widen_and_run_everywhere(form: str) -> None:
     [
         ((40, 63, 1, 1), {"conv_of"}),
         ((40, 64, 1, 1), {"pairs"}),
-        ((40, 64, 3, 3), {"pairs", "winograd_of"}),
+        ((40, 64, 3, 3), {"pairs"}),
     ],
 )
 @FORMS
@@ -261,7 +261,7 @@ def test_many_weights_are_read_in_two_bytes(
     network = csdfgen.load(graph(form, [node], x, {"w": random(form, rng, *shape)}))
     kernels = NativeKernels(load(), ways=Ways(bfloat16=40 * 64, float16=40 * 64))
     plan = csdfgen.plan(network, rows=4, backend="native", kernels=NativeKernels(load()))
-    names = {"conv_of": "conv_of", "winograd_of": "winograd_of", PAIRS[form]: "pairs"}
+    names = {"conv_of": "conv_of", PAIRS[form]: "pairs"}
     assert {names[one] for one in kernels_in(plan, kernels) & names.keys()} == wanted
     assert PAIRS[form] not in kernels_in(plan, kernels.anywhere())
 

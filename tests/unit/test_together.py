@@ -346,7 +346,7 @@ def test_fewer_products_serve_several_images(size: int) -> None:
     layer, feeds = sample.layer(), [sample.feeds(k) for k in range(6)]
     wanted = [sample.reference(layer, one)[0] for one in feeds]
     used = set()
-    for limit in (None, 150_000, 60_000, 30_000, 10_000):
+    for limit in (None, 300_000, 200_000, 170_000, 30_000):
         native = Counting()
         found = run_together(layer, feeds, Layout(block=99), limit, None, native)
         used |= set(native.bound)

@@ -236,7 +236,7 @@ def test_a_plan_with_tuning(network: Network, measured: Tuning, tmp_path: Path) 
         ways["rows"] = replace(ways["rows"], seconds=1e-6)
     write_tuning(file, replace(measured, shapes={**measured.shapes, key: slow}))
     plan = csdfgen.plan(network, backend="native", tuning=str(file), rows=4)
-    assert Ways(text=plan.options.ways).of("conv1").at(3) == Variant("winograd_row")
+    assert Ways(text=plan.options.ways).of("conv1").at(3) == Variant("winograd_row", 0, True)
     assert json.loads(plan.options.ways).keys() == {"conv1", "conv2"} | (
         {"first"} & json.loads(plan.options.ways).keys()
     )
@@ -283,7 +283,7 @@ def test_ways_that_are_none_are_refused(network: Network, tmp_path: Path, text: 
 
 
 def test_ways_are_written_in_one_form() -> None:
-    given = {"b": {4: Variant("conv", block=640), 1: Variant("winograd", 4)}, "a": {}}
+    given = {"b": {4: Variant("conv", block=640), 1: Variant("winograd", 4, True)}, "a": {}}
     text = ways_text(given)
     assert text == '{"b":{"1":"tiles4","4":"conv/640"}}' and ways_text({}) == ""
     choice = Ways(text=text).of("b")

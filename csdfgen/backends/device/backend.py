@@ -24,7 +24,7 @@ from csdfgen.model.formats import BFLOAT16
 from csdfgen.model.network import Layer
 from csdfgen.model.options import ways_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
-from csdfgen.program.steps import Code, Move, Step, View
+from csdfgen.program.steps import Code, Form, Move, Step, View
 
 __all__ = ["DeviceKernels"]
 
@@ -80,6 +80,10 @@ class DeviceKernels(NativeKernels):
         """See `Backend.variants_of`."""
         family = self._family(layer)
         return () if family is None else candidates(family.kernels, self._driver.blocks)
+
+    def forms_of(self, layer: Layer, rows: int) -> Sequence[Form]:
+        """See `Backend.forms_of`: weights stay as they are."""
+        return ()
 
     def allocate(self, pools: Mapping[str, int], *, shrinks: bool = False) -> DeviceMemory:  # type: ignore[override]
         """See `Backend.allocate`. Raises ToolError where the device has not as much."""

@@ -35,6 +35,7 @@ from csdfgen.program.steps import (
     Call,
     Code,
     End,
+    Form,
     Move,
     Step,
     WholeCode,
@@ -126,6 +127,11 @@ class NativeKernels:
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""
         return tuple(map(str, variants_of(layer, rows)))
+
+    def forms_of(self, layer: Layer, rows: int) -> Sequence[Form]:
+        """See `Backend.forms_of`."""
+        family = None if self._ways.exact else self._family(layer)
+        return () if family is None else family.forms(layer, rows)
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:
         """See `Backend.workspace`."""

@@ -20,6 +20,7 @@ from csdfgen.backends.native.families.byte_products import FEWER, SIDE
 from csdfgen.backends.native.families.winograd import (
     POINTS,
     WIDE,
+    kept_bytes,
     row_bytes,
     row_stages,
     tile_bytes,
@@ -222,21 +223,26 @@ def _in_points(kernel: str, step: Any, threads: int, constants: Constants) -> li
     one = tile_bytes(shape, tile, 1, step.some) if tile else row_bytes(shape, 1, 1, step.some)
     pixels = WIDE if tile else POINTS + 1 - wide
     across = -(-out.columns // pixels)
-    room = step.workspace_bytes // across // _ALIGNMENT * _ALIGNMENT
+    kept = (
+        0
+        if layer.at_points
+        else kept_bytes(outs, POINTS * (tile + 2 if tile else 1), 1 if tile else layer.kernel_h)
+    )
+    room = max(0, step.workspace_bytes - parts * kept) // across // _ALIGNMENT * _ALIGNMENT
     weights = _FLOAT * POINTS * (tile + 2 if tile else layer.kernel_h) * ins * outs
     if across >= parts and across // parts * room >= one and weights <= _SECOND:
         return [
             [
                 step._replace(
                     out=_columns(out, start, stop, pixels),
-                    workspace=_behind(step.workspace, start * room),
-                    workspace_bytes=(stop - start) * room,
+                    workspace=_behind(step.workspace, start * room + part * kept),
+                    workspace_bytes=(stop - start) * room + kept,
                 )
-                for start, stop in _ranges(across, parts)
+                for part, (start, stop) in enumerate(_ranges(across, parts))
             ]
         ]
     each = step.each or out.count
-    size, room = (out.count // each, each, out.columns), step.workspace_bytes
+    size, room = (out.count // each, each, out.columns), step.workspace_bytes - kept
     count = (
         tile_stages(shape, tile, size, room, step.some)
         if tile

@@ -5,9 +5,10 @@ A variant is a kernel and the size of its blocks, in a word:
 
     conv          sums of products; conv/640: with 640 weights of a filter at a time
     dots          the same, of few output channels, in vectors along the sums
-    rows          Winograd's form along the rows
+    rows          Winograd's form along the rows, with weights that are stored at its points
     tiles2        the same in tiles of 2x4 pixels; tiles4: of 4x4
-    rows/65536    in at most so many bytes of workspace, as `tiles2/...` and `tiles4/...`
+    rows-plain    with weights that are taken there in every firing, as `tiles2-plain` and `tiles4-plain`
+    rows/65536    in at most so many bytes of workspace, as any but the first two
 
 Variants are given by layer and slab height: each holds from its height up to the next one that is
 given. A variant that a step has no room for, or that its layer does not have, is passed over.
@@ -44,28 +45,32 @@ HALVES = {"bf16": "conv_bf16", "f16": "conv_f16"}
 """Those of sums of products of two bytes, by the kernels' name of the type."""
 
 _WORDS = {
-    "conv": (CONV, 0),
-    "dots": (DOTS, 0),
-    "rows": (ROWS, 0),
-    "tiles2": (TILES, 2),
-    "tiles4": (TILES, 4),
+    "conv": (CONV, 0, False),
+    "dots": (DOTS, 0, False),
+    "rows": (ROWS, 0, True),
+    "tiles2": (TILES, 2, True),
+    "tiles4": (TILES, 4, True),
+    "rows-plain": (ROWS, 0, False),
+    "tiles2-plain": (TILES, 2, False),
+    "tiles4-plain": (TILES, 4, False),
 }
 _BLOCK = "(?:/([1-9][0-9]{0,8}))?"
-VARIANTS, SUMS = f"(conv|dots|rows|tiles[24]){_BLOCK}", f"(conv){_BLOCK}"
+VARIANTS, SUMS = f"(conv|dots|(?:rows|tiles[24])(?:-plain)?){_BLOCK}", f"(conv){_BLOCK}"
 """Regular expressions of words for variants: of all, and of those that add up products."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """A kernel of `csdfgen.backends.native.c`, rows of its tiles where it has some, and what limits its
-    blocks: weights of a filter at a time (conv), or bytes of workspace; 0: as it is without.
+    """A kernel of `csdfgen.backends.native.c`, rows of its tiles where it has some, whether its weights are stored at
+    points, and what limits its blocks: weights of a filter at a time (conv), or bytes of workspace; 0: as it is without.
 
     >>> Variant.read("tiles4/65536"), str(Variant("conv"))
-    (Variant(kernel='winograd', tile=4, block=65536), 'conv')
+    (Variant(kernel='winograd', tile=4, at_points=True, block=65536), 'conv')
     """
 
     kernel: str
     tile: int = 0
+    at_points: bool = False
     block: int = 0
 
     @classmethod
@@ -77,7 +82,9 @@ class Variant:
         return cls(*_WORDS[found[1]], int(found[2] or 0))
 
     def __str__(self) -> str:
-        word = next(word for word, own in _WORDS.items() if own == (self.kernel, self.tile))
+        word = next(
+            word for word, own in _WORDS.items() if own == (self.kernel, self.tile, self.at_points)
+        )
         return f"{word}/{self.block}" if self.block else word
 
 
@@ -90,6 +97,11 @@ class Choice:
     exact: bool = False
     heights: tuple[int, ...] = ()
     variants: tuple[Variant, ...] = ()
+
+    @property
+    def grows(self) -> bool:
+        """Whether some variant's weights take more bytes than they have."""
+        return not self.exact and any(one.at_points for one in self.variants)
 
     def at(self, rows: int) -> Variant | None:
         """The variant for slabs of so many rows; None: as estimated."""

@@ -40,6 +40,7 @@ from csdfgen.program.steps import (
     Backend,
     Call,
     Code,
+    Form,
     Memory,
     Move,
     Step,
@@ -103,6 +104,10 @@ class NumpyKernels:
 
     def variants_of(self, layer: Layer, rows: int) -> Sequence[str]:
         """See `Backend.variants_of`."""
+        return ()
+
+    def forms_of(self, layer: Layer, rows: int) -> Sequence[Form]:
+        """See `Backend.forms_of`."""
         return ()
 
     def workspace(self, step: Step, sizes: Mapping[str, int], limit: int | None = None) -> int:

@@ -76,7 +76,8 @@ typedef struct csdf_target {
  * pad_left may be negative (a crop). Padding above and below are rows that are NULL, and padding at the
  * right are columns beyond the map's width.
  * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
- *     csdf_depthwise, [kernel_h][kernel_w][out]; csdf_winograd, blocks of up to four panels of 16
+ *     csdf_depthwise, [kernel_h][kernel_w][out]; Winograd's kernels, the same as csdf_conv or, where at_points is 1,
+ *     what products take at points, which is faster but more: csdf_winograd, blocks of up to four panels of 16
  *     outputs, [block][(tile + 2) * 6][panel][in][16]; csdf_winograd_row, blocks of every group,
  *     [block][6][panel][kernel_h][in / groups][16]. Fastest at a multiple of 64 bytes.
  * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
@@ -87,6 +88,7 @@ typedef struct csdf_layer {
     int32_t dilation_h, dilation_w;
     int32_t pad_left;
     csdf_activation activation;
+    int32_t at_points;
     const float *weights;
     const float *bias;
 } csdf_layer;
@@ -140,7 +142,7 @@ void csdf_depthwise(const csdf_conv_step *step);
 
 /* Kernel 3x3, stride and dilation 1, one group. step->tile: 2 for F(2x4, 3x3), 4 for F(4x4, 3x3).
  * Tables of rows as for csdf_conv: two more rows of an image are read than written. workspace: at least
- * csdf_winograd_bytes(layer, tile, 1, channels) bytes for up to 64 of the input channels, aligned to 64;
+ * csdf_winograd_kept(layer, tile) + csdf_winograd_bytes(layer, tile, 1, channels) bytes for up to 64 of the input channels, aligned to 64;
  * with a smaller one, nothing is computed. */
 void csdf_winograd(const csdf_conv_step *step);
 
@@ -148,8 +150,12 @@ void csdf_winograd(const csdf_conv_step *step);
  * more than 128 tiles, or than all tiles of a step, bring nothing. */
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles, int32_t channels);
 
+/* Bytes of the workspace for weights that are taken to points, beside these. */
+size_t csdf_winograd_kept(const csdf_layer *layer, int32_t tile);
+size_t csdf_winograd_row_kept(const csdf_layer *layer);
+
 /* Kernel 2 to 5 wide and at most 127 high, stride and dilation 1 along the rows, any in the other direction;
- * any groups. Reads what csdf_conv reads. workspace: at least csdf_winograd_row_bytes(layer, 1, 1, channels)
+ * any groups. Reads what csdf_conv reads. workspace: at least csdf_winograd_row_kept(layer) + csdf_winograd_row_bytes(layer, 1, 1, channels)
  * bytes for up to 64 of a group's input channels, aligned to 64; with a smaller one, nothing is computed. */
 void csdf_winograd_row(const csdf_conv_step *step);
 

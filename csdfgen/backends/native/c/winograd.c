@@ -8,14 +8,12 @@
  * some of them add up to is added to the output.
  */
 #define CSDF_BY_VALUE /* see simd.h */
-#include "products.h"
+#include "points.h"
 
 enum {
-    WIDE = 4,       /* pixels of a tile along the row, */
-    ACROSS = 6,     /* and its points */
-    TILES = 128,    /* at a time */
-    SUMS = 64,      /* output channels at a time */
-    LEAST_INS = 64  /* input channels at a time, where there are so many */
+    WIDE = 4,        /* pixels of a tile along the row, */
+    ACROSS = POINTS, /* and its points */
+    TILES = 128      /* at a time */
 };
 
 typedef struct shape {
@@ -28,32 +26,14 @@ typedef struct shape {
     int32_t first, some;     /* input channels, now; `pace` floats for each tile */
     int32_t pace, sums;
     int32_t begin, tiles;    /* tiles, now */
-    float *inputs, *products;
+    float *inputs, *products, *kept;
 } shape;
-
-static int32_t padded(int32_t channels)
-{
-    return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
-}
 
 size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles, int32_t channels)
 {
     const int32_t values = padded(channels) + least(SUMS, padded(layer->out_channels));
     return (size_t)((tile + 2) * ACROSS) * (size_t)tiles * (size_t)values * sizeof(float);
 }
-
-/* Six values to six points; STORE(number of the point, value). */
-#define TO_SIX(STORE, d0, d1, d2, d3, d4, d5) \
-    { \
-        const csdf_v even = d4 - four * d2, odd = d3 - four * d1; \
-        const csdf_v near = d4 - d2, far = two * (d3 - d1); \
-        STORE(0, four * d0 - five * d2 + d4) \
-        STORE(1, even + odd) \
-        STORE(2, even - odd) \
-        STORE(3, near + far) \
-        STORE(4, near - far) \
-        STORE(5, four * d1 - five * d3 + d5) \
-    }
 
 #define TO_FOUR(STORE, d0, d1, d2, d3) \
     { \
@@ -78,11 +58,6 @@ size_t csdf_winograd_bytes(const csdf_layer *layer, int32_t tile, int32_t tiles,
         STORE(0, m0 + m1 + m2) \
         STORE(1, m1 - m2 - m3) \
     }
-
-CSDF_INLINE csdf_v some(const float *at, int32_t c, int32_t n)
-{
-    return !at ? csdf_splat(0.0f) : n == CSDF_LANES ? csdf_load(at + c) : csdf_load_some(at + c, n);
-}
 
 /* n channels from c on of a window, of which seen are the pixels, [row][column], NULL those of padding,
  * to points. */
@@ -166,8 +141,27 @@ static void take_all(const shape *f)
     }
 }
 
-/* At every point sums over input channels: output channels [channel, channel + channels), all in one
- * block of SUMS; a part of the panels at the points. */
+/* At a point sums over `inputs` input channels, the first of those that are there now or, from `at` on, added to the sums before;
+ * `panels` panels of weights from `left` on of a block. */
+static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, const float *weights, ptrdiff_t panel, int32_t left,
+    int32_t channels)
+{
+    const float *table[TILES];
+    float *out[TILES];
+    for (int32_t k = 0; k < f->tiles; k++) {
+        table[k] = f->inputs + ((ptrdiff_t)p * f->tiles + k) * f->pace + at;
+        out[k] = f->products + ((ptrdiff_t)p * f->tiles + k) * f->sums;
+    }
+    const csdf_pass pass = {
+        table, f->tiles, 1, 1, &inputs, weights, panel, 0, left * CSDF_PANEL,
+        (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL,
+        at ? (const float *const *)out : NULL, out, {CSDF_NONE, 0.0f, 0.0f},
+    };
+    csdf_products(&pass);
+}
+
+/* The same at every point: output channels [channel, channel + channels), all in one block of SUMS; a part of the panels at the
+ * points or, where weights are taken there, of the panels. */
 static void multiply(const shape *f, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
@@ -175,35 +169,28 @@ static void multiply(const shape *f, int32_t channel, int32_t channels)
     const int32_t many = least(SUMS / CSDF_PANEL, panels - block * (SUMS / CSDF_PANEL));
     const int32_t points = f->down * ACROSS, in_block = channel / CSDF_PANEL - block * (SUMS / CSDF_PANEL);
     const ptrdiff_t panel = (ptrdiff_t)layer->in_channels * CSDF_PANEL;
-    const float *weights = layer->weights + (ptrdiff_t)block * (SUMS / CSDF_PANEL) * points * panel
-        + in_block * panel + (ptrdiff_t)f->first * CSDF_PANEL;
-    const float *table[TILES];
-    float *out[TILES];
-    csdf_pass pass;
-    pass.table = table;
-    pass.pixels = f->tiles;
-    pass.taps = pass.pieces = 1;
-    pass.counts = &f->some;
-    pass.panel = panel;
-    pass.skip = 0;
-    pass.spare = 0;
-    pass.bias = NULL;
-    pass.init = NULL;
-    pass.out = out;
-    pass.activation.kind = CSDF_NONE;
-    pass.activation.a = pass.activation.b = 0.0f;
     const int32_t wide = padded(channels) / CSDF_PANEL;
-    const csdf_some own = csdf_some_of(f->share, points * wide);
-    for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
-        const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
-        for (int32_t k = 0; k < f->tiles; k++) {
-            table[k] = f->inputs + ((ptrdiff_t)p * f->tiles + k) * f->pace;
-            out[k] = f->products + ((ptrdiff_t)p * f->tiles + k) * f->sums;
+    if (layer->at_points) {
+        const float *weights = layer->weights + (ptrdiff_t)block * (SUMS / CSDF_PANEL) * points * panel
+            + in_block * panel + (ptrdiff_t)f->first * CSDF_PANEL;
+        const csdf_some own = csdf_some_of(f->share, points * wide);
+        for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
+            const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
+            multiply_at(f, p, 0, f->some, weights + (ptrdiff_t)(p * many + left) * panel, panel, left,
+                least(channels, right * CSDF_PANEL));
         }
-        pass.weights = weights + (ptrdiff_t)(p * many + left) * panel;
-        pass.channel = left * CSDF_PANEL;
-        pass.channels = (least(channels, right * CSDF_PANEL) + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - pass.channel;
-        csdf_products(&pass);
+        return;
+    }
+    const csdf_some own = csdf_some_of(f->share, wide);
+    for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
+        const int32_t inputs = least(KEPT, f->some - at);
+        const ptrdiff_t each = KEPT * CSDF_PANEL, plane = kept(layer, 1); /* places of parts never change: they run apart */
+        for (int32_t k = own.begin; k < own.end; k++)
+            take_weights(layer, layer->weights + (channel / CSDF_PANEL + k) * 9 * panel + (f->first + at) * CSDF_PANEL, f->down,
+                inputs, f->kept + k * each, plane);
+        for (int32_t p = 0; p < points; p++)
+            multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, own.begin,
+                least(channels, own.end * CSDF_PANEL));
     }
 }
 
@@ -279,14 +266,20 @@ static void give(const shape *f, int32_t channel, int32_t channels)
     }
 }
 
+size_t csdf_winograd_kept(const csdf_layer *layer, int32_t tile)
+{
+    return sizeof(float) * (size_t)((tile + 2) * ACROSS * kept(layer, 1));
+}
+
 /* Tiles and input channels at a time: as many tiles as there are, or fit in with few channels. */
 static int32_t divide(const csdf_conv_step *step, int32_t all, int32_t *channels)
 {
     const csdf_layer *layer = step->layer;
     const int32_t ins = layer->in_channels, limit = least(all, TILES);
+    const size_t taken = csdf_winograd_kept(layer, step->tile), bytes = step->workspace_bytes;
     for (int32_t parts = 1;; parts++) {
         *channels = least(ins, step->some ? step->some : padded((ins + parts - 1) / parts));
-        const size_t room = step->workspace_bytes / csdf_winograd_bytes(layer, step->tile, 1, *channels);
+        const size_t room = bytes < taken ? 0 : (bytes - taken) / csdf_winograd_bytes(layer, step->tile, 1, *channels);
         if (room >= (size_t)limit || *channels <= LEAST_INS || step->some)
             return room < (size_t)limit ? (int32_t)room : limit;
     }
@@ -306,7 +299,8 @@ void csdf_winograd_share(const csdf_conv_share *share)
     f.down = step->tile + 2;
     f.across = (out->columns + WIDE - 1) / WIDE;
     f.sums = least(SUMS, padded(layer->out_channels));
-    f.inputs = step->workspace;
+    f.kept = step->workspace;
+    f.inputs = f.kept + csdf_winograd_kept(layer, f.tile) / sizeof(float);
     f.reach = csdf_reach_of(step);
     f.each = step->each ? step->each : out->count;
     f.image = (f.each + f.tile - 1) / f.tile * f.across;

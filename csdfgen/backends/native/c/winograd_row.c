@@ -8,14 +8,9 @@
  * some of them add up to is added to the output.
  */
 #define CSDF_BY_VALUE /* see simd.h */
-#include "products.h"
+#include "points.h"
 
-enum {
-    POINTS = 6,
-    POINTERS = 512, /* of a table: 4 KiB where pointers have 8 bytes */
-    SUMS = 64,      /* output channels at a time */
-    LEAST_INS = 64  /* input channels at a time, where there are so many */
-};
+enum { POINTERS = 512 }; /* of a table: 4 KiB where pointers have 8 bytes */
 
 typedef struct shape {
     const csdf_conv_step *step;
@@ -29,13 +24,8 @@ typedef struct shape {
     int32_t each;        /* output rows of an image */
     int32_t image, images, row, rows; /* images, and of each of them output rows, now */
     int32_t tile, tiles; /* of each of them, now */
-    float *inputs, *products;
+    float *inputs, *products, *kept;
 } shape;
-
-static int32_t padded(int32_t channels)
-{
-    return (channels + CSDF_PANEL - 1) / CSDF_PANEL * CSDF_PANEL;
-}
 
 static int32_t height(const csdf_layer *layer, int32_t rows)
 {
@@ -50,25 +40,8 @@ size_t csdf_winograd_row_bytes(const csdf_layer *layer, int32_t rows, int32_t ti
     return POINTS * (size_t)tiles * values * sizeof(float);
 }
 
-/* Six values of a row to its points; STORE(address, value). */
-#define TO_POINTS(STORE, d0, d1, d2, d3, d4, d5) \
-    { \
-        const csdf_v even = d4 - four * d2, odd = d3 - four * d1; \
-        const csdf_v near = d4 - d2, far = two * (d3 - d1); \
-        STORE(to, four * d0 - five * d2 + d4); \
-        STORE(to + plane, even + odd); \
-        STORE(to + 2 * plane, even - odd); \
-        STORE(to + 3 * plane, near + far); \
-        STORE(to + 4 * plane, near - far); \
-        STORE(to + 5 * plane, four * d1 - five * d3 + d5); \
-    }
-
-#define STORE_SOME(at, x) csdf_store_some((at), (x), n)
-
-static csdf_v some(const float *at, int32_t c, int32_t n)
-{
-    return !at ? csdf_splat(0.0f) : n == CSDF_LANES ? csdf_load(at + c) : csdf_load_some(at + c, n);
-}
+#define STORE(k, x) csdf_store(to + (k) * plane, (x));
+#define STORE_SOME(k, x) csdf_store_some(to + (k) * plane, (x), n);
 
 /* Channels [first, first + count) of a piece in one tile of a row, which is `seen`, to its points. */
 static void take(const shape *f, const csdf_source *piece, const float *row, int32_t in, int32_t first,
@@ -90,7 +63,7 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
             const csdf_v d0 = csdf_load(at), d1 = csdf_load(at + stride);
             const csdf_v d2 = csdf_load(at + 2 * stride), d3 = csdf_load(at + 3 * stride);
             const csdf_v d4 = csdf_load(at + 4 * stride), d5 = csdf_load(at + 5 * stride);
-            TO_POINTS(csdf_store, d0, d1, d2, d3, d4, d5)
+            TO_SIX(STORE, d0, d1, d2, d3, d4, d5)
         }
     }
     for (; c < count; c += CSDF_LANES, to += CSDF_LANES) {
@@ -98,9 +71,9 @@ static void take(const shape *f, const csdf_source *piece, const float *row, int
         const csdf_v d0 = some(seen[0], c, n), d1 = some(seen[1], c, n), d2 = some(seen[2], c, n);
         const csdf_v d3 = some(seen[3], c, n), d4 = some(seen[4], c, n), d5 = some(seen[5], c, n);
         if (n == CSDF_LANES)
-            TO_POINTS(csdf_store, d0, d1, d2, d3, d4, d5)
+            TO_SIX(STORE, d0, d1, d2, d3, d4, d5)
         else
-            TO_POINTS(STORE_SOME, d0, d1, d2, d3, d4, d5)
+            TO_SIX(STORE_SOME, d0, d1, d2, d3, d4, d5)
     }
 }
 
@@ -138,54 +111,67 @@ static void take_all(const shape *f, int32_t group)
     }
 }
 
-/* At every point sums over rows of the kernel and input channels: output channels [channel, channel +
- * channels) of a group, all in one block of SUMS; a part of the panels at the points. */
+/* At a point sums over rows of the kernel and `inputs` input channels, the first of those that are there now or, from `at` on,
+ * added to the sums before; panels of weights from `left` on of a block. skip: floats behind those of a row of the kernel. */
+static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, const float *weights, ptrdiff_t panel, ptrdiff_t skip,
+    int32_t left, int32_t channels)
+{
+    const csdf_layer *layer = f->step->layer;
+    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
+    const float *table[POINTERS], **entry = table;
+    const int32_t pixels = f->images * f->rows * f->tiles;
+    const float *sums = f->products + (ptrdiff_t)p * pixels * f->sums;
+    for (int32_t k = 0; k < pixels; k++)
+        *entry++ = sums + (ptrdiff_t)k * f->sums;
+    for (int32_t y = 0; y < layer->kernel_h; y++)
+        for (int32_t r = 0; r < f->images * f->rows; r++) {
+            const int32_t above = r / f->rows * height(layer, f->rows) + r % f->rows * layer->stride_h;
+            const int32_t row = above + y * layer->dilation_h;
+            const float *from = f->inputs + ((ptrdiff_t)row * POINTS + p) * plane + at;
+            for (int32_t t = 0; t < f->tiles; t++, from += f->pace)
+                *entry++ = from;
+        }
+    const csdf_pass pass = {
+        table + pixels, pixels, layer->kernel_h, 1, &inputs, weights, panel, skip, left * CSDF_PANEL,
+        (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL, at ? table : NULL,
+        (float *const *)table, {CSDF_NONE, 0.0f, 0.0f},
+    };
+    csdf_products(&pass);
+}
+
+/* The same at every point: output channels [channel, channel + channels) of a group, all in one block of SUMS; a part of the panels
+ * at the points or, where weights are taken there, of the panels. */
 static void multiply(const shape *f, int32_t group, int32_t channel, int32_t channels)
 {
     const csdf_layer *layer = f->step->layer;
     const int32_t panels = padded(f->outs) / CSDF_PANEL, block = channel / SUMS;
     const int32_t many = least(SUMS / CSDF_PANEL, panels - block * (SUMS / CSDF_PANEL));
-    const ptrdiff_t panel = (ptrdiff_t)layer->kernel_h * f->ins * CSDF_PANEL;
-    const ptrdiff_t plane = (ptrdiff_t)f->tiles * f->pace;
+    const ptrdiff_t row = (ptrdiff_t)f->ins * CSDF_PANEL, panel = layer->kernel_h * row;
     const int32_t first = channel / CSDF_PANEL, in_block = first - block * (SUMS / CSDF_PANEL);
-    const float *weights = layer->weights
-        + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel
-        + (ptrdiff_t)f->first * CSDF_PANEL;
-    const float *table[POINTERS];
-    csdf_pass pass;
-    pass.pixels = f->images * f->rows * f->tiles;
-    pass.table = table + pass.pixels;
-    pass.taps = layer->kernel_h;
-    pass.pieces = 1;
-    pass.counts = &f->some;
-    pass.panel = panel;
-    pass.skip = (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL;
-    pass.spare = 0;
-    pass.bias = NULL;
-    pass.init = NULL;
-    pass.out = (float *const *)table;
-    pass.activation.kind = CSDF_NONE;
-    pass.activation.a = pass.activation.b = 0.0f;
     const int32_t wide = padded(channels) / CSDF_PANEL;
-    const csdf_some own = csdf_some_of(f->share, POINTS * wide);
-    for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
-        const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
-        const float **entry = table;
-        const float *sums = f->products + (ptrdiff_t)p * pass.pixels * f->sums;
-        for (int32_t k = 0; k < pass.pixels; k++)
-            *entry++ = sums + (ptrdiff_t)k * f->sums;
-        for (int32_t y = 0; y < layer->kernel_h; y++)
-            for (int32_t r = 0; r < f->images * f->rows; r++) {
-                const int32_t above = r / f->rows * height(layer, f->rows) + r % f->rows * layer->stride_h;
-                const int32_t row = above + y * layer->dilation_h;
-                const float *at = f->inputs + ((ptrdiff_t)row * POINTS + p) * plane;
-                for (int32_t t = 0; t < f->tiles; t++, at += f->pace)
-                    *entry++ = at;
-            }
-        pass.weights = weights + (ptrdiff_t)(p * many + left) * panel;
-        pass.channel = left * CSDF_PANEL;
-        pass.channels = (least(channels, right * CSDF_PANEL) + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - pass.channel;
-        csdf_products(&pass);
+    if (layer->at_points) {
+        const float *weights = layer->weights
+            + ((ptrdiff_t)group * panels + first - in_block) * POINTS * panel + in_block * panel
+            + (ptrdiff_t)f->first * CSDF_PANEL;
+        const csdf_some own = csdf_some_of(f->share, POINTS * wide);
+        for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
+            const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
+            multiply_at(f, p, 0, f->some, weights + (ptrdiff_t)(p * many + left) * panel, panel,
+                (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL, left, least(channels, right * CSDF_PANEL));
+        }
+        return;
+    }
+    const float *weights = layer->weights + ((ptrdiff_t)group * panels + first) * layer->kernel_w * panel;
+    const csdf_some own = csdf_some_of(f->share, wide);
+    for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
+        const int32_t inputs = least(KEPT, f->some - at);
+        const ptrdiff_t each = (ptrdiff_t)layer->kernel_h * KEPT * CSDF_PANEL, plane = kept(layer, layer->kernel_h);
+        for (int32_t k = own.begin; k < own.end; k++)
+            take_weights(layer, weights + k * layer->kernel_w * panel + (f->first + at) * CSDF_PANEL, 1, inputs, f->kept + k * each,
+                plane);
+        for (int32_t p = 0; p < POINTS; p++)
+            multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, 0, own.begin,
+                least(channels, own.end * CSDF_PANEL));
     }
 }
 
@@ -242,11 +228,17 @@ static void give(const shape *f, const float *bias, int32_t target, int32_t chan
     }
 }
 
+size_t csdf_winograd_row_kept(const csdf_layer *layer)
+{
+    return sizeof(float) * (size_t)(POINTS * kept(layer, layer->kernel_h));
+}
+
 /* Tiles at a time of so many rows of images and input channels: what the workspace has room for. */
 static int32_t room_for(const csdf_conv_step *step, int32_t images, int32_t rows, int32_t channels, int32_t limit)
 {
     const size_t bytes = (size_t)images * csdf_winograd_row_bytes(step->layer, rows, 1, channels);
-    const size_t room = step->workspace_bytes / bytes;
+    const size_t taken = csdf_winograd_row_kept(step->layer);
+    const size_t room = step->workspace_bytes < taken ? 0 : (step->workspace_bytes - taken) / bytes;
     return room < (size_t)limit ? (int32_t)room : limit;
 }
 
@@ -315,7 +307,8 @@ void csdf_winograd_row_share(const csdf_conv_share *share)
     f.ins = layer->in_channels / layer->groups;
     f.outs = layer->out_channels / layer->groups;
     f.sums = least(SUMS, padded(f.outs));
-    f.inputs = step->workspace;
+    f.kept = step->workspace;
+    f.inputs = f.kept + csdf_winograd_row_kept(layer) / sizeof(float);
     f.reach = csdf_reach_of(step);
     const int32_t across = (out->columns + f.pixels - 1) / f.pixels;
     f.each = step->each ? step->each : out->count;

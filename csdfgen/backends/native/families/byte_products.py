@@ -37,7 +37,7 @@ from csdfgen.backends.native.families.product import (
     rows_of_a_matrix,
 )
 from csdfgen.backends.native.structures import PANEL, ByteSource, constants, instruction, structure
-from csdfgen.backends.native.ways import Ways
+from csdfgen.backends.native.ways import TILES, Variant, Ways
 from csdfgen.model.deferred import computed, defer
 from csdfgen.model.network import Layer
 from csdfgen.model.rows import Rows, Window
@@ -46,7 +46,7 @@ from csdfgen.ops.base import LEAST, Mode
 from csdfgen.ops.integers import Rescaled, factor_of, multipliers, zero_of
 from csdfgen.ops.quantized_products import centred, zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
-from csdfgen.program.steps import Step
+from csdfgen.program.steps import Form, Step
 
 __all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution"]
 
@@ -169,19 +169,37 @@ class ByteConvolution(Family):
 
     def computed(self, ways: Ways, layer: str) -> ByteConvolution:
         """The same, computed so."""
-        return replace(self, pairs=ways.pairs, fused=ways.fused)
+        at_points = any(one.at_points for one in ways.of(layer).variants)
+        return replace(self, pairs=ways.pairs and (ways.fused or at_points), fused=ways.fused)
+
+    def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
+        if self.points is None:
+            return ()
+        part, outs = self.part(Rows(0, layer.output.rows)), layer.output.shape[1]
+        panels, ins = outs + -outs % PANEL, self.terms // 9
+        fours = -(-9 * packing.pace_of(ins, 9) // packing.FOUR)
+        direct, fewer = self._costs(1, part.rows, part.columns, outs)
+        points = panels * _POINTS * (ins + ins % 2) * 2
+        return (
+            Form("", panels * fours * packing.FOUR, direct),
+            Form(str(Variant(TILES, SIDE, True)), points, _GAIN * fewer),
+        )
+
+    def _costs(self, images: int, rows: int, columns: int, outs: int) -> tuple[float, float]:
+        """Multiply-adds of so many pixels by sums of products, and by fewer products."""
+        ins = self.terms // 9
+        tiles = images * -(-rows // SIDE) * -(-columns // SIDE)
+        again = -(-outs // PANEL) if self.fused else 1
+        cost = tiles * _POINTS * (ins * outs + _TAKEN * (again * ins + outs))
+        return images * rows * columns * self.terms * outs, cost
 
     def _fewer(self, step: Step, part: Part) -> _Packed | None:
         """The layer for fewer products, where these are estimated to be faster in the workspace of the step."""
         if not self.pairs or self.points is None:
             return None
         ins, outs = self.terms // 9, step.outputs[0].shape[-1]
-        images, rows = step.phase.images, part.rows
-        tiles = images * -(-rows // SIDE) * -(-part.columns // SIDE)
+        direct, cost = self._costs(step.phase.images, part.rows, part.columns, outs)
         tile = 2 * _POINTS * (ins + ins % 2)
-        direct = images * rows * part.columns * self.terms * outs
-        again = -(-outs // PANEL) if self.fused else 1
-        cost = tiles * _POINTS * (ins * outs + _TAKEN * (again * ins + outs))
         fits = self.fused or (tile <= _STACK and max(_STACK, step.workspace.size) >= _TILES * tile)
         return self.points() if fits and direct > _GAIN * cost else None
 

@@ -40,7 +40,7 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows, Window
 from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import PADDING, Constants, Instruction
-from csdfgen.program.steps import Step, View
+from csdfgen.program.steps import Form, Step, View
 
 __all__ = [
     "FLOAT",
@@ -114,6 +114,10 @@ class Family(ABC):
         it reads, as maps of their own; None where it does not have columns apart.
         """
         return None
+
+    def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
+        """See `Backend.forms_of`."""
+        return ()
 
     @abstractmethod
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:

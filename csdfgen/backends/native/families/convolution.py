@@ -23,6 +23,7 @@ import numpy as np
 
 from csdfgen.backends.native import packing
 from csdfgen.backends.native.families.common import (
+    FLOAT,
     Family,
     Layout,
     Map,
@@ -38,7 +39,19 @@ from csdfgen.backends.native.families.common import (
     windows_along,
 )
 from csdfgen.backends.native.families.runs import Sliding, Windows, in_runs
-from csdfgen.backends.native.families.winograd import PLAIN, Way, by_rows, by_tiles, fastest
+from csdfgen.backends.native.families.winograd import (
+    GAIN,
+    PLAIN,
+    POINTS,
+    Shape,
+    Size,
+    Way,
+    by_rows,
+    by_tiles,
+    fastest,
+    kept_bytes,
+    plain,
+)
 from csdfgen.backends.native.structures import (
     NONE,
     PANEL,
@@ -65,7 +78,7 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import PREFERRED, Mode, Phase
 from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
-from csdfgen.program.steps import Step
+from csdfgen.program.steps import Form, Step
 
 __all__ = [
     "IN_HALVES",
@@ -112,11 +125,21 @@ TOTAL = 6
 NARROW = 8
 """Channels of a vector of an instruction set with narrow ones."""
 
+FORMS = Variant(ROWS, 0, True), Variant(TILES, 2, True), Variant(TILES, 4, True)
+"""Those of weights that are stored at points."""
+
 PASSES = (640, 2560)
 """Weights of a filter at a time that are variants of those that `csdf_conv` takes by itself."""
 
 BLOCKS = (65536,)
 """Bytes of workspace that are variants of `PREFERRED`."""
+
+
+def stored_as(way: Way) -> Way:
+    """The way that stands for all of those that read weights which are stored alike."""
+    if way.kernel in (CONV, ROWS, TILES) and not way.at_points:
+        return PLAIN
+    return replace(way, workspace=0, some=0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,24 +237,69 @@ class Filter:
             return PLAIN
         if self.dots and (wished is None or wished.kernel == DOTS):
             return BY_DOTS
-        outs, ins, high, wide = self.shape
         if not self.transforms:
             return PLAIN
-        shape = ins, outs // self.groups, high, self.stride[0], self.dilation[0]
-        size = images, rows, columns
+        wide, size = self.shape[3], (images, rows, columns)
         if wished is not None and (wished.kernel == ROWS or (wished.tile and self.square)):
-            most = wished.block or PREFERRED
-            found, meant = (
-                by_rows(shape, wide, size, limit)[1]
-                if wished.kernel == ROWS
-                else by_tiles(shape, wished.tile, size, limit)[1]
-                for limit in (min(room, most), most)
+            most = wished.block or self.preferred
+            (cost, found), (_, meant) = (
+                self._transformed(wished, size, limit) for limit in (min(room, most), most)
             )
-            # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured
-            # to be the fastest
-            if 3 * found.workspace >= meant.workspace > 0:
-                return found
-        return fastest(shape, wide, self.groups == 1, size, room)
+            # in much smaller blocks (less than half the tiles, of fewer channels) it is not what was measured to be the fastest;
+            # but beside weights at points, plain ones would be a second copy
+            small = 3 * found.workspace < meant.workspace and not wished.at_points
+            slow = small and cost >= plain(self.seen, wide, size)
+            return found if found.workspace and not slow else PLAIN
+        return fastest(self.seen, wide, self.groups == 1, size, room)
+
+    @property
+    def seen(self) -> Shape:
+        """Sizes as estimates know them."""
+        outs, ins, high, _ = self.shape
+        return ins, outs // self.groups, high, self.stride[0], self.dilation[0]
+
+    def _transformed(self, form: Variant, size: Size, room: int) -> tuple[float, Way]:
+        """What a form of Winograd's costs, and the way; without a workspace where there is no room."""
+        if form.kernel == ROWS:
+            return by_rows(self.seen, self.shape[3], size, room, form.at_points)
+        return by_tiles(self.seen, form.tile, size, room, form.at_points)
+
+    def form(self, form: Variant | None, size: Size) -> tuple[float, Way]:
+        """The same of a form at points in as much workspace as it takes; of plain weights, where it cannot be had or is None."""
+        if form is not None and (form.kernel == ROWS or self.square):
+            cost, way = self._transformed(form, size, self.preferred)
+            if way.workspace:
+                return GAIN * cost, way
+        wide = self.shape[3]
+        way = self.way(*size[1:], self.preferred, images=size[0])
+        if way.kernel in (ROWS, TILES):
+            return GAIN * self._transformed(Variant(way.kernel, way.tile), size, self.preferred)[
+                0
+            ], way
+        return plain(self.seen, wide, size), way
+
+    @property
+    def preferred(self) -> int:
+        """Bytes of workspace beyond which more bring nothing: `PREFERRED`, and those that taking weights to points needs."""
+        outs, _, high, _ = self.shape
+        if not self.transforms:
+            return PREFERRED
+        outs //= self.groups
+        return PREFERRED + max(
+            kept_bytes(outs, POINTS, high), kept_bytes(outs, POINTS**2) if self.square else 0
+        )
+
+    def packed_bytes(self, way: Way) -> int:
+        """Bytes of its weights as `pack` packs them."""
+        outs, ins, high, wide = self.shape
+        if way.kernel in (DEPTHWISE.kernel, DOTS):
+            return FLOAT * outs * ins * high * wide
+        each = outs // self.groups
+        panels = self.groups * (each + -each % PANEL)
+        if way.kernel in HALVES.values():
+            return panels * high * wide * (ins + ins % 2) * FLOAT // 2
+        taps = {ROWS: POINTS * high, TILES: POINTS * (way.tile + 2)}
+        return FLOAT * panels * ins * (taps[way.kernel] if way.at_points else high * wide)
 
     @property
     def dots(self) -> bool:
@@ -279,18 +347,18 @@ class Filter:
         found = [Variant(DOTS)] * self.dots + [Variant(CONV)]
         found += [Variant(CONV, block=some) for some in PASSES if some < high * wide * ins]
         kernels = [(ROWS, 0)] * self.transforms + [(TILES, 2), (TILES, 4)] * self.square
-        for kernel, tile in kernels:
+        for (kernel, tile), at_points in product(kernels, (True, False)):
             ways: set[Way] = set()
             for block in (0, *BLOCKS):
-                variant = Variant(kernel, tile, block)
-                way = self.way(rows, columns, PREFERRED, wished=variant)
+                variant = Variant(kernel, tile, at_points, block)
+                way = self.way(rows, columns, self.preferred, wished=variant)
                 if way.workspace and way.kernel == kernel and way not in ways:
                     ways.add(way)
                     found.append(variant)
         return tuple(found)
 
     def pack(self, way: Way) -> Packed:
-        """The layer as a kernel wants it, without the places of its arrays."""
+        """The layer as the kernels want it whose weights are stored so, without the places of its arrays."""
         outs, ins, high, wide = self.shape
         groups = self.groups
         packs: dict[str, Callable[[np.ndarray], np.ndarray]] = {
@@ -307,7 +375,7 @@ class Filter:
             bias = packing.conv_bias(self.bias, outs, groups)
         made = PackedLayer(
             ins * groups, outs, groups, high, wide, *self.stride, *self.dilation, self.left,
-            Activation(*self.activation),
+            Activation(*self.activation), int(way.at_points),
         )  # fmt: skip
         return Packed(made, packs[way.kernel](self.taps), bias)
 
@@ -359,6 +427,27 @@ class Convolution(Family):
             )
         )
 
+    def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
+        if self.halves or not any(one.transforms and not one.depthwise for one in self.filters):
+            return ()
+        total = layer.output.rows
+        slabs = [(total // rows, rows), (1, total % rows)]
+        first = self._form(None, slabs)
+        found = [self._form(form, slabs) for form in FORMS]
+        return (first, *(one for one in found if one.work < first.work))
+
+    def _form(self, form: Variant | None, slabs: list[tuple[int, int]]) -> Form:
+        """The weights in one form, and what so many slabs of so many rows cost."""
+        ways, work = set[tuple[int, Way]](), 0.0
+        for count, rows in slabs:
+            for part in (self.together or self.parts)(Rows(0, rows)) if rows else ():
+                own = self.filters[part.number]
+                cost, way = own.form(form, (1, part.rows, part.columns))
+                ways.add((part.number, stored_as(way)))
+                work += count * cost
+        taken = sum(self.filters[number].packed_bytes(way) for number, way in ways)
+        return Form(str(form or ""), taken, work)
+
     def _parts(self, step: Step) -> list[Part]:
         """Those of a step."""
         target = step.outputs[0]
@@ -404,10 +493,19 @@ class Convolution(Family):
         return found, low, high
 
     def workspace(self, step: Step, limit: int | None) -> int:
-        most = PREFERRED * min(step.phase.images, IMAGES)
-        limit = most if limit is None else min(limit, most)
         parts = self._parts(step)
-        return max((self._way(part, step, limit).workspace for part in parts), default=0)
+        preferred = max((self.filters[part.number].preferred for part in parts), default=0)
+        most = preferred + PREFERRED * (min(step.phase.images, IMAGES) - 1)
+        limit = most if limit is None else min(limit, most)
+        while True:
+            found = max((self._way(part, step, limit).workspace for part in parts), default=0)
+            # a firing without room for the form of the others has weights of its own
+            if found or limit in (0, most) or not self.choice.grows:
+                return found
+            limit = min(2 * limit, most)
+
+    def least(self, step: Step) -> int:
+        return 0
 
     def lower(self, step: Step, constants: Constants) -> list[Instruction]:
         phase, view, target, pad = step.phase, step.inputs[0], step.outputs[0], step.workspace
@@ -502,12 +600,12 @@ def family(
     together: Callable[[Rows], list[Part]] | None = None,
 ) -> Family:
     """That of a layer with these filters; weights are packed once. together: see `Convolution`."""
-    packed: dict[tuple[int, str, int], Packed] = {}
+    packed: dict[tuple[int, Way], Packed] = {}
 
     def pack(number: int, way: Way) -> Packed:
-        key = number, way.kernel, way.tile
+        key = number, stored_as(way)
         if key not in packed:
-            packed[key] = filters[number].pack(way)
+            packed[key] = filters[number].pack(key[1])
         return packed[key]
 
     return Convolution(tuple(filters), layout, pack, parts, together=together)

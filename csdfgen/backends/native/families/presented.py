@@ -22,7 +22,7 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops.base import PREFERRED, aligned_size, presented
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Call, Scratchpad, Step, View
+from csdfgen.program.steps import Call, Form, Scratchpad, Step, View
 
 __all__ = ["Presented", "as_rows"]
 
@@ -65,6 +65,9 @@ class Presented(Family):
             if isinstance(inner, Convolution)
             else self
         )
+
+    def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
+        return self.family.forms(self.twin, rows)
 
     def takes(self, step: Step) -> bool:
         view = step.inputs[0]

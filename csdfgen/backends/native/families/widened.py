@@ -24,7 +24,7 @@ from csdfgen.model.network import Layer
 from csdfgen.ops.base import PREFERRED, aligned_size
 from csdfgen.ops.stored import narrowing, widening
 from csdfgen.program.instructions import Constants, Instruction
-from csdfgen.program.steps import Call, Memory, Scratchpad, Step, View
+from csdfgen.program.steps import Call, Form, Memory, Scratchpad, Step, View
 
 __all__ = ["Widened"]
 
@@ -69,6 +69,9 @@ class Widened(Family):
             inner = inner.computed(ways, layer)
         suits = ways.float16 if self.stored.read(0) == FLOAT16 else ways.bfloat16
         return replace(self, family=inner, suits=suits)
+
+    def forms(self, layer: Layer, rows: int) -> tuple[Form, ...]:
+        return self.family.forms(self.twin, rows)
 
     def takes(self, step: Step) -> bool:
         """Whether rows that lie one after the other are what the kernel takes, and those that stay."""

@@ -26,15 +26,17 @@ __all__ = [
     "by_rows",
     "by_tiles",
     "fastest",
+    "kept_bytes",
+    "plain",
     "row_bytes",
     "row_stages",
     "tile_bytes",
     "tile_stages",
 ]
 
-POINTS, SUMS, LEAST_AT_A_TIME, POINTERS = 6, 64, 64, 512
+POINTS, SUMS, LEAST_AT_A_TIME, POINTERS, KEPT = 6, 64, 64, 512, 32
 """Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
-pointers of a table.
+pointers of a table, input channels whose weights are kept at points.
 """
 
 WIDE, AT_A_TIME = 4, 128
@@ -43,7 +45,10 @@ WIDE, AT_A_TIME = 4, 128
 MOVED, MOVED_TWICE = 12.0, 20.0
 """Multiply-adds that take as long as taking a value to a point or back, along rows, down and along them."""
 
-READ = ((128 * 1024, 1.5), (512 * 1024, 3.0), (2 * 1024 * 1024, 8.0), (1 << 62, 16.0))
+TAKEN, TAKEN_TWICE = 3.5, 5.0
+"""The same of a weight."""
+
+READ = ((128 * 1024, 1.0), (512 * 1024, 2.0), (2 * 1024 * 1024, 5.0), (1 << 62, 8.0))
 """(most weights of a layer, multiply-adds that take as long as reading one of them), of what comes from a
 second-level cache, partly from there, from the third level, from where others are, too.
 """
@@ -54,14 +59,16 @@ GAIN = 1.05
 
 @dataclass(frozen=True)
 class Way:
-    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, and how many input
-    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most).
+    """A kernel and what it takes: bytes of workspace, rows of a tile where it has such, how many input
+    channels it works on at a time (weights of a filter, where it sums up products; 0: as suits most), and whether its weights
+    are those at points, which are more.
     """
 
     kernel: str
     workspace: int = 0
     tile: int = 0
     some: int = 0
+    at_points: bool = False
 
 
 PLAIN = Way(CONV)
@@ -85,6 +92,11 @@ def tile_bytes(shape: Shape, tile: int, tiles: int, channels: int) -> int:
     return (tile + 2) * POINTS * tiles * values * FLOAT
 
 
+def kept_bytes(outs: int, points: int, high: int = 1) -> int:
+    """csdf_winograd_kept and csdf_winograd_row_kept: weights at so many points, in so many rows, for the outputs of a group."""
+    return FLOAT * points * (high * KEPT * min(SUMS, _padded(outs)) + PANEL)
+
+
 def _padded(channels: int) -> int:
     return -(-channels // PANEL) * PANEL
 
@@ -98,13 +110,8 @@ def _height(shape: Shape, rows: int) -> int:
 @lru_cache(maxsize=4096)
 def fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
     """alone: of one group."""
-    ins, outs, high, stride, dilation = shape
-    weights = high * ins * outs
-    pixels = prod(size)
-    best, least = PLAIN, float(pixels * wide * weights)
-    turns = -(-pixels // (POINTERS // (high * wide + 1)))
-    least += turns * wide * weights * _reading(wide * weights)
-    least /= GAIN
+    _, _, high, stride, dilation = shape
+    best, least = PLAIN, plain(shape, wide, size) / GAIN
     ways = [by_rows(shape, wide, size, room)]
     if alone and (high, wide, stride, dilation) == (3, 3, 1, 1):
         ways += [by_tiles(shape, tile, size, room) for tile in (2, 4)]
@@ -114,12 +121,23 @@ def fastest(shape: Shape, wide: int, alone: bool, size: Size, room: int) -> Way:
     return best
 
 
-def by_rows(shape: Shape, wide: int, size: Size, room: int) -> tuple[float, Way]:
+def plain(shape: Shape, wide: int, size: Size) -> float:
+    """What sums of products cost, in multiply-adds."""
+    ins, outs, high, *_ = shape
+    weights, pixels = high * wide * ins * outs, prod(size)
+    turns = -(-pixels // (POINTERS // (high * wide + 1)))
+    return float(pixels * weights) + turns * weights * _reading(weights)
+
+
+def by_rows(
+    shape: Shape, wide: int, size: Size, room: int, at_points: bool = False
+) -> tuple[float, Way]:
     """What csdf_winograd_row costs, in multiply-adds; without a workspace where there is no room."""
     ins, outs, high, *_ = shape
     images, rows, columns = size
     across = -(-columns // (POINTS + 1 - wide))
-    many, some, tiles, channels = _divided(shape, across, images, rows, room)
+    kept = 0 if at_points else kept_bytes(outs, POINTS, high)
+    many, some, tiles, channels = _divided(shape, across, images, rows, room - kept)
     if tiles < 1:
         return 0.0, PLAIN
     weights = high * ins * outs
@@ -127,29 +145,40 @@ def by_rows(shape: Shape, wide: int, size: Size, room: int) -> tuple[float, Way]
     turns = -(-images // many) * passes * -(-across // tiles)
     cost = images * rows * across * POINTS * (weights + MOVED * outs * -(-ins // channels))
     cost += images * passes * _height(shape, some) * across * POINTS * MOVED * ins
-    cost += turns * POINTS * weights * _reading(POINTS * weights)
-    return cost, Way(ROWS, many * row_bytes(shape, some, tiles, channels), some=channels)
+    cost += turns * _weights(POINTS * weights, wide * weights, at_points, TAKEN)
+    taken = kept + many * row_bytes(shape, some, tiles, channels)
+    return cost, Way(ROWS, taken, some=channels, at_points=at_points)
 
 
-def by_tiles(shape: Shape, tile: int, size: Size, room: int) -> tuple[float, Way]:
+def by_tiles(
+    shape: Shape, tile: int, size: Size, room: int, at_points: bool = False
+) -> tuple[float, Way]:
     """The same of csdf_winograd."""
     ins, outs, *_ = shape
     images, rows, columns = size
     tiles = images * -(-rows // tile) * -(-columns // WIDE)
     limit, parts = _shared_out(tiles, AT_A_TIME), 1
+    points, weights = (tile + 2) * POINTS, ins * outs
+    kept = 0 if at_points else kept_bytes(outs, points)
     while True:
         channels = min(ins, _padded(-(-ins // parts)))
-        some = min(limit, room // tile_bytes(shape, tile, 1, channels))
+        some = min(limit, (room - kept) // tile_bytes(shape, tile, 1, channels))
         if some == limit or channels <= LEAST_AT_A_TIME:
             break
         parts += 1
     if some < 1:
         return 0.0, PLAIN
     some = _shared_out(tiles, some)
-    points, weights = (tile + 2) * POINTS, ins * outs
     cost = tiles * points * (weights + MOVED_TWICE * (ins + outs * -(-ins // channels)))
-    cost += -(-tiles // some) * points * weights * _reading(points * weights)
-    return cost, Way(TILES, tile_bytes(shape, tile, some, channels), tile, channels)
+    cost += -(-tiles // some) * _weights(points * weights, 9 * weights, at_points, TAKEN_TWICE)
+    return cost, Way(
+        TILES, kept + tile_bytes(shape, tile, some, channels), tile, channels, at_points
+    )
+
+
+def _weights(points: int, weights: int, at_points: bool, taken: float) -> float:
+    """What weights at so many points cost: to be read, or to be read as they are and taken there."""
+    return points * _reading(points) if at_points else weights * _reading(weights) + taken * points
 
 
 def row_stages(shape: Shape, wide: int, size: Size, room: int, some: int) -> int:
