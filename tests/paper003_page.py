@@ -90,11 +90,11 @@ def rows() -> str:
     """Whole tensors, blob reuse, and our arenas of one image."""
     blobs = networks()["ImageNet"]
     network = load(ZOO["caffenet"].build(IMAGE, weights=True))
-    arena = plan(network, backend="numpy").figures["arena"]
+    arena = plan(network, backend="numpy", count="activations").figures["arena"]
     found = (
         ("every tensor", blobs.whole * 4),
         ("blob reuse", blobs.reused * 4),
-        ("csdfgen, arena at `--rows auto`", arena),
+        ("csdfgen, arena with `--count activations`", arena),
     )
     return table(("", "KiB"), [(name, f"{size / 1024:,.0f}") for name, size in found])
 

@@ -27,7 +27,7 @@ from csdfgen.files import write_bytes
 from csdfgen.goals.choice import check_together, chosen, profile_for, usual
 from csdfgen.model.formats import ARITHMETIC, Format
 from csdfgen.model.network import Network
-from csdfgen.model.options import PlanOptions
+from csdfgen.model.options import DEFAULTS, PlanOptions
 from csdfgen.model.units import counted, size_of, time_of
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.bfloat16 import in_floats
@@ -203,6 +203,8 @@ def quantize(
             f"{option('front')} is for {option('format', 'mixed')}; {format} leaves nothing to choose"
         )
     options = planning or usual()
+    if options.count == DEFAULTS.count:
+        options = replace(options, count="activations")  # arenas are compared, and limited
     options = replace(options, device=device) if device is not None else options
     if time is not None and not (options.device or options.tuning):
         raise InputError(
