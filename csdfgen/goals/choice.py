@@ -38,7 +38,7 @@ from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.plan_table import PlanTable, Point
 from csdfgen.planning.planner import planned
-from csdfgen.planning.prepared import Phased, Prepared, prepare, recomputing
+from csdfgen.planning.prepared import Phased, Prepared, prepare, recomputing, sparing
 from csdfgen.planning.replacing import in_memories
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import heeding, stopped
@@ -303,7 +303,8 @@ def _chosen(prepared: Prepared, planner: Planner, progress: Progress | None) -> 
         if made.interrupted or (alone and made.total_bytes <= explored.whole_layers(made)):
             return _noted(made, 1)
         default = partial(replace, made)
-    searched = Search(predicted or _predicted(prepared), planner, progress, default)
+    used = _spending(planner) if stages == (explored.default,) else planner
+    searched = Search(predicted or _predicted(prepared), used, progress, default)
     searched.run(*stages)
     searched.polish(take(searched.found))
     taken = take(searched.found)
@@ -434,10 +435,16 @@ def _predicted(prepared: Prepared) -> Predicted:
     return Predicted(prepared, predicting(prepared.options, prepared.kernels))
 
 
+def _spending(planner: Planner) -> Planner:
+    """A planner of defaults, whose workspace may take some of all memory; budgets and fronts decide on that themselves."""
+    return lambda prepared, phased: planner(prepared, sparing(phased))
+
+
 def _balanced(prepared: Prepared, planner: Planner, predicted: Predicted | None) -> Plan:
     """The plan at heights of `auto`; with predicted times, some layers are taller or all are cut into few phases
     (`goals.heights`), or some are lower (`goals.peaks`).
     """
+    planner = _spending(planner)
     if predicted is None:
         return planner(prepared, prepared.phased())
     try:

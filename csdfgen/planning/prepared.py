@@ -37,7 +37,7 @@ from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.heads import complete_parts
 from csdfgen.rewriting.tiles import regions_of, tiled
 
-__all__ = ["ANY", "Phased", "Prepared", "Terms", "converted", "prepare", "recomputing"]
+__all__ = ["ANY", "Phased", "Prepared", "Terms", "converted", "prepare", "recomputing", "sparing"]
 
 ANY = 2**62
 """A budget in bytes that sets no limit."""
@@ -83,9 +83,6 @@ class Terms:
     def of(cls, options: PlanOptions) -> Terms:
         """The requirements of these options. A memory budget is used up: for scratch, and for contiguous rows."""
         scratch = LEAST // 2 if options.memory else None
-        usual = options.rows.startswith(
-            DEFAULTS.rows
-        )  # given heights are studied for their own sake
         return cls(
             0 if options.goal == "memory" or options.recompute > 1 else scratch,
             ANY if options.goal == "speed" else options.memory,
@@ -93,9 +90,6 @@ class Terms:
             options.search_effort,
             options.pack == "exact",
             least=options.goal == "memory",
-            spared=_SPARED
-            if usual and options.goal == "balanced" and options.weighs_parameters
-            else 0.0,
         )
 
 
@@ -151,6 +145,12 @@ class Phased:
         return lower_bound(
             self.conversion, self.buffers, self.scratch, self.on_demand, share=_ROUGH
         )
+
+
+def sparing(phased: Phased) -> Phased:
+    """The same, whose plan spends some of all memory on workspace, if its options weigh all."""
+    weighed = phased.options.goal == "balanced" and phased.options.weighs_parameters
+    return replace(phased, terms=replace(phased.terms, spared=_SPARED)) if weighed else phased
 
 
 @dataclass(frozen=True, eq=False)
