@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from urllib.parse import unquote
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def read_items(path: str | os.PathLike[str]) -> tuple[Items, np.ndarray | None]:
         np.array([getattr(line, name) for line in lines], np.int64)
         for name in ("size", "lower", "upper", "offset")
     )
-    names, alignment = [line.id for line in lines], min(alignments, default=1)
+    names, alignment = [unquote(line.id) for line in lines], min(alignments, default=1)
     try:
         items = Items(sizes, born, gone, alignment=alignment, names=names)
     except PlanError as error:
