@@ -37,7 +37,14 @@ SMALL = 2**20
 def priced(prepared: Prepared) -> PlanOptions:
     """The options with the layers whose weights take a larger form, as `PlanOptions.ways` has them."""
     options, network = prepared.options, prepared.network
-    if options.ways or options.exact:
+    live = whole_layer_live(network)
+    whole = network.parameter_bytes + live
+    room = min(GROWTH * whole, SAVED * live)
+    if options.goal == "speed":
+        room = inf
+    elif options.goal == "memory" or not options.weighs_parameters or live < SMALL:
+        room = 0.0
+    if options.ways or options.exact or not room:
         return options
     spec = parse_rows(options.rows)
     curves = {}
@@ -48,13 +55,6 @@ def priced(prepared: Prepared) -> PlanOptions:
         if forms:
             curves[layer.name] = [Choice(one.word, one.work, one.work, one.bytes) for one in forms]
     picks = {name: curve[0] for name, curve in curves.items()}
-    live = whole_layer_live(network)
-    whole = network.parameter_bytes + live
-    room = min(GROWTH * whole, SAVED * live)
-    if options.goal == "speed":
-        room = inf
-    elif options.goal == "memory" or not options.weighs_parameters or live < SMALL:
-        room = 0.0
     least = 0.0 if room == inf else multiplications(network) / TIME / whole
     steps = [(price, name, at) for name, curve in curves.items() for price, at in bends(curve)]
     for price, name, at in sorted(steps, key=lambda one: (-one[0], one[1])):

@@ -266,17 +266,13 @@ class Filter:
 
     def form(self, form: Variant | None, size: Size) -> tuple[float, Way]:
         """The same of a form at points in as much workspace as it takes; of plain weights, where it cannot be had or is None."""
-        if form is not None and (form.kernel == ROWS or self.square):
-            cost, way = self._transformed(form, size, self.preferred)
-            if way.workspace:
-                return GAIN * cost, way
-        wide = self.shape[3]
-        way = self.way(*size[1:], self.preferred, images=size[0])
-        if way.kernel in (ROWS, TILES):
-            return GAIN * self._transformed(Variant(way.kernel, way.tile), size, self.preferred)[
-                0
-            ], way
-        return plain(self.seen, wide, size), way
+        usual = self.way(*size[1:], self.preferred, images=size[0])
+        for one in (form, Variant(usual.kernel, usual.tile)):
+            if one is not None and (one.kernel == ROWS or (one.tile and self.square)):
+                cost, way = self._transformed(one, size, self.preferred)
+                if way.workspace:
+                    return GAIN * cost, way
+        return plain(self.seen, self.shape[3], size), usual
 
     @property
     def preferred(self) -> int:
@@ -290,14 +286,12 @@ class Filter:
         )
 
     def packed_bytes(self, way: Way) -> int:
-        """Bytes of its weights as `pack` packs them."""
+        """Bytes of its weights as `pack` packs them, of floats."""
         outs, ins, high, wide = self.shape
         if way.kernel in (DEPTHWISE.kernel, DOTS):
             return FLOAT * outs * ins * high * wide
         each = outs // self.groups
         panels = self.groups * (each + -each % PANEL)
-        if way.kernel in HALVES.values():
-            return panels * high * wide * (ins + ins % 2) * FLOAT // 2
         taps = {ROWS: POINTS * high, TILES: POINTS * (way.tile + 2)}
         return FLOAT * panels * ins * (taps[way.kernel] if way.at_points else high * wide)
 
