@@ -7,6 +7,10 @@ plain frames none of its clock readings. Judged is the thread's processor time: 
 on a core of its own. The time of day is shown beside it; on a machine that does other work it holds
 the waiting for a core too.
 
+`--host`: predicted against measured time of frames of default plans with native kernels, by the profile that
+csdfgen keeps of this machine (`csdfgen.devices.host`), of other layers than those that it was fitted to. NAMEs
+may be model files.
+
 The error of a frame has two parts, both shown: how far the lines are from the firings, which are
 timed one by one at the heights predicted for this alone, and the rest, which is how far a frame is
 from the sum of its firings.
@@ -19,7 +23,8 @@ import statistics
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from threadpoolctl import threadpool_limits
 
@@ -27,13 +32,23 @@ import csdfgen
 import runtime
 from benchmarks.pages import ROOT, machine, write_between
 from csdfgen.devices import facts
-from csdfgen.devices.measure import HEIGHTS, REPEATS, SECONDS, Sampler, measured_profile, rounds
+from csdfgen.devices.host import host_profile
+from csdfgen.devices.measure import (
+    HEIGHTS,
+    REPEATS,
+    SECONDS,
+    SEED,
+    Sampler,
+    measured_profile,
+    rounds,
+)
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
+from runtime.images import random_inputs
 from zoo_models import ZOO
 
 PAGE = ROOT / "docs" / "devices.md"
-MARKER = "profile"
+MARKER, HOST_MARKER = "profile", "host"
 
 NAMES = ("squeezenet1_1", "resnet18", "mobilenet_v2", "densenet121", "googlenet", "unet")
 """Networks of the zoo, at their published sizes: plain, residual, depthwise, dense, branched, with
@@ -41,7 +56,7 @@ an upward path.
 """
 
 PREDICTED: tuple[int | str, ...] = (1, 4, "auto")
-BOUND = 0.15
+BOUND, FAR = 0.15, 0.30
 
 _FURTHEST = 3
 
@@ -117,6 +132,39 @@ def measure(name: str, repeats: int) -> Iterator[Result]:
         )
 
 
+def of_host(name: str, repeats: int) -> Result:
+    """The time of a frame of the default plan, predicted by the profile of this machine and measured."""
+    plan = csdfgen.plan(csdfgen.load(name if name.endswith(".onnx") else f"zoo:{name}"))
+    program = runtime.compile(plan)
+    feeds = random_inputs(plan.network, SEED)
+    frames: list[tuple[float, float]] = []
+    for _ in rounds(repeats, SECONDS):
+        day, processor = time.perf_counter(), time.thread_time()
+        program(feeds)
+        frames.append((time.thread_time() - processor, time.perf_counter() - day))
+    # frames that took one branch are compared with its time
+    taken = (f"{name}={yes / (yes + no)}" for name, (yes, no) in program.branches.items())
+    options = replace(plan.options, probability=",".join(taken))
+    seconds = estimate(replace(plan, options=options), host_profile()).seconds
+    processor, day = (statistics.median(values) for values in zip(*frames, strict=True))
+    return Result(Path(name).stem, "auto", program.firings, seconds, processor, day, ())
+
+
+def host_table(results: Sequence[Result]) -> list[str]:
+    """Markdown."""
+    lines = ["| network | predicted, ms | measured, ms | error |", "|---|---:|---:|---:|"]
+    for r in results:
+        times = f"{1e3 * r.predicted:.3f} | {1e3 * r.processor:.3f} | {r.error:+.1%}"
+        lines.append(f"| {r.name} | {times} |")
+    errors = [abs(r.error) for r in results]
+    near = sum(error <= FAR for error in errors)
+    summary = (
+        f"{near} of {len(results)} within {FAR:.0%}, median error {statistics.median(errors):.1%}."
+    )
+    kernels = host_profile().conditions["kernels"]
+    return [*lines, "", f"{summary} Kernels for {kernels}; medians, one thread; {machine()}."]
+
+
 def _shares(checks: Sampler, height: int | str, profile: DeviceProfile) -> tuple[Share, ...]:
     found = []
     for key, (_, point) in checks.points(height).items():
@@ -176,7 +224,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help="networks of the zoo; without any the page is written",
     )
     parser.add_argument("--repeats", type=int, default=REPEATS)
+    parser.add_argument("--host", action="store_true")
     options = parser.parse_args(arguments)
+    if options.host:
+        return _check_host(options.names, options.repeats)
     unknown = [name for name in options.names if name.partition("@")[0] not in ZOO]
     if unknown:
         parser.error(f"no such network: {', '.join(unknown)}")
@@ -195,6 +246,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not options.names:
         write_between(PAGE, MARKER, lines)
     return int(any(abs(result.error) > BOUND for result in results))
+
+
+def _check_host(names: Sequence[str], repeats: int) -> int:
+    results = []
+    for name in (
+        *(ZOO if not names or "zoo" in names else ()),
+        *(one for one in names if one != "zoo"),
+    ):
+        results.append(of_host(name, repeats))
+        print(f"{name}: {results[-1].error:+.1%}", flush=True)
+    lines = host_table(results)
+    print("\n" + "\n".join(lines))
+    if not names:
+        write_between(PAGE, HOST_MARKER, lines)
+    return 0
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ class Profile(Command):
         from csdfgen.cli.models import load_network
         from csdfgen.devices import energy, facts, measure
         from csdfgen.devices.files import write_profile
-        from csdfgen.devices.samples import sample_model
+        from csdfgen.devices.samples import Sample, sample_models
 
         asked = self.planning.read()
         heights = counts_of(self.heights, "heights", "rows")
@@ -157,17 +157,24 @@ class Profile(Command):
         if self.model is not None:
             refuse_graph(self.model, ", which cannot be run; give the model")
         with reporting() as progress, threadpool_limits(limits=self.threads, user_api="blas"):
+            fuse = asked.given.get("fuse", "full")
             progress("loading")
-            network = load_network(self.model, asked) if self.model is not None else sample_model()
-            networks = [network, *self._in_formats(asked)]
+            network = load_network(self.model, asked) if self.model is not None else None
+            samples = [Sample(one, fuse) for one in (network, *self._in_formats(asked)) if one]
             told = {**facts.board_facts(), **facts.software_facts(self.threads)}
             progress("building native code, once on this machine")
             backend = settled(asked.given.get("backend", AUTO))
             device = asked.given.get("cl_device", "")
+            kernels = kernels_of(backend, cl_device=device)
+            samples = samples or [
+                one
+                for one in sample_models()
+                if all(kernels.refusal(layer) is None for layer in one.network.layers)
+            ]
             found, meter = [], energy.Meter()
-            for number, one in enumerate(networks, 1):
+            for number, one in enumerate(samples, 1):
                 progress("planning")
-                part = f", network {number} of {len(networks)}" if len(networks) > 1 else ""
+                part = f", network {number} of {len(samples)}" if len(samples) > 1 else ""
 
                 def measuring(done: int, total: int, part: str = part) -> None:
                     progress(f"measuring{part}", done, total)
@@ -175,9 +182,10 @@ class Profile(Command):
 
                 found.append(
                     measure.sample_network(
-                        one, heights, self.repeats or measure.REPEATS, asked.given.get("fuse", "full"), self.threads,
-                        measuring, seconds=0.0 if self.repeats else measure.SECONDS, backend=backend, images=images,
-                        cl_device=device,
+                        one.network, heights, self.repeats or measure.REPEATS, one.fuse, self.threads, measuring,
+                        seconds=0.0 if self.repeats else measure.SECONDS / (1 if network else len(samples)),
+                        backend=backend, images=images, cl_device=device, ways=one.ways if kernels.emits else "",
+                        cached=one.cached,
                     )
                 )  # fmt: skip
         driven = found[0].device
@@ -186,13 +194,13 @@ class Profile(Command):
         told |= {
             "csdfgen": __version__,
             "date": datetime.date.today().isoformat(),
-            "model": Path(network.source or network.name).name,
+            "model": Path(network.source or network.name).name if network else "built-in layers",
             "heights": ", ".join(map(str, heights)),
             **({"formats": f"float32, {self.formats}"} if self.formats else {}),
             **({"images": ", ".join(map(str, images))} if images else {}),
             "repeats": str(min(one.repeats for one in found)),
             "backend": backend,
-            "kernels": kernels_of(backend, cl_device=device).code,
+            "kernels": kernels.code,
             "clock read": clock,
             "cache state": measure.CACHE_STATE,
             "load after": facts.board_facts()["load"],

@@ -101,8 +101,8 @@ class Quantize(Command):
         "With --min-sqnr: the least arena, or the shortest predicted frame.", "memory"
     )
     device: str | None = declare(
-        "Where times are predicted, see csdfgen devices; --latency needs one. host: this machine, once csdfgen profile "
-        "MODEL --formats mixed has measured it.",
+        "Where times are predicted, see csdfgen devices; --latency needs one. host: this machine, in all formats once "
+        "csdfgen profile MODEL --formats mixed has measured it.",
         None, "NAME|FILE.toml", shown="native-core or numpy-core, as the backend",
     )  # fmt: skip
     integer_io: IntegerIo = False

@@ -65,7 +65,7 @@ class Report(Command):
         from csdfgen.devices.catalogue import device
         from csdfgen.devices.memory import account_on
         from csdfgen.devices.model import estimate
-        from csdfgen.goals.choice import profile_for
+        from csdfgen.goals.choice import shown_profile_for
         from csdfgen.pages.measured import measured_frame
         from csdfgen.pages.report import Facts, report_page
         from csdfgen.reading.zoo import span_of
@@ -78,7 +78,7 @@ class Report(Command):
             found = planned(source, progress)
             plan = found.plan
             with about(found.model):
-                profile = named or profile_for(plan.options)
+                profile = named or shown_profile_for(plan.options)
                 times = estimate(plan, profile)
                 measured = None
                 if self.measure:

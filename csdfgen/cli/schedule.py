@@ -214,14 +214,14 @@ class Schedule(Command):
         from csdfgen.backends.registry import kernels_for
         from csdfgen.cli.models import built
         from csdfgen.cli.show import mapped_facts, overlap_facts, show_mapped, show_overlap
-        from csdfgen.goals.choice import profile_for
+        from csdfgen.goals.choice import shown_profile_for
         from csdfgen.goals.facts import given_up, schedule_facts
         from csdfgen.planning.plan_file import write_plan
         from csdfgen.planning.replacing import with_offsets, write_plan_items
 
         output, lines = self.output, []
         with reporting() as progress:
-            profile = profile_for(built(asked, progress))
+            profile = shown_profile_for(built(asked, progress))
             network, plan, made = self._planned(asked, progress)
             keep()
             if self.items is not None:

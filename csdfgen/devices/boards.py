@@ -32,6 +32,7 @@ from csdfgen.devices.measure import (
 )
 from csdfgen.devices.model import input_key
 from csdfgen.devices.profile import DeviceProfile, Memory, Processor, Quantity, measured
+from csdfgen.devices.units import WORK
 from csdfgen.devices.work import layer_key
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.planning.plan import Plan
@@ -43,7 +44,6 @@ FORMAT, VERSION = "csdfgen-times", 1
 _DIFFERENCE = 1000
 """Difference that outputs on a board may have, in millionths of the largest value."""
 
-_UNITS = ("MAC", "input")
 _MOST_ACTORS = 2**16
 _MOST_WORK = 2.0**63
 _TOLD = ("board", "cpu", "governor", "kHz", "load", "clock")
@@ -217,7 +217,7 @@ def _kinds(actor: Fields) -> tuple[Kind, ...]:
         isinstance(kind, list)
         and len(kind) in (3, 4)
         and all(isinstance(word, str) for word in kind)
-        and kind[2] in _UNITS
+        and kind[2] in WORK
         for kind in kinds
     )
     if not right:

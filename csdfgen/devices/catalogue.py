@@ -15,7 +15,9 @@ __all__ = ["HOST", "HOST_FILE", "device", "device_names"]
 
 HOST = "host"
 HOST_FILE = Path("host.toml")
-"""The file that `csdfgen profile` writes and `--device host` reads, in the current folder."""
+"""The file that `csdfgen profile` writes and `--device host` reads, in the current folder; without it the machine is measured
+in some seconds, once.
+"""
 
 _DATA = "data"
 
@@ -36,17 +38,17 @@ def device_names() -> tuple[str, ...]:
 def device(name: str) -> DeviceProfile:
     """The profile of a name or of a .toml file.
 
-    Raises InputError for an unknown device (with similar names), and for a profile with a fault.
+    Raises InputError for an unknown device (with similar names), and for a profile with a fault; for `host` ToolError too,
+    without a compiler.
     """
     if name.endswith(".toml"):
         return read_profile(name)
     if name == HOST:
-        if not HOST_FILE.exists():
-            raise InputError(
-                f"is not measured yet: there is no {HOST_FILE} here; csdfgen profile -o {HOST_FILE} makes it",
-                where=HOST,
-            )
-        return read_profile(HOST_FILE)
+        if HOST_FILE.exists():
+            return read_profile(HOST_FILE)
+        from csdfgen.devices.host import host_profile  # what it measures with is heavy
+
+        return host_profile()
     known = device_names()
     if name not in known:
         near = get_close_matches(name, (*known, HOST), 3)

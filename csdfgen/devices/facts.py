@@ -184,8 +184,9 @@ def _caches(root: Path) -> str:
 
 
 def cache_bytes(root: Path = Path("/")) -> int:
-    """Bytes of the largest cache of the first core; 0 if the system does not report it."""
-    sizes = [re.fullmatch(r"(\d+)([KM])", size) for _, _, size in _cache_entries(root)]
+    """Bytes of the second-level cache of the first core, or of the first-level one; 0 if the system does not report it."""
+    near = [size for level, _, size in _cache_entries(root) if level <= 2]
+    sizes = [re.fullmatch(r"(\d+)([KM])", size) for size in near]
     return max((int(m[1]) * {"K": 2**10, "M": 2**20}[m[2]] for m in sizes if m), default=0)
 
 

@@ -152,6 +152,7 @@ def _operator(table: TomlTable) -> OperatorCost:
         weights=table.optional("weights", units.TIMES_A_BYTE),
         error=table.optional("error", units.FRACTIONS),
         formats=_formats(table),
+        cached=table.flag("cached"),
     )
     table.finish()
     return found
@@ -220,7 +221,7 @@ def write_profile(path: str | os.PathLike[str], profile: DeviceProfile) -> None:
 
 def profile_to_json(profile: DeviceProfile) -> dict[str, Any]:
     """The profile as JSON values, each number with its unit and origin."""
-    of_operators = ("types", "kernel", "formats")
+    of_operators = ("types", "kernel", "formats", "cached")
     return {
         "name": profile.name,
         "title": profile.title,
@@ -236,8 +237,11 @@ def profile_to_json(profile: DeviceProfile) -> dict[str, Any]:
 
 
 def _as_values(owner: Any, others: Iterable[str] = ()) -> dict[str, Any]:
-    """The numbers of a part of the profile and its `others`, formats only if there are any."""
-    found = {name: getattr(owner, name) for name in others if name != "formats" or owner.formats}
+    """The numbers of a part of the profile and its `others`, formats and the cache only if there are any."""
+    rare = ("formats", "cached")
+    found = {
+        name: getattr(owner, name) for name in others if name not in rare or getattr(owner, name)
+    }
     for field in fields(owner):
         number = getattr(owner, field.name)
         if isinstance(number, (Quantity, Series)):
@@ -271,6 +275,8 @@ def _lines(profile: DeviceProfile) -> Iterator[str]:
             yield f"kernel = {_string(cost.kernel)}"
         if cost.formats:
             yield f"formats = {_string(cost.formats)}"
+        if cost.cached:
+            yield "cached = true"
         yield from _numbers(cost, ("time", "launch", "access", "weights", "error"))
     for layer in profile.layers.values():
         yield from (

@@ -23,8 +23,8 @@ import numpy as np
 import runtime
 from csdfgen.backends import ALWAYS
 from csdfgen.backends.registry import kernels_for
-from csdfgen.devices.fitting import fit_line
-from csdfgen.devices.model import actor_key
+from csdfgen.devices.fitting import fit_line, fit_terms
+from csdfgen.devices.model import INPUT, actor_key
 from csdfgen.devices.profile import (
     DeviceProfile,
     LayerCost,
@@ -34,10 +34,11 @@ from csdfgen.devices.profile import (
     Series,
     measured,
 )
-from csdfgen.devices.work import formats_of, kernel_class, of_values, phase_works
+from csdfgen.devices.work import formats_of, kernel_classes, of_values, phase_works
 from csdfgen.model.network import Layer, Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.ops import operator_of
+from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
@@ -80,6 +81,9 @@ SEED = 7
 
 _WARM_UP = 2
 _CLOCK_READINGS = 1000
+_TOLD = 1e-7
+"""Seconds of a phase above which readings of the clock tell them."""
+
 _SHORT = 20_000_000
 """Nanoseconds of a frame below which the state of the caches affects how long a reading of the clock takes."""
 
@@ -102,7 +106,7 @@ class Point:
     (median and quartiles), and their work.
 
     layers: number of layers of a frame with this shape; the other figures are the mean of one of them. images: images
-    that a phase works on.
+    that a phase works on. moved, weights: bytes of all phases, see `PhaseWork`.
     """
 
     phases: int
@@ -114,6 +118,8 @@ class Point:
     amount: float
     layers: int = 1
     images: int = 1
+    moved: float = 0.0
+    weights: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +127,8 @@ class Measurements:
     """Points by layer shape, a layer of each shape (None for input rows), and seconds of each frame besides its firings.
 
     repeats: frames that were timed at each height. calls: points by layer shape of phases of all rows of one and of
-    several images, if those were measured. device: whose clock was read; "": the host's.
+    several images, if those were measured. device: whose clock was read; "": the host's. cached: all of the network stays in
+    the nearest caches. products: the unit of work of products, "lane" for kernels in vectors with Winograd's forms.
     """
 
     points: Mapping[str, tuple[Point, ...]]
@@ -130,6 +137,8 @@ class Measurements:
     repeats: int
     calls: Mapping[str, tuple[Point, ...]] = field(default_factory=lambda: MappingProxyType({}))
     device: str = ""
+    cached: bool = False
+    products: str = "MAC"
 
 
 class Sampler:
@@ -145,7 +154,9 @@ class Sampler:
         alone: bool = False,
     ) -> None:
         self._clock, self._alone = clock_of(threads), alone
-        driven = next(iter(programs.values())).driven
+        first = next(iter(programs.values()))
+        self._products = "lane" if kernels_for(first.plan.options).emits else "MAC"
+        driven = first.driven
         self._device = "" if driven is None else driven.device
         if self._device:  # a thread that waits for it takes no time of its own
             self._clock = time.perf_counter_ns
@@ -167,11 +178,19 @@ class Sampler:
         backend: str = ALWAYS,
         images: Sequence[int] = (),
         cl_device: str = "",
+        ways: str = "",
     ) -> Sampler:
         """Programs of a network at several slab heights, and for several numbers of images. Raises InputError for a
         network that takes no single images.
         """
-        options = PlanOptions(fuse=fuse, backend=backend, cl_device=cl_device, weights="copied")
+        options = PlanOptions(
+            fuse=fuse,
+            backend=backend,
+            cl_device=cl_device,
+            weights="copied",
+            goal="speed",
+            ways=ways,
+        )
         # plans of one prepared network share its packed weights
         prepared = prepare(network, options, kernels_for(options))
         programs: dict[int | str, Executable] = {
@@ -243,17 +262,33 @@ class Sampler:
             if actor.kind == "output" or work in program.plan.sharing.silent:
                 continue
             key = actor_key(actor)
-            rows, works = rows_and_work(actor)
+            rows, works = rows_and_work(actor, self._products)
+            bytes_of = [(0.0, 0.0)] * len(rows)
+            if actor.layer is not None:
+                bytes_of = [(one.moved, one.weights) for one in phase_works(actor)]
             # without the last phase, which often has fewer rows and would make its height look faster
             full = [number for number, count in enumerate(rows) if count == max(rows)]
             timed = samples[:, [firings[number] for number in full]]
             low, middle, high = np.quantile(timed, (0.25, 0.5, 0.75), axis=0).sum(axis=1).tolist()
             amount, images = sum(works[number] for number in full), actor.phases[0].images
             height, count = max(rows), len(full)
+            moved, weights = (sum(bytes_of[number][k] for number in full) for k in (0, 1))
             yield (
                 key,
                 actor,
-                Point(count, count * height, height, middle, low, high, amount, 1, images),
+                Point(
+                    count,
+                    count * height,
+                    height,
+                    middle,
+                    low,
+                    high,
+                    amount,
+                    1,
+                    images,
+                    moved,
+                    weights,
+                ),
             )
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
@@ -287,6 +322,7 @@ class Sampler:
             len(self.beside) // len(self.programs),
             MappingProxyType({key: tuple(found) for key, found in calls.items()}),
             self._device,
+            products=self._products,
         )
 
 
@@ -314,20 +350,26 @@ def _firings(planned: Plan) -> dict[str, list[int]]:
     return found
 
 
-def rows_and_work(actor: ActorWork) -> tuple[list[int], list[float]]:
-    """Rows of each phase, and its work in the unit of the operator's kind."""
+def rows_and_work(actor: ActorWork, products: str = "lane") -> tuple[list[int], list[float]]:
+    """Rows of each phase, and its work in the unit of the operator's kind. products: of multiply-accumulates."""
     if actor.layer is None:
         rows = [len(phase.out) for phase in actor.phases]
         each = actor.writes[0].tensor.elements / sum(rows)
         return rows, [each * count for count in rows]
     works = list(phase_works(actor))
-    unit = _unit(actor.layer)
+    unit = _unit(actor.layer, products)
     return [work.rows for work in works], [float(work.amounts[unit]) for work in works]
 
 
-def _unit(layer: Layer) -> str:
-    """The unit of work that the time of the kind of a layer is given per."""
-    return "MAC" if operator_of(layer).multiplies else "input"
+def _unit(layer: Layer, products: str) -> str:
+    """The unit of work that the time of the kind of a layer is given per: of what may be applied in the slab of another
+    layer, elements.
+    """
+    operator = operator_of(layer)
+    if operator.multiplies:
+        return products
+    inplace = any(one.kind is AliasKind.INPLACE for one in operator.aliases(layer))
+    return "element" if inplace and operator.rowwise else "input"
 
 
 def mean_point(points: Sequence[Point]) -> Point:
@@ -353,18 +395,27 @@ def measured_profile(
     facts: Mapping[str, str],
 ) -> DeviceProfile:
     """The profile of this machine, from the measurements of networks. facts: conditions of the measurement."""
-    points = {key: points for one in found for key, points in one.points.items()}
+    usual = [one for one in found if not one.cached]
+    points = {key: points for one in usual for key, points in one.points.items()}
     calls = {key: points for one in found for key, points in one.calls.items()}
-    layers = {key: layer for one in found for key, layer in one.layers.items()}
-    beside = statistics.median(seconds for one in found for seconds in one.frame)
-    kinds = {key: kinds_of(layers[key]) for key in points}
+    beside = min(statistics.median(one.frame) for one in found)
+    kinds = {
+        key: kinds_of(layer, one.products) for one in found for key, layer in one.layers.items()
+    }
     sources = {
         MEASURED: "this machine, by csdfgen profile: medians over repeated frames, heights in turn",
         FIT: "least squares of relative distances from the times measured here: launch + rows * slope",
         SYSTEM: "what the operating system of this machine reports",
     }
     machine = memory, processor
-    return fitted_profile(name, title, machine, points, kinds, beside, sources, facts, calls)
+    made = fitted_profile(name, title, machine, points, kinds, beside, sources, facts, calls)
+    small = [
+        replace(cost, cached=True)
+        for one in found
+        if one.cached
+        for cost in _kind_costs(one.points, kinds)
+    ]
+    return replace(made, operators=(*made.operators, *small))
 
 
 def fitted_profile(
@@ -384,36 +435,38 @@ def fitted_profile(
     firings. calls: points of shapes on several images.
     """
     costs = {key: _layer_cost(key, at, calls.get(key, ())) for key, at in points.items()}
-    same: dict[Kind, list[Point]] = {}
-    for key, at in points.items():
-        for kind in kinds[key]:
-            same.setdefault(kind, []).extend(at)
-    operators = (
-        _kind_cost(*kind, at) for kind, at in sorted(same.items(), key=lambda item: item[0])
-    )
     memory, processor = machine
     return DeviceProfile(
         name=name,
         title=title,
         memory=memory,
         processor=replace(processor, frame=measured(beside * 1e6, "us", MEASURED)),
-        operators=tuple(operators),
+        operators=tuple(_kind_costs(points, kinds)),
         layers=MappingProxyType(costs),
         sources=MappingProxyType(dict(sources)),
         conditions=MappingProxyType(dict(facts)),
     )
 
 
-def kinds_of(layer: Layer | None) -> list[Kind]:
+def _kind_costs(
+    points: Mapping[str, Sequence[Point]], kinds: Mapping[str, Sequence[Kind]]
+) -> Iterator[OperatorCost]:
+    """The cost of each operator kind, from the points of all its shapes."""
+    same: dict[Kind, list[Point]] = {}
+    for key, at in points.items():
+        for kind in kinds[key]:
+            same.setdefault(kind, []).extend(at)
+    return (_kind_cost(*kind, same[kind]) for kind in sorted(same))
+
+
+def kinds_of(layer: Layer | None, products: str = "lane") -> list[Kind]:
     """The operator kinds to which a layer contributes; they predict the times of layers of other shapes."""
     if layer is None:
-        return []
-    op_type, formats = of_values(layer.op_type), formats_of(layer)
-    if not operator_of(layer).multiplies:
-        return [(op_type, "", "input", formats), ("*", "", "input", formats)]
-    return list(
-        dict.fromkeys((op_type, kernel, "MAC", formats) for kernel in (kernel_class(layer), ""))
-    )
+        return [(INPUT, "", "element", "")]
+    op_type, formats, unit = of_values(layer.op_type), formats_of(layer), _unit(layer, products)
+    kernels = dict.fromkeys((*kernel_classes(layer)[:1], ""))
+    found = [(op_type, kernel, unit, formats) for kernel in kernels]
+    return [*found, ("*", "", unit, formats)] if unit == "element" else found
 
 
 def _layer_cost(key: str, at: Sequence[Point], calls: Sequence[Point]) -> LayerCost:
@@ -442,14 +495,22 @@ def _kind_cost(
     op_type: str, kernel: str, unit: str, formats: str, at: Sequence[Point]
 ) -> OperatorCost:
     """The cost of a layer of this kind whose shape was not measured."""
-    fit = fit_line([p.amount / p.phases for p in at], [max(p.seconds, 1e-9) / p.phases for p in at])
+    at = [p for p in at if p.seconds >= _TOLD * p.phases] or at
+    seconds = np.array([max(p.seconds, 1e-9) / p.phases for p in at])
+    terms = np.array(
+        [(1.0, p.amount / p.phases, p.moved / p.phases, p.weights / p.phases) for p in at]
+    )
+    found = fit_terms(terms, seconds)
+    launch, time, access, weights = found.tolist()
     return OperatorCost(
         types=(op_type,),
         kernel=kernel,
         work=unit,
-        time=measured(fit.slope * 1e9, f"ns/{unit}", FIT),
-        launch=measured(fit.launch * 1e6, "us", FIT),
-        error=measured(100 * fit.median, "%", FIT),
+        time=measured(time * 1e9, f"ns/{unit}", FIT),
+        launch=measured(launch * 1e6, "us", FIT),
+        access=measured(access * 1e9, "ns/B", FIT) if access else None,
+        weights=measured(weights * 1e9, "ns/B", FIT) if weights else None,
+        error=measured(100 * float(np.median(np.abs(terms @ found / seconds - 1))), "%", FIT),
         formats=formats,
     )
 
@@ -478,16 +539,18 @@ def sample_network(
     backend: str = ALWAYS,
     images: Sequence[int] = (),
     cl_device: str = "",
+    ways: str = "",
+    cached: bool = False,
 ) -> Measurements:
     """Measure a network at several slab heights, and on several images at once, in at least `repeats` rounds and
     `seconds`.
 
     It holds the arena of the network once a height, and its weights once.
     """
-    sampler = Sampler.of(network, heights, fuse, threads, backend, images, cl_device)
+    sampler = Sampler.of(network, heights, fuse, threads, backend, images, cl_device, ways)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
         sampler.sample()
         if progress is not None:
             progress(number + 1, max(repeats, number + 1))
-    return sampler.measurements()
+    return replace(sampler.measurements(), cached=cached)

@@ -23,6 +23,7 @@ from csdfgen.devices.work import (
     PhaseWork,
     formats_of,
     kernel_class,
+    kernel_classes,
     layer_key,
     of_values,
     phase_works,
@@ -37,11 +38,13 @@ from csdfgen.planning.plan import Plan
 
 __all__ = [
     "COLUMNS",
+    "INPUT",
     "Estimate",
     "LayerTime",
     "actor_key",
     "branch_weights",
     "check_costs",
+    "counts_input",
     "estimate",
     "input_key",
     "layer_time",
@@ -52,6 +55,9 @@ __all__ = [
 
 
 _AN_ELEMENT = "element"
+
+INPUT = "input"
+"""In the types of a cost: the copying of inputs into the arena, which is no operator."""
 
 _ANY = "*"
 """In the types of a cost: all operators that no other cost names."""
@@ -149,10 +155,11 @@ def estimate(plan: Plan, profile: DeviceProfile) -> Estimate:
     InputError if the profile has no cost for an operator of the network.
     """
     check_costs(plan.network, plan.sharing.silent, profile)
+    profile = profile.within(plan.network.parameter_bytes + sum(plan.pools.values()))
     alone = tuple(
         layer_time(work, profile, work.name in plan.sharing.silent)
         for work in plan.conversion.actors
-        if work.kind == "layer" or (work.kind == "input" and input_key(work) in profile.layers)
+        if work.kind == "layer" or counts_input(work, profile)
     )
     spent = {one.name: one.seconds for one in alone}
     weights = branch_weights(plan.network, spent, plan.options.probability)
@@ -272,8 +279,8 @@ def rule_of(profile: DeviceProfile, layer: Layer) -> OperatorCost | None:
     """The cost of the kind of a layer: by operator and window, by operator, or by "*"; in the formats that it reads and
     writes, in the format that it reads, or in float32.
     """
-    op_type, kernel, formats = of_values(layer.op_type), kernel_class(layer), formats_of(layer)
-    places = [(op_type, kernel), (op_type, "")]
+    op_type, formats = of_values(layer.op_type), formats_of(layer)
+    places = [(op_type, kernel) for kernel in (*kernel_classes(layer), "")]
     if not operator_of(layer).multiplies:  # "*" does not cover products
         places.append((_ANY, ""))
     asked = [
@@ -351,14 +358,30 @@ def phase_seconds(work: ActorWork, profile: DeviceProfile, silent: bool) -> list
     """Seconds of every phase of an actor; 0 where it has no work, or an unknown time."""
     if work.kind == "layer" and work.layer is not None and not silent:
         return _phase_times(work, work.layer, profile).seconds
-    if work.kind == "input" and input_key(work) in profile.layers:
+    if counts_input(work, profile):
         return _input_times(work, profile).seconds
     return [0.0] * len(work.phases)
 
 
 def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
     phases = [(len(phase.out), phase.images) for phase in work.phases]
-    return _measured(profile.layers[input_key(work)], phases)
+    own, rule = profile.layers.get(input_key(work)), _input_rule(profile)
+    if own is not None:
+        return _measured(own, phases)
+    assert rule is not None
+    row, launch = work.writes[0].tensor.row_elements, _value(rule.launch)
+    seconds = [launch + rule.time.value * row * rows * images for rows, images in phases]
+    return _launched(seconds, [rows for rows, _ in phases], rule.launch, rule.time.origin, INPUT)
+
+
+def counts_input(work: ActorWork, profile: DeviceProfile) -> bool:
+    """Whether an actor copies an input into the arena, and a profile says what that takes."""
+    known = work.kind == "input" and input_key(work) in profile.layers
+    return known or (work.kind == "input" and _input_rule(profile) is not None)
+
+
+def _input_rule(profile: DeviceProfile) -> OperatorCost | None:
+    return next((cost for cost in profile.operators if INPUT in cost.types), None)
 
 
 def _measured(cost: LayerCost, phases: Sequence[tuple[int, int]]) -> _Times:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from math import inf
 from statistics import fmean
@@ -71,7 +71,7 @@ class Series:
 class Memory:
     """total, usable: bytes of the memory, and those that a network may take. parameters: bytes of the memory that
     weights are stored in, if it is a separate one (flash). cache: weights of a layer up to this size are fetched once
-    a frame, larger ones in every phase (roofline only).
+    a frame, larger ones in every phase (roofline), and all of a network of this size stays there.
     """
 
     total: Quantity
@@ -152,7 +152,8 @@ class OperatorCost:
 
     types: ONNX operators, "*" for all that no other entry names. kernel: "" for any, "3x3" for that window,
     "depthwise" for one channel a group. formats: "" for float32 and for formats without an entry, else those of
-    `work.formats_of` ("int8", "int8->int16"). error: median distance of the fit from its points.
+    `work.formats_of` ("int8", "int8->int16"). error: median distance of the fit from its points. cached: of networks that stay
+    in the cache.
     """
 
     types: tuple[str, ...]
@@ -164,6 +165,7 @@ class OperatorCost:
     weights: Quantity | None = None
     error: Quantity | None = None
     formats: str = ""
+    cached: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +253,14 @@ class DeviceProfile:
     notes: tuple[str, ...] = ()
     conditions: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     where: str = ""
+
+    def within(self, nbytes: int) -> DeviceProfile:
+        """The costs of a network that takes so many bytes: those of networks in the cache come first, or do not count."""
+        cache = self.memory.cache
+        here = cache is not None and nbytes <= cache.value
+        ordered = sorted(self.operators, key=lambda one: not one.cached)
+        kept = tuple(one for one in ordered if here or not one.cached)
+        return self if kept == self.operators else replace(self, operators=kept)
 
     @property
     def kind(self) -> str:

@@ -62,6 +62,13 @@ class TomlTable:
             raise self.fault(name, f"is {quoted(value)}; a string is needed")
         return value
 
+    def flag(self, name: str) -> bool:
+        """Whether a key is true; it may be absent."""
+        value = self.get(name)
+        if not isinstance(value, (bool, type(None))):
+            raise self.fault(name, f"is {quoted(value)}; true or false is needed")
+        return bool(value)
+
     def texts(self, name: str, needed: bool = False) -> tuple[str, ...]:
         value = self.get(name, "a list of strings" if needed else None)
         if value is None:

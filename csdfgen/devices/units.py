@@ -16,6 +16,7 @@ __all__ = [
     "ENERGIES_OF_WORK",
     "FACTORS",
     "FRACTIONS",
+    "LANES",
     "PIXELS",
     "POWERS",
     "RATES",
@@ -27,9 +28,13 @@ __all__ = [
     "Units",
 ]
 
+LANES = 16
+"""Output channels that a vector of the native kernels has."""
+
 WORK: Mapping[str, str] = MappingProxyType(
     {
         "MAC": "multiply-accumulates of convolutions and matrix products",
+        "lane": f"those that Winograd's forms leave, with output channels filled up to vectors of {LANES}",
         "element": "elements of the output",
         "input": "elements that are read",
         "tap": "window positions times pixels of the output, channels not counted (how the published model sizes LRN)",
@@ -66,6 +71,15 @@ PIXELS: Units = MappingProxyType({"pixels": 1.0})
 FRACTIONS: Units = MappingProxyType({"%": 1e-2})
 
 FACTORS: Units = MappingProxyType(
-    {**TIMES, **TIMES_OF_WORK, **TIMES_A_ROW, **BYTES, **CORES, **FRACTIONS, **POWERS}
+    {
+        **TIMES,
+        **TIMES_OF_WORK,
+        **TIMES_A_ROW,
+        **TIMES_A_BYTE,
+        **BYTES,
+        **CORES,
+        **FRACTIONS,
+        **POWERS,
+    }
 )
 """Units of what csdfgen measures."""

@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from csdfgen.devices.units import WORK
+from csdfgen.devices.units import LANES, WORK
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
@@ -26,6 +26,7 @@ __all__ = [
     "PhaseWork",
     "formats_of",
     "kernel_class",
+    "kernel_classes",
     "layer_key",
     "of_values",
     "phase_works",
@@ -33,7 +34,7 @@ __all__ = [
     "tensor_key",
 ]
 
-DEPTHWISE = "depthwise"
+DEPTHWISE, SQUARE, SLIDING, DOTS = "depthwise", "3x3", "sliding", "dots"
 
 FORMATS = ("int8", "int16", "float16", "float32")
 """Formats that times are given for, the narrowest first; unsigned integers are computed as signed ones."""
@@ -76,6 +77,41 @@ NO_WORK = PhaseWork(
     moved=0,
 )
 """The work of time that belongs to no layer: copying inputs, and what a frame takes besides its phases."""
+
+
+def kernel_classes(layer: Layer) -> tuple[str, ...]:
+    """What the costs of a profile may name of a layer with a window, from special to general; () without a window.
+
+    The last is `kernel_class`. Before it, of products: "depthwise/2" with a stride; "dots": few outputs, each a long
+    sum; "few": fewer than 8 input channels a group; "sliding": neighbouring windows of a row share products, so that
+    Winograd's form along the rows computes them; "3x3": that in tiles does; "direct": they share none.
+    """
+    own = kernel_class(layer)
+    if not own or not operator_of(layer).multiplies:
+        return (own,) if own else ()
+    strides, groups = layer.attributes.get("strides", (1,)), layer.attributes.get("group", 1)
+    if own == DEPTHWISE:
+        return (f"{DEPTHWISE}/{strides[-1]}", own) if strides[-1] > 1 else (own,)
+    weights, outs = layer.constants.get(1), layer.output.shape[1]
+    ins = weights.shape[1] if weights is not None else _FEW
+    high, wide = (1, *map(int, layer.attributes["kernel_shape"]))[-2:]
+    some = groups == 1 and outs <= LANES // 2
+    if some and 4 * outs * (high * -(-wide * ins // LANES) + _TOTAL) < 3 * high * wide * ins:
+        return (DOTS, own)
+    if ins < _FEW:
+        return ("few", own)
+    if own == "1x1":
+        return (own,)
+    dilations = layer.attributes.get("dilations", (1,))
+    once = strides[-1] == 1 == dilations[-1]
+    if not once or ins < _LEAST_SHARED or not 1 < wide <= _MOST_SHARED:
+        return ("direct", own)
+    square = groups == 1 and high == wide == 3 and set(strides) == {1} == set(dilations)
+    return (SQUARE if square else SLIDING, own)
+
+
+_FEW, _LEAST_SHARED, _MOST_SHARED, _TOTAL = 8, 16, 5, 6
+"""Input channels, columns of a window, and vectors to add up, of the classes of `kernel_classes`."""
 
 
 def kernel_class(layer: Layer) -> str:
@@ -188,7 +224,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
     """The work of each phase of an actor that computes a layer."""
     layer = work.layer
     assert layer is not None
-    multiplies = operator_of(layer).multiplies
+    multiplies, lanes, kernels = operator_of(layer).multiplies, _lanes(layer), kernel_classes(layer)
     by_rows = operator_of(layer).mode(layer) is Mode.ROWS
     counts = Counter(phase.group for phase in work.phases)
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
@@ -202,6 +238,7 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
         own = work.times[number]
         amounts = {
             "MAC": own if multiplies else 0,
+            "lane": own * lanes * _left(layer, kernels, len(phase.out)) if multiplies else 0,
             "element": elements * part,
             "input": sum(len(read.rows[number]) * each for read, each, _ in reads),
             "tap": taps * part,
@@ -218,6 +255,28 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
             operations=own * (2 if multiplies else 1) + in_slab * elements * part,
             moved=moved + round(written * part),
         )
+
+
+def _lanes(layer: Layer) -> float:
+    """Channels of a group's output in whole vectors, over the channels that there are."""
+    groups = layer.attributes.get("group", 1)
+    kernels = kernel_classes(layer)
+    if not kernels or kernels[0] == DOTS or len(layer.output.shape) < 2:
+        return 1.0
+    channels = layer.output.shape[1] // (1 if kernel_class(layer) == DEPTHWISE else groups)
+    return -(-channels // LANES) * LANES / channels
+
+
+def _left(layer: Layer, kernels: tuple[str, ...], rows: int) -> float:
+    """The part of the products that Winograd's forms leave, of slabs of so many rows: 6 of the columns of a tile, and 4 or 6
+    of the rows of one of 2 or 4 rows.
+    """
+    if kernels[:1] == (SQUARE,) and rows > 1:
+        return 1 / 3 if rows < 4 else 1 / 4
+    wide = (
+        int(layer.attributes["kernel_shape"][-1]) if kernels[:1] in ((SQUARE,), ("sliding",)) else 0
+    )
+    return 6 / (7 - wide) / wide if wide else 1.0
 
 
 def _rows(work: ActorWork, number: int) -> int:

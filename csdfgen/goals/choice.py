@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 from csdfgen.backends.registry import AUTO, kernels_for, settled
+from csdfgen.devices.catalogue import HOST, device
 from csdfgen.devices.costs import Cost
 from csdfgen.devices.model import estimate
 from csdfgen.devices.profile import DeviceProfile
@@ -56,6 +57,7 @@ __all__ = [
     "profile_for",
     "profiles_for",
     "run_options",
+    "shown_profile_for",
     "table_of",
     "usual",
     "with_result",
@@ -353,6 +355,15 @@ def front(
 def profile_for(options: PlanOptions) -> DeviceProfile:
     """The profile that times are predicted by. Raises InputError for an unknown device."""
     return predicting(options, kernels_for(options))
+
+
+def shown_profile_for(options: PlanOptions) -> DeviceProfile:
+    """The profile that the times of one plan are shown by: this machine's, where native kernels compute and no device or times
+    were named. Plans are chosen by `profile_for`, so that all machines choose the same. Raises InputError, ToolError.
+    """
+    kernels = kernels_for(options)
+    named = options.device or options.tuning or options.goal == "throughput"
+    return predicting(options, kernels) if named or not kernels.emits else device(HOST)
 
 
 def profiles_for(options: PlanOptions, kernels: Backend | None = None) -> Sequence[DeviceProfile]:

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from csdfgen.devices.catalogue import device
-from csdfgen.devices.model import check_costs, input_key, layer_time
+from csdfgen.devices.model import check_costs, counts_input, layer_time
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
@@ -319,7 +319,7 @@ def _held(work: ActorWork) -> int:
 
 def seconds_of(work: ActorWork, silent: frozenset[str], profile: DeviceProfile) -> float:
     """Predicted seconds of all phases of an actor. silent: layers that take no time."""
-    if work.kind == "output" or (work.kind == "input" and input_key(work) not in profile.layers):
+    if work.kind != "layer" and not counts_input(work, profile):
         return 0.0
     return layer_time(work, profile, work.name in silent).seconds
 

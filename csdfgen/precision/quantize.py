@@ -24,7 +24,7 @@ import runtime
 from csdfgen.devices.model import estimate
 from csdfgen.errors import InputError, about, option
 from csdfgen.files import write_bytes
-from csdfgen.goals.choice import check_together, chosen, profile_for, usual
+from csdfgen.goals.choice import check_together, chosen, profile_for, shown_profile_for, usual
 from csdfgen.model.formats import ARITHMETIC, Format
 from csdfgen.model.network import Network
 from csdfgen.model.options import DEFAULTS, PlanOptions
@@ -502,7 +502,7 @@ class _Work:
             # rows that are handed on one by one are those of any other plan
             kept = chosen(network, usual()) if made.options.result == "streamed" else made
             measured = self._measured(whole, kept, ends)
-        profile = profile_for(self.options)
+        profile = shown_profile_for(self.options)
         counts = Counter(tensor.dtype for tensor in network.tensors.values())
         return Quantized(
             model, network, made, dict(sorted(counts.items())), whole.figures["arena"], int8,

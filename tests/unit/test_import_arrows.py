@@ -60,7 +60,8 @@ ARROWS: dict[str, set[str]] = {
     "lowering": {"base", "model", "cache", "phases", "program", "planning"},
     "emission": {"base", "model", "program", "backends", "native", "lowering", "planning"},
     "runtime": STAGES | {"reading", "program", "backends", "planning", "lowering", "emission"},
-    "devices": STAGES - {"dataflow"} | {"reading", "backends", "emission", "planning", "runtime"},
+    "devices": STAGES - {"dataflow"}
+    | {"cache", "reading", "backends", "emission", "planning", "runtime"},
     "tuning": {"base", "model", "phases", "program", "backends", "planning", "runtime"}
     | {"devices"},
     "goals": {"base", "model", "dataflow", "phases", "program", "backends", "planning", "schedules"}
