@@ -59,11 +59,11 @@ def interruptible() -> Iterator[None]:
     """A block that waits for other processes, which Ctrl-C ends at once. Raises KeyboardInterrupt."""
     if not _request.kept:
         end_if_stopped()
-    _request.waits = True
+    before, _request.waits = _request.waits, True
     try:
         yield
     finally:
-        _request.waits = False
+        _request.waits = before
 
 
 @contextmanager

@@ -42,7 +42,8 @@ from csdfgen.ops.base import AliasKind
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
-from csdfgen.planning.prepared import prepare
+from csdfgen.planning.prepared import Phased, Prepared, prepare
+from csdfgen.stopping import end_if_stopped
 from runtime.images import random_inputs
 from runtime.session import Executable
 
@@ -194,13 +195,13 @@ class Sampler:
         # plans of one prepared network share its packed weights
         prepared = prepare(network, options, kernels_for(options))
         programs: dict[int | str, Executable] = {
-            height: runtime.compile(planned(prepared, prepared.at(str(height))), threads=threads)
+            height: runtime.compile(_planned(prepared, prepared.at(str(height))), threads=threads)
             for height in heights
         }
         for together in images:
             several = prepared.for_images(together)
             phased = several.at("whole", policy="demand", frames=together, batches="all")
-            program = runtime.compile(planned(several, phased), threads=threads)
+            program = runtime.compile(_planned(several, phased), threads=threads)
             programs[_of_images(together)] = program
         most = replace(network, batch=max(images)) if images else network
         return cls(programs, random_inputs(most, SEED), threads)
@@ -326,6 +327,14 @@ class Sampler:
         )
 
 
+def _planned(prepared: Prepared, phased: Phased) -> Plan:
+    """A plan to be measured: none that Ctrl-C cut short. Raises KeyboardInterrupt."""
+    made = planned(prepared, phased)
+    if made.interrupted:
+        raise KeyboardInterrupt
+    return made
+
+
 def _of_images(count: int) -> str:
     """The name of a program of several images."""
     return f"{count} images"
@@ -395,8 +404,10 @@ def measured_profile(
     facts: Mapping[str, str],
 ) -> DeviceProfile:
     """The profile of this machine, from the measurements of networks. facts: conditions of the measurement."""
-    usual = [one for one in found if not one.cached]
-    points = {key: points for one in usual for key, points in one.points.items()}
+    points: dict[str, list[Point]] = {}
+    for one in found:
+        for key, at in () if one.cached else one.points.items():
+            points.setdefault(key, []).extend(at)
     calls = {key: points for one in found for key, points in one.calls.items()}
     beside = min(statistics.median(one.frame) for one in found)
     kinds = {
@@ -550,6 +561,7 @@ def sample_network(
     sampler = Sampler.of(network, heights, fuse, threads, backend, images, cl_device, ways)
     sampler.warm_up()
     for number in rounds(repeats, seconds):
+        end_if_stopped()
         sampler.sample()
         if progress is not None:
             progress(number + 1, max(repeats, number + 1))

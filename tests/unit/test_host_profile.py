@@ -24,6 +24,8 @@ from csdfgen.goals.choice import profile_for, shown_profile_for
 from csdfgen.lowering.program import lower
 from csdfgen.model.network import Layer
 from csdfgen.model.options import PlanOptions
+from csdfgen.planning.plan import Plan
+from csdfgen.planning.planner import planned
 
 NATIVE = kernels_for(None).emits
 
@@ -139,6 +141,17 @@ def test_costs_in_the_cache_are_of_small_networks_alone(synthetic_profile: Devic
     assert small is not None and small.cached and large is not None and not large.cached
     unknown = replace(profile, memory=replace(profile.memory, cache=None))
     assert not any(one.cached for one in unknown.within(1).operators)
+
+
+def test_a_plan_that_ctrl_c_cut_short_is_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches end with the best plan so far; measuring it would take the seconds that the user does not want to wait."""
+
+    def cut(*given: object) -> Plan:
+        return replace(planned(*given), interrupted=True)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(measure, "planned", cut)
+    with pytest.raises(KeyboardInterrupt):
+        measure.sample_network(csdfgen.load("zoo:lenet5"), (1,), 1)
 
 
 # Keeping ----------------------------------------------------------------------------------------
