@@ -65,6 +65,7 @@ demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
 
 test: $(TESTED)
+	@$(PY) -m csdfgen devices host > $(VENV)/host.txt 2>&1 || true  # says once that it compiles and measures
 	@$(ONE_THREAD) CSDFGEN_TESTS=sample $(PY) -m pytest -n 2 --dist worksteal $(ARGS)
 
 test-rest: $(TESTED)

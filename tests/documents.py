@@ -31,6 +31,7 @@ PROGRAMS = {
 """Commands of the pages -> what is run here, without a second environment."""
 
 MASKS = (
+    (r"measuring the kernels once.*\n", ""),
     (r"\d[\d.,]* ms", "# ms"),
     (r"[\d,]+ launches a frame", "# launches a frame"),
     (r"[\d,.]+ frames/s; .* measured", "#"),
