@@ -33,7 +33,7 @@ from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
 from csdfgen.files import MappedFile, file_of, mapped
 from csdfgen.model.deferred import Deferred, computed
-from csdfgen.program.instructions import CUT, KEEPER, address_of
+from csdfgen.program.instructions import CUT, KEEPER, address_of, bytes_of
 
 __all__ = ["LEAST", "WeightFile", "resident_bytes", "weight_file"]
 
@@ -119,7 +119,7 @@ class WeightFile:
             self._sources[id(source)] = source
         if values.nbytes < _FEW or source is not None:
             return values
-        key = hashlib.sha256(values.data).hexdigest()[:32]
+        key = hashlib.sha256(bytes_of(values)).hexdigest()[:32]
         found = self._found(key)
         return self._write(key, values) if found is None else found
 
@@ -140,10 +140,10 @@ class WeightFile:
             return f"{_code_of(array.make)}({'|'.join(map(self._named, array.given))})"
         if not isinstance(array, np.ndarray):
             return repr(array)
-        form = f"{array.dtype.str}{array.shape}"
+        form = f"{array.dtype.str}{array.dtype.name}{array.shape}"
         file = file_of(array)
         if file is None:
-            return f"{form}{hashlib.sha256(np.ascontiguousarray(array).data).hexdigest()}"
+            return f"{form}{hashlib.sha256(bytes_of(array)).hexdigest()}"
         self._sources[id(file)] = file
         at = address_of(array) - address_of(np.frombuffer(file, np.uint8))
         return f"{form}{array.strides}{at}:{file.identity}"
@@ -162,7 +162,7 @@ class WeightFile:
             at, rows = self._room(pieces * values.nbytes), 0
             self._end = at
             for one in chain([values], rest):
-                data = np.ascontiguousarray(one).reshape(-1).view(np.uint8).data
+                data = bytes_of(one)
                 while data:
                     written = os.pwrite(self._fd, data, self._end)
                     data, self._end = data[written:], self._end + written

@@ -33,6 +33,7 @@ __all__ = [
     "address_of",
     "aligned_bytes",
     "bounds_of",
+    "bytes_of",
     "kept",
     "reserved",
     "row_pool",
@@ -336,6 +337,11 @@ def aligned_bytes(size: int, alignment: int = _LINE) -> np.ndarray:
     raw = np.empty(size + alignment, np.uint8)
     start = -address_of(raw) % alignment
     return raw[start : start + size]
+
+
+def bytes_of(array: np.ndarray) -> memoryview:
+    """All bytes of an array, in C order; those of types that no buffer may have, too, such as bfloat16."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def address_of(array: np.ndarray) -> int:

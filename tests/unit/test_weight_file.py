@@ -180,6 +180,27 @@ def test_types_survive_the_file(tmp_path: Path) -> None:
                 np.testing.assert_array_equal(found, packed(9000, kind))
 
 
+@pytest.mark.parametrize(
+    "kind", ["bfloat16", "float16", "int4", "uint4", "int8", "float32", "float64"]
+)
+def test_arrays_of_every_type_are_packed_and_told_apart(tmp_path: Path, kind: str) -> None:
+    """Some types of weights have no buffer of their own, and some share their numpy letter."""
+
+    def packed(given: np.ndarray) -> np.ndarray:
+        return np.concatenate([given, given])
+
+    weight_file._MAPPED.clear()
+    with weight_file.weight_file(tmp_path / "x.weights", "build") as file:
+        for own in (kind, "bfloat16", "int8"):
+            values = (np.arange(9000) % 7).astype(own)
+            found = file.kept(packed, (values,))
+            assert found.dtype == values.dtype
+            np.testing.assert_array_equal(found, packed(values))
+            np.testing.assert_array_equal(
+                file.moved(np.arange(9000).astype(own)), np.arange(9000).astype(own)
+            )
+
+
 def test_no_room_for_the_file(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
