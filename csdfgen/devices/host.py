@@ -16,7 +16,7 @@ from types import MappingProxyType
 
 from csdfgen.backends.registry import backend_that, kernels_of
 from csdfgen.cache import folder_of, locked, prune, use
-from csdfgen.devices import facts, fitting, measure, samples
+from csdfgen.devices import facts, fitting, measure, samples, work
 from csdfgen.devices.catalogue import HOST
 from csdfgen.devices.files import profile_to_toml, read_profile
 from csdfgen.devices.profile import DeviceProfile
@@ -36,7 +36,7 @@ def host_profile() -> DeviceProfile:
     """The profile of this machine with native kernels, by operator kind. Raises ToolError without a compiler or a cache."""
     kernels = kernels_of(backend_that("emits"))
     parts = [kernels.name, kernels.code, *kernels.origin, facts.cpu_name()]
-    parts += [inspect.getsource(one) for one in (fitting, measure, samples)]
+    parts += [inspect.getsource(one) for one in (fitting, measure, samples, work)]
     digest = hashlib.sha256("|".join(parts).encode()).hexdigest()[:24]
     folder = folder_of(kernels.name)
     path = folder / f"{HOST}-{digest}.toml"

@@ -274,23 +274,11 @@ class Sampler:
             amount, images = sum(works[number] for number in full), actor.phases[0].images
             height, count = max(rows), len(full)
             moved, weights = (sum(bytes_of[number][k] for number in full) for k in (0, 1))
-            yield (
-                key,
-                actor,
-                Point(
-                    count,
-                    count * height,
-                    height,
-                    middle,
-                    low,
-                    high,
-                    amount,
-                    1,
-                    images,
-                    moved,
-                    weights,
-                ),
-            )
+            point = Point(
+                count, count * height, height, middle, low, high, amount,
+                images=images, moved=moved, weights=weights,
+            )  # fmt: skip
+            yield key, actor, point
 
     def points(self, height: int | str) -> dict[str, tuple[Layer | None, Point]]:
         """(layer, point) by layer shape, of the frames at a height; layers of equal shape are averaged."""

@@ -376,8 +376,9 @@ def _input_times(work: ActorWork, profile: DeviceProfile) -> _Times:
 
 def counts_input(work: ActorWork, profile: DeviceProfile) -> bool:
     """Whether an actor copies an input into the arena, and a profile says what that takes."""
-    known = work.kind == "input" and input_key(work) in profile.layers
-    return known or (work.kind == "input" and _input_rule(profile) is not None)
+    if work.kind != "input":
+        return False
+    return input_key(work) in profile.layers or _input_rule(profile) is not None
 
 
 def _input_rule(profile: DeviceProfile) -> OperatorCost | None:

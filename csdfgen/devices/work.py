@@ -14,7 +14,7 @@ from types import MappingProxyType
 import numpy as np
 
 from csdfgen.devices.units import LANES, WORK
-from csdfgen.model.network import Layer, Tensor
+from csdfgen.model.network import Layer, Tensor, remembered
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
@@ -79,6 +79,7 @@ NO_WORK = PhaseWork(
 """The work of time that belongs to no layer: copying inputs, and what a frame takes besides its phases."""
 
 
+@remembered
 def kernel_classes(layer: Layer) -> tuple[str, ...]:
     """What the costs of a profile may name of a layer with a window, from special to general; () without a window.
 
@@ -224,7 +225,8 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
     """The work of each phase of an actor that computes a layer."""
     layer = work.layer
     assert layer is not None
-    multiplies, lanes, kernels = operator_of(layer).multiplies, _lanes(layer), kernel_classes(layer)
+    multiplies, kernels = operator_of(layer).multiplies, kernel_classes(layer)
+    lanes = _lanes(layer, kernels)
     by_rows = operator_of(layer).mode(layer) is Mode.ROWS
     counts = Counter(phase.group for phase in work.phases)
     elements, written = sum(t.elements for t in layer.outputs), sum(t.nbytes for t in layer.outputs)
@@ -257,13 +259,12 @@ def phase_works(work: ActorWork) -> Iterator[PhaseWork]:
         )
 
 
-def _lanes(layer: Layer) -> float:
-    """Channels of a group's output in whole vectors, over the channels that there are."""
-    groups = layer.attributes.get("group", 1)
-    kernels = kernel_classes(layer)
+def _lanes(layer: Layer, kernels: tuple[str, ...]) -> float:
+    """Channels of a group's output in whole vectors, over the channels that there are. kernels: its classes."""
     if not kernels or kernels[0] == DOTS or len(layer.output.shape) < 2:
         return 1.0
-    channels = layer.output.shape[1] // (1 if kernel_class(layer) == DEPTHWISE else groups)
+    groups = 1 if kernels[-1] == DEPTHWISE else layer.attributes.get("group", 1)
+    channels = layer.output.shape[1] // groups
     return -(-channels // LANES) * LANES / channels
 
 
@@ -271,12 +272,12 @@ def _left(layer: Layer, kernels: tuple[str, ...], rows: int) -> float:
     """The part of the products that Winograd's forms leave, of slabs of so many rows: 6 of the columns of a tile, and 4 or 6
     of the rows of one of 2 or 4 rows.
     """
-    if kernels[:1] == (SQUARE,) and rows > 1:
+    if not kernels or kernels[0] not in (SQUARE, SLIDING):
+        return 1.0
+    if kernels[0] == SQUARE and rows > 1:
         return 1 / 3 if rows < 4 else 1 / 4
-    wide = (
-        int(layer.attributes["kernel_shape"][-1]) if kernels[:1] in ((SQUARE,), ("sliding",)) else 0
-    )
-    return 6 / (7 - wide) / wide if wide else 1.0
+    wide = int(layer.attributes["kernel_shape"][-1])
+    return 6 / (7 - wide) / wide
 
 
 def _rows(work: ActorWork, number: int) -> int:

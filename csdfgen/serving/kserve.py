@@ -23,6 +23,7 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.model.network import Network, Tensor
+from csdfgen.program.instructions import bytes_of
 
 __all__ = ["DATATYPES", "Inference", "encode_answer", "inference_of", "metadata"]
 
@@ -400,7 +401,7 @@ def _bytes_of(array: np.ndarray) -> memoryview:
     if array.dtype == object:
         texts = [one.encode() for one in array.reshape(-1)]
         return memoryview(b"".join(len(one).to_bytes(4, "little") + one for one in texts))
-    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    return bytes_of(array)
 
 
 def _classified(array: np.ndarray, classes: int) -> np.ndarray:

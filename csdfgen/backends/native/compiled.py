@@ -25,7 +25,7 @@ from csdfgen.backends.native.structures import POINTER, constant, copy_kernel, c
 from csdfgen.errors import PlanError
 from csdfgen.files import COMPILED, replacing
 from csdfgen.ops.base import aligned_size
-from csdfgen.program.instructions import address_of, bytes_of
+from csdfgen.program.instructions import address_of
 from csdfgen.program.steps import End, WholeCode
 
 __all__ = ["write_compiled"]
@@ -208,7 +208,7 @@ def write_compiled(
             file.write(data)
         for start, values in blocks:
             file.seek(at + start)
-            file.write(bytes_of(values))
+            file.write(values.data)
         file.flush()
         with mmap.mmap(file.fileno(), total) as whole:
             summed = np.frombuffer(whole, np.uint8)[_SUMMED:]
