@@ -7,6 +7,7 @@ the value and what was needed.
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import mmap
 import os
@@ -33,6 +34,7 @@ __all__ = [
     "Fields",
     "MappedFile",
     "cache_folder",
+    "file_digest",
     "file_of",
     "load_json",
     "mapped",
@@ -157,6 +159,15 @@ class MappedFile(mmap.mmap):
 
 def _identity(found: os.stat_result) -> str:
     return f"{found.st_dev}:{found.st_ino}:{found.st_size}:{found.st_mtime_ns}"
+
+
+def file_digest(path: Path) -> str:
+    """Hexadecimal digits of the SHA-256 of a file's bytes, read in blocks that the process can reuse. Raises OSError."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(2**16):
+            found.update(block)
+    return found.hexdigest()
 
 
 def file_of(array: Any) -> MappedFile | None:

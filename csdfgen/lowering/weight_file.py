@@ -31,7 +31,7 @@ import numpy as np
 
 from csdfgen.cache import release, use
 from csdfgen.errors import InputError, option
-from csdfgen.files import MappedFile, file_of, mapped
+from csdfgen.files import MappedFile, file_digest, file_of, mapped
 from csdfgen.model.deferred import Deferred, computed
 from csdfgen.program.instructions import CUT, KEEPER, address_of, bytes_of
 
@@ -271,7 +271,7 @@ def _code_of(pack: Callable[..., np.ndarray]) -> str:
 
 @cache
 def _module_digest(path: str) -> str:
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    return file_digest(Path(path))
 
 
 _PRESENT = np.uint64(1 << 63)

@@ -8,13 +8,12 @@ from pathlib import Path
 import onnx
 
 from csdfgen.errors import ModelError
+from csdfgen.files import file_digest
 from csdfgen.reading.fronts import files_of
 from csdfgen.reading.onnx_file import ModelFile, read_file, text
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["file_digest", "model_digest"]
-
-_CHUNK = 2**20
+__all__ = ["model_digest"]
 
 
 def model_digest(model: str) -> str:
@@ -33,15 +32,6 @@ def model_digest(model: str) -> str:
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}", where=model) from None
     return hashlib.sha256("".join(parts).encode()).hexdigest()
-
-
-def file_digest(path: Path) -> str:
-    """Hexadecimal digits of a file's bytes. Raises OSError."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
 
 
 def _beside(file: ModelFile) -> list[Path]:

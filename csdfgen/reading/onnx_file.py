@@ -24,6 +24,7 @@ from csdfgen.files import record
 from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields
 
 __all__ = [
+    "NEWEST_OPSET",
     "OLDEST_OPSET",
     "ModelFile",
     "Stored",
@@ -43,6 +44,8 @@ MAX_FILE_BYTES = 2**31 - 1
 """Protobuf's own limit on one message."""
 
 OLDEST_OPSET = 7
+NEWEST_OPSET = 28
+"""The newest in signatures.tsv."""
 
 _MODEL_GRAPH = 7
 _GRAPH_INITIALIZER = 5
@@ -186,20 +189,19 @@ def opsets(imports: Iterable[onnx.OperatorSetIdProto], *, required: bool = True)
             raise ModelError(
                 f"imports opset {found[domain]} and opset {entry.version} of domain '{label(domain)}'"
             )
-    newest = onnx.defs.onnx_opset_version()
     if "" not in found and not required:
         return found
     if "" not in found:
         raise ModelError(
-            f"imports no ONNX operator set (opset_import); opsets {OLDEST_OPSET} to {newest} are supported"
+            f"imports no ONNX operator set (opset_import); opsets {OLDEST_OPSET} to {NEWEST_OPSET} are supported"
         )
     if found[""] < OLDEST_OPSET:
         raise ModelError(
             f"uses opset {found['']}, the oldest supported is {OLDEST_OPSET}; convert it with onnx.version_converter"
         )
-    if found[""] > newest:
+    if found[""] > NEWEST_OPSET:
         raise ModelError(
-            f"uses opset {found['']}, the installed onnx {onnx.__version__} knows up to {newest}; upgrade onnx"
+            f"uses opset {found['']}, the newest supported is {NEWEST_OPSET}; upgrade csdfgen, or export for that opset"
         )
     return found
 

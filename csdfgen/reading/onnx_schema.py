@@ -9,14 +9,15 @@ must agree in type do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-import onnx
 from onnx import AttributeProto, helper
 
 from csdfgen.errors import ModelError
@@ -26,6 +27,7 @@ from csdfgen.ops.composed import TWINS
 from csdfgen.reading.onnx_file import label, text
 
 __all__ = [
+    "SIGNATURES_FILE",
     "WITH_16_BITS",
     "Formal",
     "Signature",
@@ -40,9 +42,7 @@ __all__ = [
 
 _KINDS = {v: k for k, v in AttributeProto.AttributeType.items()}
 
-_OPTION = onnx.defs.OpSchema.FormalParameterOption
-
-_NUMPY_NAMES = {"float": "float32", "double": "float64"}
+SIGNATURES_FILE = Path(__file__).with_name("signatures.tsv")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,38 +88,44 @@ class Signature:
 @lru_cache(maxsize=1024)
 def signature(op_type: str, opset: int, domain: str = "") -> Signature | None:
     """What ONNX says about an operator of one of its domains; None if that opset has no such operator."""
-    try:
-        schema = onnx.defs.get_schema(op_type, opset, domain)
-    except onnx.defs.SchemaError:
+    versions = _table().get((domain, op_type), {})
+    line = versions.get(max((since for since in versions if since <= opset), default=0))
+    if line is None:
         return None
-    constraints = {
-        c.type_param_str: frozenset(map(_element, c.allowed_type_strs))
-        for c in schema.type_constraints
-    }
-    formals = []
-    for formal in schema.inputs:
-        dtypes = constraints.get(formal.type_str) or frozenset([_element(formal.type_str)])
-        agrees = formal.is_homogeneous or formal.option != _OPTION.Variadic
-        formals.append(Formal(formal.type_str, dtypes, agrees, formal.option == _OPTION.Single))
+    inputs, least, most, results, attributes, outputs = json.loads(line)
     return Signature(
-        inputs=tuple(formals),
-        min_inputs=schema.min_input,
-        max_inputs=schema.max_input,
-        max_outputs=schema.max_output,
-        attributes={
-            name: (str(a.type).rsplit(".", 1)[-1], bool(a.required))
-            for name, a in schema.attributes.items()
-        },
-        outputs=tuple(formal.type_str for formal in schema.outputs),
+        inputs=tuple(Formal(name, _types()[at], agrees, must) for name, at, agrees, must in inputs),
+        min_inputs=least,
+        max_inputs=most,
+        max_outputs=results,
+        attributes={name: (kind, required) for name, (kind, required) in attributes.items()},
+        outputs=tuple(outputs),
     )
 
 
-def _element(type_text: str) -> str:
-    """numpy's name of the elements in a schema's type such as `tensor(float)`; other types as they
-    are.
+@cache
+def _table() -> Mapping[tuple[str, str], Mapping[int, str]]:
+    """(domain, operator) -> opset since which it is so -> its line.
+
+    Read from a file, as the onnx package takes 6 MiB and 20 ms for the schemas of all operators at the first question.
+    `python -m tests.onnx_signatures` writes it.
     """
-    inner = type_text[len("tensor(") : -1] if type_text.startswith("tensor(") else type_text
-    return _NUMPY_NAMES.get(inner, inner)
+    found: dict[tuple[str, str], dict[int, str]] = {}
+    for domain, name, since, said in _rows("operator"):
+        found.setdefault((domain, name), {})[int(since)] = said
+    return found
+
+
+@cache
+def _types() -> tuple[frozenset[str], ...]:
+    return tuple(frozenset(names.split(" ")) for _, names in _rows("types"))
+
+
+def _rows(kind: str) -> Iterator[list[str]]:
+    for line in SIGNATURES_FILE.read_text().splitlines():
+        first, *row = line.split("\t")
+        if first == kind:
+            yield row
 
 
 def check_attributes(allowed: Signature, attributes: Mapping[str, AttributeProto]) -> None:

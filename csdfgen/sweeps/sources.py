@@ -15,7 +15,8 @@ from pathlib import Path
 from csdfgen.backends.registry import kernels_of
 from csdfgen.devices.catalogue import HOST, HOST_FILE
 from csdfgen.errors import InputError
-from csdfgen.reading.digest import file_digest, model_digest
+from csdfgen.files import file_digest
+from csdfgen.reading.digest import model_digest
 from csdfgen.reading.zoo import is_zoo_name
 from csdfgen.sweeps.spec import Point
 

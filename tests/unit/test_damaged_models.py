@@ -290,7 +290,7 @@ def test_a_file_above_protobufs_limit_is_not_read(tmp_path: Path) -> None:
     [
         ([], "imports no ONNX operator set"),
         ([("", 6)], "uses opset 6, the oldest supported is 7"),
-        ([("", 10**9)], r"uses opset 1000000000, the installed onnx \S+ knows up to \d+"),
+        ([("", 10**9)], r"uses opset 1000000000, the newest supported is \d+"),
         ([("", 13), ("ai.onnx", 14)], "imports opset 13 and opset 14"),
         ([("other", 13)], "imports no ONNX operator set"),
     ],

@@ -30,7 +30,7 @@ from csdfgen.backends.native import byte_blocks, generate, structures
 from csdfgen.backends.native.generate import SOURCES
 from csdfgen.cache import folder_of, locked, prune, release, use
 from csdfgen.errors import ToolError
-from csdfgen.files import write_bytes
+from csdfgen.files import file_digest, write_bytes
 from csdfgen.stopping import interruptible
 
 __all__ = [
@@ -202,7 +202,7 @@ def build(
                 generate.write(scratch)
                 included = (f"-I{SOURCES}", f"-I{scratch}")
                 _compile(compiler, (*flags, *included), files, made, folder / f"{key}.log")
-                whole = _named(folder, key, made.read_bytes())
+                whole = _named(folder, key, made)
                 made.chmod(0o600)
                 made.replace(whole)
                 use(whole)
@@ -215,7 +215,7 @@ def build(
 def _kept(folder: Path, key: str) -> Path | None:
     """The library that was built before. A damaged one, and one that others can have written, is removed."""
     for found in sorted(folder.glob(f"{key}-*{_SUFFIX}")):
-        if use(found) and found == _named(folder, key, found.read_bytes()):
+        if use(found) and found == _named(folder, key, found):
             return found
         release(found)
         found.unlink(missing_ok=True)
@@ -234,9 +234,9 @@ def _in(folder: Path) -> Iterator[None]:
         ) from None
 
 
-def _named(folder: Path, key: str, library: bytes) -> Path:
+def _named(folder: Path, key: str, library: Path) -> Path:
     """The path of a library with this content."""
-    return folder / f"{key}-{hashlib.sha256(library).hexdigest()[:16]}{_SUFFIX}"
+    return folder / f"{key}-{file_digest(library)[:16]}{_SUFFIX}"
 
 
 def _key(files: Iterable[Path], flags: Iterable[str], compiler: Compiler) -> str:
