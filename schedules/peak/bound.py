@@ -15,6 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
+from schedules.peak.flow import SINK, SOURCE, least_cut
 from schedules.peak.problem import Problem
 
 __all__ = ["Cut", "Cuts", "lower_bound"]
@@ -24,7 +25,7 @@ Array = np.ndarray
 _ENDLESS = 1 << 30
 """Capacity of arcs that must not be cut; flows stay below it, so that 32 bits hold all sums."""
 
-_IN, _OUT, _FREE = 0, 1, 2
+_IN, _OUT, _FREE = SOURCE, SINK, 2
 
 _KEPT = 4096
 """Cuts between states that are kept, as a search asks for the same ones below several thresholds."""
@@ -244,9 +245,7 @@ class _Graph:
         return other
 
     def _lay_out(self) -> None:
-        """All arcs with their reverse, sorted by their ends, so that scipy adds none and flows have the layout of
-        capacities.
-        """
+        """All arcs with their reverse, sorted by their ends, so that no solver needs to add any."""
         tail = np.concatenate([self._late, self._tail])
         head = np.concatenate([self._early, self._head])
         size = np.concatenate([np.full(len(self._late), _ENDLESS), self._flow])
@@ -293,7 +292,7 @@ class _Graph:
         order = (tails * count + heads).argsort(kind="stable")
         both, columns = sizes[order].astype(np.int32), heads[order].astype(np.int32)
         rows = np.append(0, np.cumsum(np.bincount(tails, minlength=count))).astype(np.int32)
-        value, inside = _flow(both, columns, rows)
+        value, inside = least_cut(both, columns, rows)
         state |= inside[at[_FREE : _FREE + self._firings]] & (node == _FREE)
         return sure + value * self._unit, state
 
@@ -326,29 +325,6 @@ class _Joined:
             free = np.logical_or.reduceat(members >= _FREE, self._starts)
             others = np.where(free, _FREE, _OUT - self._settles)
             at[self._nodes] = np.where(settled, self._settles, others)
-
-
-def _flow(capacity: Array, columns: Array, rows: Array) -> tuple[int, Array]:
-    """(units of the maximum flow, whether each node is inside in the smallest minimum cut) of arcs in the layout of a
-    csr_array, each with its reverse.
-    """
-    from scipy.sparse import csr_array  # many orders are proved without a cut
-    from scipy.sparse.csgraph import breadth_first_order, maximum_flow
-
-    count = len(rows) - 1
-    arcs = csr_array((capacity, columns, rows), shape=(count, count))
-    flow = maximum_flow(arcs, _IN, _OUT)
-    moved = flow.flow
-    if len(moved.data) == len(capacity):
-        left = np.flatnonzero(capacity > moved.data)
-        rows = np.searchsorted(left, rows).astype(np.int32)
-        ones = np.ones(len(left))
-        passable = csr_array((ones, columns[left], rows), shape=(count, count))
-    else:
-        passable = csr_array(arcs - moved > 0)
-    inside = np.zeros(count, bool)
-    inside[breadth_first_order(passable, _IN, return_predecessors=False)] = True
-    return int(flow.flow_value), inside
 
 
 def lower_bound(cuts: Cuts, order: Array, live: Array, known: int, over: Callable[[], bool]) -> int:

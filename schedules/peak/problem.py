@@ -126,9 +126,12 @@ class Problem:
 
     @cached_property
     def ancestors(self) -> Array:
-        """(F, actors): phases of each actor that are complete after a firing, itself included."""
+        """(F, actors): phases of each actor that are complete after a firing, itself included; in 16 bits if they fit,
+        as it is the largest array of a search.
+        """
         base = self.base
-        table = np.zeros((self.firings, len(self.phases)), np.int32)
+        kind = np.int16 if max(self.phases, default=0) < np.iinfo(np.int16).max else np.int32
+        table = np.zeros((self.firings, len(self.phases)), kind)
         into: list[list[Link]] = [[] for _ in self.phases]
         for link in self.links:
             into[link.target].append(link)

@@ -8,14 +8,17 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
-from ctypes import c_char_p, c_double, c_float, c_int32, c_size_t, c_void_p
+from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, build
 from csdfgen.backends.native.structures import constant, structure, structures
 from csdfgen.errors import ToolError
+from schedules.peak import flow
 
 __all__ = ["Library", "load"]
 
@@ -60,6 +63,7 @@ class Library:
         self.team_end = self.function("team_end", None, c_void_p)
         self.team_run = self.function("team_run", None, c_void_p, c_void_p, c_int32)
         self._peak = self.function("peak", c_double, c_int32, c_void_p)
+        self._least_cut = self.function("least_cut", c_int64, c_int32, *[c_void_p] * 4)
 
     def function(self, name: str, result: Any, *arguments: Any) -> Any:
         """The function `csdf_...` with these types of its result and its arguments. Raises AttributeError."""
@@ -99,6 +103,15 @@ class Library:
             best = max(best, operations / max(time.thread_time() - start, 1e-9))
         return float(best)
 
+    def least_cut(
+        self, capacity: np.ndarray, columns: np.ndarray, rows: np.ndarray
+    ) -> tuple[int, np.ndarray]:
+        """See `schedules.peak.flow.least_cut`; all arrays in 32 bits."""
+        nodes, room = len(rows) - 1, capacity.copy()
+        work = np.empty(3 * nodes + len(columns), np.int32)
+        flow = self._least_cut(nodes, *(one.ctypes.data for one in (rows, columns, room, work)))
+        return flow, work[:nodes] >= 0
+
 
 @cache
 def load(flags: Sequence[str] = FLAGS) -> Library:
@@ -117,4 +130,5 @@ def load(flags: Sequence[str] = FLAGS) -> Library:
             f"is for processors with {found.lacking}, which this one does not have; set CC to a compiler for it",
             where=str(found.path),
         )
+    flow.use_compiled(found.least_cut)
     return found

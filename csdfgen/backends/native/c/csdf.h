@@ -708,6 +708,7 @@ const char *csdf_compiler(void);
 /* An instruction set that the library was compiled for and that this processor does not have, or NULL. */
 const char *csdf_lacking(void);
 double csdf_peak(int32_t rounds, float *kept);
+int64_t csdf_least_cut(int32_t nodes, const int32_t *rows, const int32_t *columns, int32_t *room, int32_t *work);
 /* CSDF_VERSION of the header that the library was compiled with. */
 int32_t csdf_version(void);
 /* Sizes of the structures in the order in which strided.h, this header and team.h declare them; 0 after the last. */
