@@ -53,8 +53,8 @@ SIDES = ("ours", "compiled", "onnxruntime", "onnxruntime-arena", "openvino")
 @dataclass(frozen=True, slots=True)
 class Process:
     """Bytes by which processes grow beyond their imports for one model; None where a side was not there. parameters: of
-    the model. ours: from the file; compiled: of a program that `csdfgen compile` made of it. libraries: what the imports of
-    ours take.
+    the model. ours: from the file; compiled: of a program that `csdfgen compile` made of it. libraries, libraries_compiled,
+    libraries_onnxruntime: what the interpreter and the imports of each take.
     """
 
     network: str
@@ -65,6 +65,8 @@ class Process:
     onnxruntime: int
     onnxruntime_arena: int
     openvino: int | None
+    libraries_compiled: int
+    libraries_onnxruntime: int
 
     @property
     def ratio(self) -> float:
@@ -125,16 +127,27 @@ def measured(name: str, repeats: int, options: Mapping[str, str]) -> Process:
         subprocess.run([*command, *words], cwd=path, check=True, capture_output=True)
         sides = [side for side in SIDES if side != "openvino" or find_spec("openvino")]
         found = {side: grown(side, path, repeats, options) for side in sides}
-    ours, libraries = found["ours"]
-    bare, with_arena = found["onnxruntime"][0], found["onnxruntime-arena"][0]
+    (ours, libraries), (compiled, opened) = found["ours"], found["compiled"]
+    (bare, theirs), (with_arena, _) = found["onnxruntime"], found["onnxruntime-arena"]
     openvino = found["openvino"][0] if "openvino" in found else None
-    return Process(
-        name, parameters, ours, found["compiled"][0], libraries, bare, with_arena, openvino
-    )
+    grew = (parameters, ours, compiled, libraries, bare, with_arena, openvino)
+    return Process(name, *grew, opened, theirs)
 
 
 def _mib(size: int | None) -> str:
     return "" if size is None else f"{size / MIB:.1f}"
+
+
+def _shared(rows: Sequence[Process]) -> str:
+    """What imports take, in the median of the networks."""
+    ours, opened, theirs = (
+        _mib(int(median(sizes)))
+        for sizes in zip(
+            *((r.libraries, r.libraries_compiled, r.libraries_onnxruntime) for r in rows),
+            strict=True,
+        )
+    )
+    return f"{ours} MiB for csdfgen, {opened} for a compiled program, {theirs} for onnxruntime"
 
 
 def table(rows: Sequence[Process], conditions: str) -> list[str]:
@@ -223,7 +236,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.write:
         conditions = (
             "Growth of the peak resident set beyond a process with the same imports, MiB = 2^20 bytes, from an ONNX file "
-            f"until the first frame, one thread, medians of {options.repeats}. {machine('onnxruntime', 'openvino')}."
+            f"until the first frame, one thread, medians of {options.repeats}. {machine('onnxruntime', 'openvino')}. The "
+            f"interpreter and the libraries come on top: {_shared(rows)}."
         )
         write_between(PAGE, MARKER, table(rows, conditions))
         write_between(README, MARKER, summary(rows))
