@@ -118,7 +118,7 @@ _SUBNORMAL = 1e-37
 """What kernels may flush to 0."""
 
 FLOAT32 = Tolerance(5e-4, 5e-5)
-"""See docs/decisions.md; for float64 too, since networks of float64 are trained in float32."""
+"""See docs/decisions/0035-check-tolerance.md; for float64 too, since networks of float64 are trained in float32."""
 
 TOLERANCES: Mapping[str, Tolerance] = MappingProxyType(
     {

@@ -127,6 +127,17 @@ def test_every_page_is_in_the_index_and_begins_with_what_it_is_for() -> None:
         assert opening.startswith(("After this page you can ", "On this page you can ")), name
 
 
+def test_every_decision_is_in_their_index_in_order_and_by_its_title() -> None:
+    listed = re.findall(
+        r"^- \[(.*)\]\((.*)\): \S", (documents.DECISIONS / "index.md").read_text(), re.M
+    )
+    pages = sorted(documents.DECISIONS.glob("0*.md"))
+    assert listed == [
+        (path.read_text().partition("\n")[0].removeprefix("# "), path.name) for path in pages
+    ]
+    assert [int(path.name[:4]) for path in pages] == [*range(1, len(pages) + 1)]
+
+
 def test_the_table_of_packages_has_all_of_them_and_each_above_those_that_it_imports() -> None:
     table = (
         (GUIDE / "how-it-works.md")

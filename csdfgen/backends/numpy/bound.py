@@ -7,7 +7,7 @@ fields, and its place is among the references, in the same order.
 Numpy keeps its error state and the size of its buffers in context variables: calls run in a context that is
 made once, so that a frame sets nothing and the caller's settings stay as they are. BLAS libraries have one
 number of threads for the whole process. It is set when a program runs that wants another number than the
-one before, and restored when the last program that calls numpy is gone (docs/decisions.md).
+one before, and restored when the last program that calls numpy is gone (docs/decisions/0032-numpy-settings.md).
 """
 
 from __future__ import annotations

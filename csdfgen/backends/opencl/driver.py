@@ -204,7 +204,7 @@ class OpenCL:
     def recorded(
         self, starts: Sequence[Callable[[], None]], behind: Callable[[], list[list[int]]]
     ) -> Callable[[], None]:
-        """See `Driver.recorded`: as they are; command buffers of PoCL 3.1 gain next to nothing (docs/decisions.md)."""
+        """See `Driver.recorded`: as they are; docs/decisions/0054-no-command-buffers.md says why."""
 
         def run() -> None:
             for start in starts:
