@@ -110,5 +110,9 @@ def test_the_command_works_from_any_folder(wheel: Path, tmp_path: Path) -> None:
 
 
 def test_the_version_is_the_newest_of_the_changelog() -> None:
-    newest = re.search(r"^## (\d+\.\d+\.\d+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(
+        r"^## (\d+\.\d+\.\d+) \(\d{4}-\d\d-\d\d\)$",
+        (ROOT / "CHANGELOG.md").read_text(),
+        re.MULTILINE,
+    )
     assert newest is not None and newest[1] == __version__
