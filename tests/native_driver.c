@@ -35,6 +35,16 @@ static float *filled(int32_t count)
 
 enum { CONV, DEPTHWISE, WINOGRAD };
 
+/* Floats that vectors read behind the last output of a group of so many. */
+static int32_t behind(int32_t out) { return (16 - out % 16) % 16; }
+
+/* Where a weight of an output of a group is, of `terms` weights that are added up, in panels as narrow as they can be. */
+static int32_t place(int32_t o, int32_t out, int32_t terms, int32_t term)
+{
+    const int32_t first = o / 16 * 16, wide = out - first < 16 ? out - first : 16;
+    return first * terms + term * wide + o % 16;
+}
+
 /* 0 if a layer of random shape comes out right. */
 static int convolution(int kind)
 {
@@ -49,10 +59,11 @@ static int convolution(int kind)
     const int32_t seen = (rows - 1) * sh + (kh - 1) * dh + 1;
     const int32_t ins = in * groups, outs = out * groups, panels = (out + 15) / 16;
     const int32_t first = ins > 1 ? between(1, ins - 1) : ins, tile = between(1, 2) * 2;
-    const int32_t points = win ? (tile + 2) * 6 : kh * kw;
+    const int32_t at_points = win && between(0, 1), points = at_points ? (tile + 2) * 6 : kh * kw;
+    const int32_t size = at_points ? panels * 16 * in * points : outs * in * points + (deep ? 0 : behind(out));
     const float **tables[2], **plain = room((size_t)seen * sizeof *plain);
     float **written = room((size_t)rows * sizeof *written);
-    float *weights = filled(outs * in * kh * kw), *bias = filled(groups * panels * 16), *packed;
+    float *weights = filled(outs * in * kh * kw), *bias = filled(outs + (deep ? 0 : behind(out))), *packed;
     int wrong = 0;
 
     for (int i = 0; i < 2; i++)
@@ -74,17 +85,17 @@ static int convolution(int kind)
     for (int32_t r = 0; r < rows; r++)
         written[r] = filled(columns * outs);
 
-    packed = room((size_t)(groups * panels * 16 * in * points) * sizeof(float));
-    for (int32_t k = 0; k < groups * panels * 16 * in * points; k++)
+    packed = room((size_t)size * sizeof(float));
+    for (int32_t k = 0; k < size; k++)
         packed[k] = 0.0f;
     for (int32_t o = 0; o < outs; o++)
         for (int32_t c = 0; c < in; c++) {
-            const int32_t g = o / out, p = o % out / 16, lane = o % out % 16;
+            const int32_t p = o / 16, lane = o % 16;
             const float *w = weights + (o * in + c) * kh * kw;
-            if (!win) {
+            if (!at_points) {
+                float *group = packed + o / out * out * in * kh * kw;
                 for (int32_t k = 0; k < kh * kw; k++)
-                    packed[deep ? k * outs + o : (((g * panels + p) * kh * kw + k) * in + c) * 16 + lane] =
-                        w[k];
+                    *(deep ? packed + k * outs + o : group + place(o % out, out, in * kh * kw, k * in + c)) = w[k];
                 continue;
             }
             static const float two[4][3] = {{1, 0, 0}, {.5f, .5f, .5f}, {.5f, -.5f, .5f}, {0, 0, 1}};
@@ -105,12 +116,13 @@ static int convolution(int kind)
         }
 
     const csdf_layer layer = {ins, outs, groups, kh, kw, sh, sw, dh, dw, left, {CSDF_CLIP, -1.0f, 2.0f},
-        win, packed, bias};
+        at_points, packed, bias};
     const csdf_source pieces[2] = {{tables[0], first, first}, {tables[1], ins - first, ins - first}};
     csdf_conv_step step = {&layer, pieces, ins > first ? 2 : 1, width,
         {written, outs, rows, 0, columns, 0, outs}, NULL, NULL, 0, tile, 0};
     if (win) {
-        step.workspace_bytes = csdf_winograd_bytes(&layer, tile, between(1, 9), ins < 64 ? ins : 64);
+        step.workspace_bytes = csdf_winograd_kept(&layer, tile);
+        step.workspace_bytes += csdf_winograd_bytes(&layer, tile, between(1, 9), ins < 64 ? ins : 64);
         step.workspace = room(step.workspace_bytes);
         csdf_winograd(&step);
         free(step.workspace);
@@ -124,7 +136,7 @@ static int convolution(int kind)
         for (int32_t x = 0; x < columns; x++)
             for (int32_t o = 0; o < outs; o++) {
                 const int32_t g = o / out;
-                double sum = bias[deep ? o : g * panels * 16 + o % out];
+                double sum = bias[o];
                 for (int32_t i = 0; i < kh; i++)
                     for (int32_t j = 0; j < kw; j++) {
                         const float *row = plain[r * sh + i * dh];
@@ -157,15 +169,15 @@ static int convolution(int kind)
 /* 0 if a product with a random matrix comes out right, made of two parts. */
 static int product(void)
 {
-    const int32_t rows = between(1, 9), in = between(2, 50), out = between(1, 60), panels = (out + 15) / 16;
+    const int32_t rows = between(1, 9), in = between(2, 50), out = between(1, 60);
     const int32_t sizes[2] = {in / 2, in - in / 2};
-    float *matrix = filled(in * out), *packed = filled(panels * in * 16), *bias = filled(panels * 16);
+    float *matrix = filled(in * out), *packed = filled(in * out + behind(out)), *bias = filled(out + behind(out));
     const float *table[18];
     float *written[9];
     int wrong = 0;
     for (int32_t k = 0; k < in; k++)
         for (int32_t o = 0; o < out; o++)
-            packed[((o / 16) * in + k) * 16 + o % 16] = matrix[k * out + o];
+            packed[place(o, out, in, k)] = matrix[k * out + o];
     for (int32_t r = 0; r < rows; r++) {
         table[r] = filled(sizes[0]);
         table[rows + r] = filled(sizes[1]);

@@ -8,17 +8,20 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import csdfgen
 import runtime
 from benchmarks.bench_boards import ram, sections
+from csdfgen.backends.native.structures import PANEL
 from csdfgen.emission.account import account_of
 from csdfgen.emission.emit import emitted_account
 from csdfgen.emission.targets import STACK, TARGETS
 from csdfgen.planning.plan import Plan
 from tests.board_networks import NETWORKS, absent, feeds_of
 from tests.emitted import Program
+from tests.models import model as small_model
 from tests.models import onnxruntime_outputs
 from tests.native_steps import compiler_missing
 from tests.quantized_models import quantized
@@ -71,3 +74,36 @@ def test_nothing_is_packed_for_the_account(name: str, backend: str, weights: str
     feeds = feeds_of(plan, 0)
     for output, wanted in onnxruntime_outputs(NETWORKS[name](), feeds).items():
         np.testing.assert_allclose(program(feeds)[output], wanted, rtol=0, atol=1e-4)
+
+
+def single_layer(rng: np.random.Generator) -> tuple[onnx.ModelProto, int]:
+    """A convolution, or a product of a matrix or a map, and the bytes of its weights, with zeros where it has no bias."""
+    kind, groups = rng.choice(["Conv", "Gemm", "map"]), int(rng.choice([1, 1, 2, 3, 7, 24]))
+    ins, outs, high, wide = (int(n) for n in (*rng.integers(1, 70, 2), *rng.integers(1, 6, 2)))
+    given: dict[str, np.ndarray] = {}
+    bias = ", b" if rng.random() < 0.5 else ""
+    if kind == "Conv":
+        ins, outs = ins // groups + 1, groups * (outs // groups + 1)
+        given["w"] = np.ones((outs, ins, high, wide), np.float32)
+        read = f"1, {groups * ins}, 9, 9"
+        nodes = f"y = Conv<group={groups}, strides=[1, {rng.integers(1, 3)}]>(x, w{bias})"
+    elif kind == "Gemm":
+        read, given["w"] = f"5, {ins}", np.ones((ins, outs), np.float32)
+        nodes = f"y = Gemm(x, w{bias})"
+    else:
+        read, given["w"] = f"1, {ins}, 4, 3", np.ones((12 * ins, outs), np.float32)
+        nodes = f"f = Flatten(x) y = Gemm(f, w{bias})"
+    if bias:
+        given["b"] = np.ones(outs, np.float32)
+    made = ", ".join("NCHW") if kind == "Conv" else "N, C"
+    text = f"g (float[{read}] x) => (float[{made}] y) {{ {nodes} }}"
+    return small_model(text, given), given["w"].nbytes + 4 * outs
+
+
+@needs_compiler
+@pytest.mark.parametrize("seed", range(60))
+def test_weights_take_no_more_than_a_vector_behind_the_last(seed: int) -> None:
+    """Of any number of outputs, in any number of groups: vectors of weights and of biases are read whole."""
+    model, own = single_layer(np.random.default_rng(seed))
+    account = account_of(csdfgen.plan(csdfgen.load(model), backend="native"))
+    assert own <= account.constants <= own + 2 * 4 * (PANEL - 1)

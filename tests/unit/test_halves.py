@@ -117,8 +117,9 @@ def test_weights_are_widened_in_registers(
         packed.append(program.packed_bytes)
     for other in found[1:]:
         np.testing.assert_array_equal(other, found[0])
-    panels = -(-columns // 16) * 16
-    assert packed == [panels * (2 * 77 + 4), panels * (4 * 77 + 4)]
+    padding = -columns % 16  # behind the last output, of weights and of biases
+    bias = 4 * (columns + padding)
+    assert packed == [size * (77 * columns + padding) + bias for size in (2, 4)]
 
 
 def test_float16_has_the_kernels_of_float32() -> None:

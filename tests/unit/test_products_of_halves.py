@@ -333,18 +333,25 @@ def test_arm_processors_that_multiply_pairs(
 
 
 def test_weights_of_pairs() -> None:
-    """The first channel of a pair is the upper half; -0 fills up. Of float16 there are four of each."""
+    """The first channel of a pair is the upper half; -0 fills up. Of float16 there are four of each. Behind the panel of
+    sixteen outputs of a group comes one of the last, of float16 of four.
+    """
     weights = random("bfloat16", np.random.default_rng(0), 34, 5, 2, 3)
     packed = conv_weights_of_pairs(weights, 2)
-    assert packed.shape == (2, 2, 2, 3, 3, 16)
+    terms = 2 * 3 * 3
+    assert packed.size == 34 * terms + 15 and not packed[34 * terms :].any()
+    wide, narrow = np.split(packed[: 34 * terms].reshape(2, 17 * terms), [16 * terms], axis=1)
+    wide, narrow = wide.reshape(2, 2, 3, 3, 16), narrow.reshape(2, 2, 3, 3, 1)
     bits = weights.view(np.uint16)
-    assert packed[1, 0, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
-    assert packed[0, 1, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
-    fours = conv_weights_of_pairs(weights.astype(np.float16), 2)
-    assert fours.shape == (2, 2, 2, 3, 3, 4, 2, 4)
+    assert wide[1, 1, 2, 1, 4] == int(bits[21, 2, 1, 2]) << 16 | int(bits[21, 3, 1, 2])
+    assert narrow[0, 0, 1, 2, 0] == int(bits[16, 4, 0, 1]) << 16 | 0x8000
+    fours = conv_weights_of_pairs(weights.astype(np.float16), 2).view(np.uint16)
+    assert fours.size == 2 * (40 * terms + 12)
+    wide, narrow = np.split(fours[: 80 * terms].reshape(2, 40 * terms), [32 * terms], axis=1)
+    wide, narrow = wide.reshape(2, 2, 3, 3, 4, 2, 4), narrow.reshape(2, 2, 3, 3, 1, 2, 4)
     bits = weights.astype(np.float16).view(np.uint16)
-    assert [*fours[1, 0, 1, 2, 1, 1, :, 2]] == [*bits[17 + 6, 2:4, 1, 2]]
-    assert [*fours[0, 1, 0, 1, 2, 0, :, 0]] == [bits[16, 4, 0, 1], 0x8000]
+    assert [*wide[1, 1, 2, 1, 1, :, 2]] == [*bits[17 + 6, 2:4, 1, 2]]
+    assert [*narrow[0, 0, 1, 2, 0, :, 0]] == [bits[16, 4, 0, 1], 0x8000]
 
 
 @FORMS

@@ -80,17 +80,19 @@ def _sums(lanes: int, vectors: int, inputs: Sequence[str]) -> Iterator[str]:
     def at(v: int) -> str:
         """The address of the weights of a vector."""
         panel, lane = divmod(v * lanes, PANEL)
-        return f"u{panel} + {lane}" if panel else f"w + {lane}"
+        if panel == last:
+            return f"z + {lane}"
+        return f"{f'u{panel}' if panel else 'w'} + {lane} + {PANEL} * k"
 
-    pixels = len(inputs)
+    pixels, last = len(inputs), _panels_of(lanes, vectors) - 1
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     xs = [f"const INPUT x{i} = SPREAD(part, {one}, alone);" for i, one in enumerate(inputs)]
-    ws = [f"const WEIGHTS w{v} = LOAD(part, {at(v)} + {PANEL} * k);" for v in range(vectors)]
+    ws = [f"const WEIGHTS w{v} = LOAD(part, {at(v)});" for v in range(vectors)]
     # the fewer operands stay in registers, the others are loaded one at a time
     few_weights = vectors <= pixels
     held, coming = (ws, xs) if few_weights else (xs, ws)
     yield "/* All products of the k-th input channel from c on. */"
-    yield "#define PRODUCTS(k) PARTS(PART, k, 0)"
+    yield "#define PRODUCTS(k) PARTS(PART, k, 0) NEXT"
     yield "#define PART(part, k, alone) \\"
     yield "    { \\"
     for text in held:
@@ -106,25 +108,30 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     """One of the two functions; single: for passes with one tap and one piece."""
     grid = [(i, v) for i in range(pixels) for v in range(vectors)]
     run = [f"const float *p{i} = {'table' if single else 't'}[{i}];" for i in range(pixels)]
-    panels = [*_panels(vectors * lanes)]
+    panels, several = [*_panels(lanes, vectors)], _panels_of(lanes, vectors) > 1
+    first = "w" if several else "z"
+
+    def moves(steps: str) -> str:
+        return f", w += {steps}" if several else ""
+
     run += [
         "ptrdiff_t c = 0;",
-        f"for (; c + CSDF_TURN <= count; c += CSDF_TURN, w += CSDF_TURN * {PANEL}) {{",
-        "    CSDF_PREFETCH(w + ahead);",
+        f"for (; c + CSDF_TURN <= count; c += CSDF_TURN{moves(f'CSDF_TURN * {PANEL}')}) {{",
+        f"    CSDF_PREFETCH({first} + ahead);",
         "    if (few)",
         f"        for (ptrdiff_t line = ahead + beside; line < next + CSDF_TURN * {PANEL}; line += beside)",
-        "            CSDF_PREFETCH(w + line);",
+        f"            CSDF_PREFETCH({first} + line);",
         *(f"    {line}" for line in panels),
         "    TURN(PRODUCTS)",
         "}",
-        f"for (; c < count; c++, w += {PANEL}) {{",
+        f"for (; c < count; c++{moves(str(PANEL))}) {{",
         *(f"    {line}" for line in panels),
         "    PRODUCTS(0)",
         "}",
         "if (LEFT(all_of)) {",
         *(f"    {line}" for line in panels),
-        "    PARTS(PART, 0, 1)",
-        f"    w += {PANEL};",
+        "    PARTS(PART, 0, 1) NEXT",
+        *([f"    w += {PANEL};"] if several else []),
         "}",
     ]
     name = f"{'run' if single else 'block'}_{vectors}x{pixels}"
@@ -132,17 +139,19 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
     yield "    const float *const *init, float *const *out, ptrdiff_t next, int32_t first,"
     yield "    int32_t times, int32_t all)"
     yield "{"
-    yield "    const ptrdiff_t shift = pass->channel;"
+    yield "    const ptrdiff_t shift = pass->channel, pitch = pass->pitch * (ptrdiff_t)sizeof(float);"
     yield f"    const ptrdiff_t beside = (ptrdiff_t)all * {PANEL};"
     yield "    const int few = all < CSDF_TURN;"
     if single:
         yield "    const ptrdiff_t all_of = pass->counts[0], count = STEPS(all_of);"
-    if vectors * lanes > PANEL:
+    if panels:
         yield "    const ptrdiff_t panel = pass->panel;"
     yield "    for (int32_t k = 0; k < times; k++) {"
     if not single:
         yield "        const float *const *t = table;"
-    yield "        const float *w = pass->weights;"
+    if several:
+        yield "        const float *w = pass->weights;"
+    yield "        const float *z = pass->last;"
     yield f"        const ptrdiff_t ahead = next + (first + k) % CSDF_TURN * {PANEL};"
     yield from _begun("pass->bias", lanes, vectors, pixels)
     yield "        if (init) {"
@@ -157,7 +166,8 @@ def _blocks(lanes: int, vectors: int, pixels: int, single: bool) -> Iterator[str
         for i in range(pixels):
             for v in range(0, vectors * lanes, PANEL):
                 yield f"        CSDF_PREFETCH_OUT(out[{i}] + shift + {v});"
-        yield "        for (int32_t tap = 0; tap < pass->taps; tap++, w += pass->skip) {"
+        skips = moves(f"pass->skip * {PANEL}")
+        yield f"        for (int32_t tap = 0; tap < pass->taps; tap++, z += pass->skip * pass->pitch{skips}) {{"
         yield "            for (int32_t i = 0; i < pass->pieces; i++, t += pass->pixels) {"
         yield "                const ptrdiff_t all_of = pass->counts[i], count = STEPS(all_of);"
         yield from _indented(run, 4)
@@ -182,9 +192,16 @@ def _begun(bias: str, lanes: int, vectors: int, pixels: int) -> Iterator[str]:
         yield f"        {names} = csdf_load({bias} + {v * lanes});"
 
 
-def _panels(outputs: int) -> Iterator[str]:
-    """Addresses of the panels behind the first. Sums of address and channel would have a register each, more than there are."""
-    for n in range(1, -(-outputs // PANEL)):
+def _panels_of(lanes: int, vectors: int) -> int:
+    """How many panels so many vectors are of."""
+    return -(-vectors * lanes // PANEL)
+
+
+def _panels(lanes: int, vectors: int) -> Iterator[str]:
+    """Addresses of the panels between the first and the last, which has its own, as it may be narrow. Sums of address and
+    channel would have a register each, more than there are.
+    """
+    for n in range(1, _panels_of(lanes, vectors) - 1):
         yield f"const float *u{n} = {f'u{n - 1}' if n > 1 else 'w'} + panel; CSDF_KEEP_ADDRESS(u{n});"
 
 
@@ -221,6 +238,11 @@ _FLOATS = (
     "",
 )
 
+_NEXT = (
+    "/* The weights of the next input channel in the last panel, which is as wide as it has channels. */",
+    "#define NEXT z = (const float *)(const void *)((const char *)z + pitch); CSDF_KEEP_ADDRESS(z);",
+)
+
 _ACTIVATIONS = (
     "#define CLIPPED(x) x = csdf_min(high, csdf_max(low, x));",
     "#define LEAKING(x) x = csdf_max(zero, x) + slope * csdf_min(zero, x);",
@@ -252,6 +274,7 @@ def blocks(lanes: int) -> Iterator[str]:
     yield f"#define CSDF_BLOCK_PIXELS {max(one.pixels for one in shapes)}"
     yield ""
     yield from _FLOATS
+    yield from _NEXT
     yield from _ACTIVATIONS
     yield ""
     for shape in shapes:
@@ -292,7 +315,10 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
     if pixels >= BASES:
         yield "    ptrdiff_t thrice = 3 * step;"
         yield "    CSDF_KEEP_ADDRESS(thrice);"
-    if vectors * lanes > PANEL:
+    panels, several = [*_panels(lanes, vectors)], _panels_of(lanes, vectors) > 1
+    moves = f", w += {2 * PANEL}" if several else ""
+    yield "    const ptrdiff_t pitch = l->pitch * (ptrdiff_t)sizeof(float);"
+    if panels:
         yield "    const ptrdiff_t panel = l->panel;"
     yield f"    for (ptrdiff_t first = 0; first < {pixels} * (ptrdiff_t)times; first += {pixels}) {{"
     yield "        float *out = l->out + first * pace;"
@@ -305,18 +331,20 @@ def line(lanes: int, vectors: int, pixels: int) -> Iterator[str]:
             yield f"            a{i}_{v} += {load}(init + {i} * l->init_pace + {v * lanes});"
     yield "        }"
     yield "        for (int32_t row = 0; row < l->rows; row++) {"
-    yield "            const float *w = l->weights[row] + l->lane;"
+    if several:
+        yield "            const float *w = l->weights[row];"
+    yield "            const float *z = l->last[row];"
     yield "            const float *p0 = l->at[row] + first * step;"
     for i in range(BASES, pixels, BASES):
         yield f"            const float *p{i} = p0 + {i} * step;"
         yield f"            CSDF_KEEP_ADDRESS(p{i});"
     yield "            ptrdiff_t c = 0;"
-    yield f"            for (; c + 2 <= run; c += 2, w += {2 * PANEL}) {{"
-    yield from _indented(_panels(vectors * lanes), 4)
+    yield f"            for (; c + 2 <= run; c += 2{moves}) {{"
+    yield from _indented(panels, 4)
     yield "                PRODUCTS(0) PRODUCTS(1)"
     yield "            }"
     yield "            if (c < run) {"
-    yield from _indented(_panels(vectors * lanes), 4)
+    yield from _indented(panels, 4)
     yield "                PRODUCTS(0)"
     yield "            }"
     yield "        }"
@@ -339,6 +367,7 @@ def lines(lanes: int) -> Iterator[str]:
     if shapes[-1].vectors > 1:
         shapes.append(Shape(1, shapes[-1].pixels))  # whatever is left
     yield from _FLOATS
+    yield from _NEXT
     yield from _ACTIVATIONS
     yield "#define LINE_LOAD(at) (some ? csdf_load_some(at, some) : csdf_load(at))"
     yield "#define LINE_STORE(at, x) if (some) csdf_store_some(at, x, some); else csdf_store(at, x)"

@@ -1,7 +1,9 @@
 """In which order do kernels read weights? Packed once, when a network is compiled.
 
-Weights come as ONNX has them, (out, in / groups, height, width), in any memory order. Output
-channels lie in panels of sixteen, filled up with zeros: that is what every instruction set can read.
+Weights come as ONNX has them, (out, in / groups, height, width), in any memory order. Output channels are in panels of
+sixteen, which every instruction set can read; what is left of a group is a narrower panel. Kernels read whole vectors, so
+that zeros follow the last channel of a layer, up to sixteen. Products of bytes, and weights at points, have panels that
+are filled up with zeros.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ __all__ = [
     "dot_weights",
     "gemm_weights",
     "pace_of",
+    "panel_size",
     "winograd_byte_weights",
     "winograd_row_weights",
     "winograd_weights",
@@ -46,32 +49,37 @@ def _aligned(array: np.ndarray, dtype: str = "float32") -> np.ndarray:
 aligned = kept(_aligned)
 
 
-def _panels(array: np.ndarray, dtype: str) -> np.ndarray:
-    """(..., out) as (panels, ..., 16).
+def _panels(groups: np.ndarray, dtype: str = "float32") -> np.ndarray:
+    """(groups, ..., out) as one row of numbers: of every group panels, (..., 16), the last one as wide as it has outputs.
 
     One panel at a time: what is read of an array in another order stays near until all of it was.
     """
-    *outer, out = array.shape
-    packed = reserved((-(-out // PANEL), *outer, PANEL), dtype)
-    for panel, start in zip(packed, range(0, out, PANEL), strict=True):
-        count = min(PANEL, out - start)
-        panel[..., :count] = array[..., start : start + count]
-        panel[..., count:] = 0
+    out = groups.shape[-1]
+    packed = reserved((panel_size(groups.size, out),), dtype)
+    packed[groups.size :] = 0
+    start = 0
+    for group in groups:
+        for first in range(0, out, PANEL):
+            some = group[..., first : first + PANEL]
+            packed[start : start + some.size].reshape(some.shape)[...] = some
+            start += some.size
     return packed
+
+
+def panel_size(weights: int, out: int) -> int:
+    """Elements of so many weights of groups of so many outputs, with those behind them that belong to their last vector.
+
+    >>> panel_size(40 * 9, 40), panel_size(48 * 9, 48)
+    (368, 432)
+    """
+    return weights + -out % PANEL
 
 
 @kept
 def conv_weights(weights: np.ndarray, groups: int = 1) -> np.ndarray:
-    """(out, in, h, w) as (groups, panels, h, w, in, 16), for `csdf_conv`."""
-    out, ins, high, wide = weights.shape
-    each = out // groups
-    packed = reserved((groups, -(-each // PANEL), high, wide, ins, PANEL))
-    for group, own in zip(packed, weights.reshape(groups, each, ins, high, wide), strict=True):
-        for panel, start in zip(group, range(0, each, PANEL), strict=True):
-            some = own[start : start + PANEL]
-            panel[..., : len(some)] = some.transpose(2, 3, 1, 0)
-            panel[..., len(some) :] = 0
-    return packed
+    """(out, in, h, w) as panels of every group, (h, w, in, 16), for `csdf_conv`."""
+    out, *inner = weights.shape
+    return _panels(weights.reshape(groups, out // groups, *inner).transpose(0, 3, 4, 2, 1))
 
 
 @kept
@@ -79,21 +87,22 @@ def conv_weights_of_pairs(weights: np.ndarray, groups: int = 1) -> np.ndarray:
     """(out, in, h, w) for `csdf_conv_bf16` or `csdf_conv_f16`; -0 is behind an odd number of channels, which changes no sum,
     whatever its sign.
 
-    bfloat16: (groups, panels, h, w, pairs of in, 16) uint32, the first of a pair is the upper half. float16: (groups, panels, h,
-    w, pairs of in, fours of out, 2, 4) uint16.
+    Panels of every group, of bfloat16 (h, w, pairs of in, 16) words, of which the first of a pair is the upper half; of float16
+    (h, w, pairs of in, fours of out, 2, 4) halves, fours of a group filled up.
     """
     out, ins, high, wide = weights.shape
-    each, pairs = out // groups, -(-ins // 2)
-    bits = np.zeros((groups, each + -each % PANEL, 2 * pairs, high, wide), np.uint16)
+    each, pairs, is_f16 = out // groups, -(-ins // 2), weights.dtype == np.float16
+    bits = np.zeros(
+        (groups, each + -each % (FOUR if is_f16 else 1), 2 * pairs, high, wide), np.uint16
+    )
     bits[:, :, ins:] = 0x8000
     bits[:, :each, :ins] = weights.view(np.uint16).reshape(groups, each, ins, high, wide)
-    if weights.dtype == np.float16:
-        fours = bits.reshape(groups, -1, PANEL // FOUR, FOUR, pairs, 2, high, wide)
-        return _aligned(fours.transpose(0, 1, 6, 7, 4, 2, 5, 3), "uint16")
+    if is_f16:
+        fours = bits.reshape(groups, -1, FOUR, pairs, 2, high, wide).transpose(0, 5, 6, 3, 1, 4, 2)
+        shape = groups, high, wide, pairs, -1
+        return _panels(np.ascontiguousarray(fours).reshape(shape).view(np.uint32), "uint32")
     words = bits[:, :, ::2].astype(np.uint32) << 16 | bits[:, :, 1::2]
-    return _aligned(
-        words.reshape(groups, -1, PANEL, *words.shape[2:]).transpose(0, 1, 4, 5, 3, 2), "uint32"
-    )
+    return _panels(words.transpose(0, 3, 4, 2, 1), "uint32")
 
 
 @kept
@@ -104,12 +113,11 @@ def dot_weights(weights: np.ndarray) -> np.ndarray:
 
 @kept
 def conv_bias(bias: np.ndarray | None, out: int, groups: int = 1) -> np.ndarray:
-    """(out,) as (groups, panels, 16); zeros for None."""
-    values = np.zeros(out, np.float32) if bias is None else bias
-    each = out // groups
-    packed = np.zeros((groups, each + -each % PANEL), np.float32)
-    packed[:, :each] = values.reshape(groups, each)
-    return _aligned(packed.reshape(groups, -1, PANEL))
+    """(out,), zeros for None, and what the last vector reads behind it."""
+    packed = np.zeros(panel_size(out, out // groups), np.float32)
+    if bias is not None:
+        packed[:out] = bias
+    return _aligned(packed)
 
 
 @kept
@@ -125,8 +133,8 @@ def depthwise_bias(bias: np.ndarray | None, out: int) -> np.ndarray:
 
 
 def _gemm_weights(weights: np.ndarray, dtype: str = "float32") -> np.ndarray:
-    """(inputs..., outputs) as (panels, inputs..., 16), for `csdf_gemm`; dtype: "uint16" for the bits of halves."""
-    return _panels(weights, dtype)
+    """(inputs..., outputs) as panels, (inputs..., 16), for `csdf_gemm`; dtype: "uint16" for the bits of halves."""
+    return _panels(weights[None], dtype)
 
 
 gemm_weights = kept(_gemm_weights, axis=-1)

@@ -5,10 +5,12 @@
 /* Products of `count` terms of all pixels and the weights from a term on. */
 #define ADD_UP(first, count) { \
     const int32_t terms = count; \
-    int64_t at = (int64_t)(first) * CSDF_PANEL; \
-    for (int32_t c = 0; c < terms; c++, at += CSDF_PANEL) { \
+    GLOBAL const float *own[VECTORS]; \
+    EACH_VECTOR own[v] = weights[v] + (int64_t)(first) * pitch[v]; \
+    for (int32_t c = 0; c < terms; c++) { \
         V factor[VECTORS]; \
-        EACH_VECTOR factor[v] = LOAD(weights[v] + at); \
+        EACH_VECTOR factor[v] = LOAD(own[v]); \
+        EACH_VECTOR own[v] += pitch[v]; \
         EACH_PIXEL { \
             const V term = SPLAT(in[p][c]); \
             EACH_VECTOR MAD(sums[v][p], term, factor[v]); \
@@ -37,12 +39,15 @@ BODY(conv_of, csdf_conv_step)
 #endif
     GLOBAL const float *weights[VECTORS];
     V sums[VECTORS][PIXELS];
+    int32_t pitch[VECTORS]; /* floats of a row of a vector's panel: the last one of a group is narrow */
     int32_t row[PIXELS], column[PIXELS];
     EACH_VECTOR {
         const int32_t panel = channel + v * LANES < outs ? (channel + v * LANES) / CSDF_PANEL : panels - 1; /* the last one again */
-        const int32_t lane = (channel + v * LANES) % CSDF_PANEL, number = group * panels + panel;
-        const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (number * CSDF_PANEL + lane));
-        weights[v] = IN_WEIGHTS(float, layer->weights) + (int64_t)number * taps * ins * CSDF_PANEL + lane;
+        const int32_t lane = (channel + v * LANES) % CSDF_PANEL, left = outs - panel * CSDF_PANEL;
+        const int32_t first = (group + 1) * outs - left;
+        const V bias = LOAD(IN_WEIGHTS(float, layer->bias) + (first + lane));
+        weights[v] = IN_WEIGHTS(float, layer->weights) + (int64_t)first * taps * ins + lane;
+        pitch[v] = left < CSDF_PANEL ? left : CSDF_PANEL;
         EACH_PIXEL
             sums[v][p] = bias;
     }

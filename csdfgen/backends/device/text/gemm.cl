@@ -5,8 +5,10 @@ BODY(gemm_of, csdf_gemm_step)
     const int32_t begin = down * PIXELS;
     if (some <= 0 || begin >= step->count)
         return;
+    const int32_t lane = channel % CSDF_PANEL, left = step->outputs - (channel - lane); /* the last panel is narrow */
+    const int32_t pitch = left < CSDF_PANEL ? left : CSDF_PANEL;
     GLOBAL const float *weights = IN_WEIGHTS(float, step->weights)
-        + ((int64_t)(channel / CSDF_PANEL) * step->inputs + step->first) * CSDF_PANEL + channel % CSDF_PANEL;
+        + (int64_t)(channel - lane) * step->inputs + (int64_t)step->first * pitch + lane;
     table_of_rows rows = IN_TABLES(place, step->rows), out = IN_TABLES(place, step->out);
     GLOBAL const int32_t *sizes = AT(const int32_t, step->sizes);
     V sums[PIXELS];
@@ -21,7 +23,7 @@ BODY(gemm_of, csdf_gemm_step)
             const int32_t row = begin + p < step->count ? begin + p : step->count - 1;
             in[p] = AT(const float, rows[part * step->count + row]);
         }
-        for (int32_t c = 0; c < sizes[part]; c++, weights += CSDF_PANEL) {
+        for (int32_t c = 0; c < sizes[part]; c++, weights += pitch) {
             const V factor = LOAD(weights);
             EACH_PIXEL
                 MAD(sums[p], SPLAT(in[p][c]), factor);

@@ -69,7 +69,8 @@ static void attend(const csdf_attention_step *step, int32_t group, int32_t first
     csdf_pass pass;
     pass.taps = pass.pieces = 1;
     pass.pixels = count;
-    pass.skip = 0;
+    pass.before = pass.skip = 0;
+    pass.stored = CSDF_WHOLE;
     pass.channel = 0;
     pass.bias = NULL;
     pass.activation.kind = CSDF_NONE;

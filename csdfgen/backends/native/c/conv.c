@@ -33,7 +33,6 @@ static void pixels(const csdf_conv_step *step, int32_t first, int32_t count, int
     const csdf_layer *layer = step->layer;
     const int32_t ins = layer->in_channels / layer->groups;
     const int32_t outs = layer->out_channels / layer->groups;
-    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL;
     const int32_t wide = layer->kernel_w, window = layer->kernel_h * wide;
     const ptrdiff_t panel = (ptrdiff_t)window * ins * CSDF_PANEL;
     const int32_t end = step->out.channel + step->out.channels;
@@ -55,10 +54,10 @@ static void pixels(const csdf_conv_step *step, int32_t first, int32_t count, int
     for (int32_t group = 0; group < layer->groups; group++) {
         const int32_t low = most(step->out.channel, group * outs);
         const int32_t stop = least(end, (group + 1) * outs);
-        const ptrdiff_t at = ((ptrdiff_t)group * panels) * CSDF_PANEL + (low - group * outs);
-        const float *weights = layer->weights + at / CSDF_PANEL * panel;
         if (low >= stop)
             continue;
+        pass.stored = (group + 1) * outs - low;
+        pass.weights = layer->weights + (ptrdiff_t)low * window * ins; /* the first one of a panel */
         pass.channel = low;
         pass.channels = stop - low;
         /* the next group writes what this one leaves behind its last channel */
@@ -66,7 +65,7 @@ static void pixels(const csdf_conv_step *step, int32_t first, int32_t count, int
         for (int32_t done = reach.low; done < reach.high; done += own.count) {
             cut(step, group * ins + done, least(channels, reach.high - done), pieces, &own);
             pass.pieces = own.pieces;
-            pass.skip = (ptrdiff_t)(ins - own.count) * CSDF_PANEL;
+            pass.skip = ins - own.count;
             for (int32_t tap = 0; tap < window; tap += pass.taps) {
                 const int32_t begins = done == reach.low && !tap;
                 const float **entry = pointers;
@@ -74,8 +73,8 @@ static void pixels(const csdf_conv_step *step, int32_t first, int32_t count, int
                 for (int32_t t = tap; t < tap + pass.taps; t++)
                     for (int32_t i = 0; i < own.pieces; i++, entry += count)
                         point(step, own.piece[i], own.offset[i], t / wide, t % wide, row, column, count, sizeof **entry, entry);
-                pass.weights = weights + ((ptrdiff_t)tap * ins + done) * CSDF_PANEL;
-                pass.bias = begins ? layer->bias + at : NULL;
+                pass.before = (ptrdiff_t)tap * ins + done;
+                pass.bias = begins ? layer->bias + low : NULL;
                 pass.init = begins ? (step->residual ? residual : NULL) : (const float *const *)out;
                 pass.activation = layer->activation;
                 if (done + own.count < reach.high || tap + pass.taps < window)

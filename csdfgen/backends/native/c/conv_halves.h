@@ -12,8 +12,8 @@
 #define WEIGHTS csdf_half_weights
 #define SPREAD(part, at, alone) csdf_half_spread(part, at, alone)
 #if defined(CSDF_OF_F16) && CSDF_LANES == 1
-/* w is that of the first of four outputs: those of a channel are side by side */
-#define LOAD(part, at) csdf_half_load(part, (const csdf_half *)(const void *)(at) - ((at) - w) % 4)
+/* z is that of the first of four outputs: those of a channel are side by side */
+#define LOAD(part, at) csdf_half_load(part, (const csdf_half *)(const void *)(at) - ((at) - z) % 4)
 #else
 #define LOAD(part, at) csdf_half_load(part, at)
 #endif
@@ -67,7 +67,7 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
     const csdf_layer *layer = step->layer;
     const int32_t ins = layer->in_channels / layer->groups, pairs = (ins + 1) / 2;
     const int32_t outs = layer->out_channels / layer->groups;
-    const int32_t panels = (outs + CSDF_PANEL - 1) / CSDF_PANEL;
+    const int32_t stored = (outs + CSDF_HALF_OUTS - 1) / CSDF_HALF_OUTS * CSDF_HALF_OUTS;
     const int32_t wide = layer->kernel_w, window = layer->kernel_h * wide;
     const ptrdiff_t panel = (ptrdiff_t)window * pairs * CSDF_PANEL;
     const int32_t end = step->out.channel + step->out.channels;
@@ -91,15 +91,16 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
         const int32_t stop = least(end, (group + 1) * outs);
         int32_t known = 0; /* whether the table is that of all taps and channels of this group */
         for (int32_t low = most(step->out.channel, group * outs); low < stop; low += pass.channels) {
-            const ptrdiff_t at = ((ptrdiff_t)group * panels) * CSDF_PANEL + (low - group * outs);
-            const float *weights = layer->weights + at / CSDF_PANEL * panel;
+            const int32_t skipped = low - group * outs;
+            pass.stored = stored - skipped;
+            pass.weights = layer->weights + ((ptrdiff_t)group * stored + skipped) * window * pairs;
             pass.channels = least(OUTS, stop - low);
             pass.spare = OUTS - pass.channels;
             for (int32_t done = reach.low; done < reach.high; done += own.count) {
                 if (!known)
                     cut(step, group * ins + done, least(channels, reach.high - done), pieces, &own);
                 pass.pieces = own.pieces;
-                pass.skip = (ptrdiff_t)(pairs - (own.count + 1) / 2) * CSDF_PANEL;
+                pass.skip = pairs - (own.count + 1) / 2;
                 for (int32_t tap = 0; tap < window; tap += pass.taps) {
                     const int32_t begins = done == reach.low && !tap;
                     const int32_t ends = done + own.count >= reach.high && tap + taps >= window;
@@ -110,8 +111,8 @@ static void pixels(const csdf_conv_step *step, csdf_reach reach, int32_t first, 
                             point(step, own.piece[i], own.offset[i], t / wide, t % wide, row, column, count,
                                 sizeof(csdf_half), entry);
                     known = begins && ends;
-                    pass.weights = weights + ((ptrdiff_t)tap * pairs + done / 2) * CSDF_PANEL;
-                    pass.bias = begins ? layer->bias + at : NULL;
+                    pass.before = (ptrdiff_t)tap * pairs + done / 2;
+                    pass.bias = begins ? layer->bias + low : NULL;
                     pass.init = begins ? NULL : (const float *const *)to;
                     pass.activation = layer->activation;
                     if (!ends)

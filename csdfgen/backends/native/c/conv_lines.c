@@ -15,13 +15,14 @@ enum {
     PIXELS = 12   /* of a line, at most */
 };
 
-/* Some vectors of output channels for pixels of a row. at, weights: by row of the kernel, what the first pixel sees, and the
- * weights of the first panel, of which the vectors begin at `lane`. run: floats of a row of the kernel. step, pace,
- * init_pace: floats from a pixel to the next. init: what is added, or NULL. some: channels of the last vector, 0: all. */
+/* Some vectors of output channels for pixels of a row. at, weights, last: by row of the kernel, what the first pixel sees, and
+ * the weights of the first vector and of the first one in the last panel, there `pitch` floats from an input to the next.
+ * run: floats of a row of the kernel. step, pace, init_pace: floats from a pixel to the next. init: what is added, or NULL.
+ * some: channels of the last vector, 0: all. */
 typedef struct csdf_pixels {
-    const float *at[ROWS], *weights[ROWS];
+    const float *at[ROWS], *weights[ROWS], *last[ROWS];
     int32_t rows, some;
-    ptrdiff_t lane, panel, run, step, pace, init_pace;
+    ptrdiff_t pitch, panel, run, step, pace, init_pace;
     const float *bias, *init;
     float *out;
     csdf_activation activation;
@@ -73,9 +74,9 @@ CSDF_INLINE void clip(const float *row, int32_t width, int32_t in, int32_t count
 }
 
 /* Columns from x on, `times` times so many pixels, of all rows of a step; inside: whether none of them sees padding at the
- * left or the right. */
+ * left or the right. from, behind: the first vector's weights, and panels from there to the last. */
 static void columns(const csdf_conv_step *step, int32_t x, int32_t pixels, int32_t times, int32_t inside,
-    csdf_pixels_kernel *kernel, int32_t channel, csdf_pixels *own)
+    csdf_pixels_kernel *kernel, int32_t channel, const float *from, int32_t behind, csdf_pixels *own)
 {
     const csdf_layer *layer = step->layer;
     const csdf_source *residual = step->residual;
@@ -84,13 +85,13 @@ static void columns(const csdf_conv_step *step, int32_t x, int32_t pixels, int32
     float copied[COPIED + CSDF_LANES];
     for (int32_t row = 0; row < step->out.count; row++) {
         const float *const *rows = step->pieces->rows + csdf_first_row(row, layer->stride_h, step->each, step->apart);
-        const float *weights = layer->weights;
         float *to = copied;
         own->rows = 0;
-        for (int32_t y = 0; y < layer->kernel_h; y++, rows += layer->dilation_h, weights += own->run * CSDF_PANEL) {
+        for (int32_t y = 0; y < layer->kernel_h; y++, rows += layer->dilation_h) {
             if (!*rows)
                 continue;
-            own->weights[own->rows] = weights;
+            own->weights[own->rows] = from + y * own->run * CSDF_PANEL;
+            own->last[own->rows] = from + behind * own->panel + y * own->run * own->pitch;
             own->at[own->rows++] = inside ? *rows + in : to;
             if (!inside) {
                 clip(*rows, (step->width - 1) * stride + layer->in_channels, in, seen, to);
@@ -135,7 +136,9 @@ int32_t csdf_conv_lines(const csdf_conv_step *step)
         const int32_t size = out->columns / count, more = out->columns % count;
         lanes = shape->vectors * CSDF_LANES;
         own.some = left < lanes ? left % CSDF_LANES : 0;
-        own.lane = channel / CSDF_PANEL * own.panel + channel % CSDF_PANEL;
+        const int32_t behind = (lanes - 1) / CSDF_PANEL, first = channel / CSDF_PANEL;
+        const float *weights = layer->weights + first * own.panel + channel % CSDF_PANEL;
+        own.pitch = csdf_pitch_of(layer->out_channels - (first + behind) * CSDF_PANEL);
         own.bias = layer->bias + channel;
         for (int32_t k = 0, x = out->column, times; k < count; k += times) {
             const int32_t pixels = size + (k < more), alike = k < more ? more : count;
@@ -144,8 +147,8 @@ int32_t csdf_conv_lines(const csdf_conv_step *step)
             while (inside && k + times < alike && x + (times + 1) * pixels <= to)
                 times++;
             for (; !inside && x + fit < end; x += fit)
-                columns(step, x, fit, 1, 0, shape->kernels[fit - 1], channel, &own);
-            columns(step, x, end - x, times, inside, shape->kernels[end - x - 1], channel, &own);
+                columns(step, x, fit, 1, 0, shape->kernels[fit - 1], channel, weights, behind, &own);
+            columns(step, x, end - x, times, inside, shape->kernels[end - x - 1], channel, weights, behind, &own);
             x = end + (times - 1) * pixels;
         }
     }

@@ -75,12 +75,15 @@ typedef struct csdf_target {
 /* A convolution, for all kernels that compute one.
  * pad_left may be negative (a crop). Padding above and below are rows that are NULL, and padding at the
  * right are columns beyond the map's width.
- * weights: csdf_conv, [group][ceil(out / groups / 16)][kernel_h][kernel_w][in / groups][16];
+ * weights: csdf_conv, [group][panel][kernel_h][kernel_w][in / groups][16]; the last panel of a group has as many outputs as
+ *     there are left, so that groups follow each other without a gap;
  *     csdf_depthwise, [kernel_h][kernel_w][out]; Winograd's kernels, the same as csdf_conv or, where at_points is 1,
  *     what products take at points, which is faster but more: csdf_winograd, blocks of up to four panels of 16
  *     outputs, [block][(tile + 2) * 6][panel][in][16]; csdf_winograd_row, blocks of every group,
  *     [block][6][panel][kernel_h][in / groups][16]. Fastest at a multiple of 64 bytes.
- * bias: [group][ceil(out / groups / 16)][16], zeros where there is none; depthwise [out]. */
+ * bias: [out], zeros where there is none.
+ * Vectors are read whole: weights of csdf_conv and biases are followed by as many floats, of any value, as the last panel
+ * lacks of sixteen. */
 typedef struct csdf_layer {
     int32_t in_channels, out_channels, groups;
     int32_t kernel_h, kernel_w;
@@ -130,11 +133,12 @@ void csdf_conv_dots(const csdf_conv_step *step);
 /* As csdf_conv, of bfloat16: rows are of such, strides in elements; biases are floats, sums are those of csdf_conv with
  * widened values, to the bit, before they are rounded. Where there are several pieces, all but the last have an even number of
  * channels, as has a group.
- * weights: [group][ceil(out / groups / 16)][kernel_h][kernel_w][ceil(in / groups / 2)][16] words of two, the first channel
- *     in the upper half; behind an odd number of channels comes -0. */
+ * weights: [group][panel][kernel_h][kernel_w][ceil(in / groups / 2)][16] words of two, the first channel in the upper half,
+ *     panels as csdf_conv has them; behind an odd number of channels comes -0. */
 void csdf_conv_bf16(const csdf_conv_step *step);
 
-/* The same of float16. weights: [...][ceil(in / groups / 2)][4][2][4] elements: four outputs' of one channel, then of the next. */
+/* The same of float16. weights: [...][ceil(in / groups / 2)][4][2][4] elements: four outputs' of one channel, then of the next;
+ * outputs of a group are filled up to fours. */
 void csdf_conv_f16(const csdf_conv_step *step);
 
 /* One input channel per group, and any equal number of output channels per group. */
@@ -178,7 +182,7 @@ void csdf_winograd_row_share(const csdf_conv_share *share);
  * The sum over `inputs` may be split: a step adds the products of `parts` pieces, from input `first` on.
  * begin: starts from the bias instead of the values in `out`; end: applies the activation.
  * rows: [parts][count], address of the values of each part and row; sizes: number of values of each part.
- * weights: [ceil(outputs / 16)][inputs][16], bias [ceil(outputs / 16)][16].
+ * weights: [panel][inputs][16], the last panel and bias as csdf_conv has them.
  * Outputs [channel, channel + channels) are computed; channel is a multiple of CSDF_PANEL. */
 typedef struct csdf_gemm_step {
     int32_t inputs, outputs;

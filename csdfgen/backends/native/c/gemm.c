@@ -12,8 +12,10 @@ void csdf_gemm(const csdf_gemm_step *step)
         csdf_pass pass;
         pass.taps = pass.pieces = 1;
         pass.counts = step->sizes + part;
-        pass.weights = step->weights + step->channel / CSDF_PANEL * panel + (ptrdiff_t)done * CSDF_PANEL;
+        pass.weights = step->weights + step->channel / CSDF_PANEL * panel;
         pass.panel = panel;
+        pass.before = done;
+        pass.stored = step->outputs - step->channel;
         pass.skip = 0;
         pass.channel = step->channel;
         pass.channels = step->channels;

@@ -37,7 +37,8 @@ void csdf_gemm_4(const csdf_gemm_4_step *step)
     pass.table = table;
     pass.weights = values;
     pass.panel = DEPTH * CSDF_PANEL;
-    pass.skip = 0;
+    pass.before = pass.skip = 0;
+    pass.stored = CSDF_WHOLE;
     pass.spare = 0;
     for (pass.channel = step->channel; pass.channel < end; pass.channel += SOME)
         for (int32_t first = 0; first < step->inputs; first += depth) {

@@ -13,11 +13,12 @@ CSDF_INLINE csdf_v wide(const half *at, int is_f16)
     return is_f16 ? csdf_load_f16((const void *)at) : csdf_load_bf16((const void *)at);
 }
 
-/* Outputs of a row that are computed together. w: of the first input; panel: elements to the next panel. */
+/* Outputs of a row that are computed together. w: of the first of them; panel: elements to the next panel; before: inputs in
+ * front of the first; pitch: elements of a row of the last panel. */
 typedef struct group {
     const float *x, *bias;
     const half *w;
-    ptrdiff_t count, panel;
+    ptrdiff_t count, panel, before, pitch;
     float *out;
     int32_t lanes; /* outputs that exist */
     int32_t begins;
@@ -48,16 +49,22 @@ CSDF_INLINE void ended(const group *g, int32_t vector, csdf_v sum)
         csdf_store(g->out + lane, sum);
 }
 
-CSDF_INLINE const half *weights_of(const group *g, int32_t vector)
+/* Elements of a row of the panel that a vector of so many is of. */
+CSDF_INLINE ptrdiff_t pitch_of(const group *g, int32_t vector, int32_t vectors)
 {
-    const int32_t lane = vector * CSDF_LANES;
-    return g->w + lane / CSDF_PANEL * g->panel + lane % CSDF_PANEL;
+    return vector * CSDF_LANES / CSDF_PANEL == (vectors * CSDF_LANES - 1) / CSDF_PANEL ? g->pitch : CSDF_PANEL;
 }
 
-#define EACH(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7)
-#define BEGIN(v) csdf_v a##v = begun(g, v); const half *w##v = weights_of(g, v);
-#define ADD(v) a##v = csdf_fma(x, wide(w##v + k * CSDF_PANEL, is_f16), a##v);
-#define END(v) ended(g, v, a##v);
+CSDF_INLINE const half *weights_of(const group *g, int32_t vector, int32_t vectors)
+{
+    const int32_t lane = vector * CSDF_LANES;
+    return g->w + lane / CSDF_PANEL * g->panel + lane % CSDF_PANEL + g->before * pitch_of(g, vector, vectors);
+}
+
+#define EACH(DO) DO(0, 8) DO(1, 8) DO(2, 8) DO(3, 8) DO(4, 8) DO(5, 8) DO(6, 8) DO(7, 8)
+#define BEGIN(v, of) csdf_v a##v = begun(g, v); const half *w##v = weights_of(g, v, of);
+#define ADD(v, of) a##v = csdf_fma(x, wide(w##v + k * pitch_of(g, v, of), is_f16), a##v);
+#define END(v, of) ended(g, v, a##v);
 
 CSDF_INLINE void eight(const group *g, int is_f16)
 {
@@ -71,12 +78,12 @@ CSDF_INLINE void eight(const group *g, int is_f16)
 
 CSDF_INLINE void one(const group *g, int is_f16)
 {
-    BEGIN(0)
+    BEGIN(0, 1)
     for (ptrdiff_t k = 0; k < g->count; k++) {
         const csdf_v x = csdf_splat(g->x[k]);
-        ADD(0)
+        ADD(0, 1)
     }
-    END(0)
+    END(0, 1)
 }
 
 CSDF_INLINE void gemm(const csdf_gemm_step *step, int is_f16)
@@ -93,7 +100,10 @@ CSDF_INLINE void gemm(const csdf_gemm_step *step, int is_f16)
             g.x = step->rows[(ptrdiff_t)part * step->count + row];
             for (int32_t lane = step->channel, at_once; lane < end; lane += at_once * CSDF_LANES) {
                 at_once = end - lane > (AT_ONCE - 1) * CSDF_LANES ? AT_ONCE : 1;
-                g.w = weights + lane / CSDF_PANEL * panel + done * CSDF_PANEL + lane % CSDF_PANEL;
+                const int32_t last = (lane + at_once * CSDF_LANES - 1) / CSDF_PANEL * CSDF_PANEL;
+                g.w = weights + lane / CSDF_PANEL * panel + lane % CSDF_PANEL;
+                g.before = done;
+                g.pitch = csdf_pitch_of(step->outputs - last);
                 g.bias = step->bias + lane;
                 g.out = step->out[row] + lane;
                 g.lanes = end - lane;

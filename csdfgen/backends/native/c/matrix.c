@@ -88,7 +88,8 @@ void csdf_multiply_panels(const float *rows, ptrdiff_t apart, int32_t count, int
     pass.counts = &depth;
     pass.weights = packed;
     pass.panel = panel;
-    pass.skip = 0;
+    pass.before = pass.skip = 0;
+    pass.stored = CSDF_WHOLE;
     pass.channel = 0;
     pass.channels = columns;
     pass.spare = 0;

@@ -41,7 +41,8 @@ static void multiply(const csdf_multiply_step *step, const float *const *b, cons
     float panels[DEPTH * WIDE];
     csdf_pass pass;
     pass.taps = pass.pieces = 1;
-    pass.skip = 0;
+    pass.before = pass.skip = 0;
+    pass.stored = CSDF_WHOLE;
     pass.bias = NULL;
     pass.activation.kind = CSDF_NONE;
     pass.weights = panels;

@@ -102,8 +102,13 @@ CSDF_INLINE void csdf_all_blocks(const csdf_pass *whole)
         const uint32_t limit = (uint32_t)shape->pixels, count = (pixels + limit - 1) / limit;
         /* blocks of equal size, or one pixel more: none is left with few */
         const uint32_t size = pixels / count, more = pixels % count;
-        const ptrdiff_t ahead = pass.panel * ((lanes + CSDF_PANEL - 1) / CSDF_PANEL);
+        const int32_t behind = (lanes - 1) / CSDF_PANEL;
+        const ptrdiff_t ahead = pass.panel * (behind + 1);
+        const float *from = whole->weights + lane / CSDF_PANEL * pass.panel + lane % CSDF_PANEL;
         uint32_t pixel = 0;
+        pass.weights = from + pass.before * CSDF_PANEL;
+        pass.pitch = csdf_pitch_of(pass.stored - (lane / CSDF_PANEL + behind) * CSDF_PANEL);
+        pass.last = from + behind * pass.panel + pass.before * pass.pitch;
         for (int32_t larger = 1; larger >= 0; larger--) {
             const uint32_t n = size + (uint32_t)larger, times = larger ? more : count - more;
             if (!times)
@@ -118,9 +123,6 @@ CSDF_INLINE void csdf_all_blocks(const csdf_pass *whole)
         }
         /* so many lanes are part of a panel, or whole ones */
         lane += lanes;
-        pass.weights += lanes < CSDF_PANEL ? lanes : ahead;
-        if (lanes < CSDF_PANEL && lane % CSDF_PANEL == 0)
-            pass.weights += pass.panel - CSDF_PANEL;
         pass.channel += lanes;
         pass.channels -= lanes;
         if (whole->bias)

@@ -87,19 +87,24 @@ CSDF_INLINE void vector_of_weights(const float *at, ptrdiff_t step, int32_t high
     }
 }
 
-/* Weights of a panel, [kernel_h][kernel_w][in][16], of `inputs` inputs to points: [point][kernel_h or 1][input][16]. */
-CSDF_INLINE void take_weights(const csdf_layer *layer, const float *at, int32_t down, int32_t inputs, float *to, ptrdiff_t plane)
+/* Weights of a panel, [kernel_h][kernel_w][in][16, or as many channels as are stored], of `inputs` inputs from `first` on to
+ * points: [point][kernel_h or 1][input][16]. */
+CSDF_INLINE void take_weights(const csdf_layer *layer, const float *panel, int32_t stored, int32_t first, int32_t down,
+    int32_t inputs, float *to, ptrdiff_t plane)
 {
-    const ptrdiff_t step = (ptrdiff_t)(layer->in_channels / layer->groups) * CSDF_PANEL, row = (ptrdiff_t)inputs * CSDF_PANEL;
-    for (ptrdiff_t i = 0; i < row; i += CSDF_LANES)
+    const ptrdiff_t pitch = csdf_pitch_of(stored), step = layer->in_channels / layer->groups * pitch;
+    const ptrdiff_t row = (ptrdiff_t)inputs * CSDF_PANEL;
+    for (ptrdiff_t i = 0; i < row; i += CSDF_LANES) {
+        const float *at = panel + (first + i / CSDF_PANEL) * pitch + i % CSDF_PANEL;
         if (down == 6)
-            vector_of_weights(at + i, step, 3, 3, 6, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 6, to + i, row, plane);
         else if (down == 4)
-            vector_of_weights(at + i, step, 3, 3, 4, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 4, to + i, row, plane);
         else if (layer->kernel_h == 3 && layer->kernel_w == 3)
-            vector_of_weights(at + i, step, 3, 3, 1, to + i, row, plane);
+            vector_of_weights(at, step, 3, 3, 1, to + i, row, plane);
         else
-            vector_of_weights(at + i, step, layer->kernel_h, layer->kernel_w, 1, to + i, row, plane);
+            vector_of_weights(at, step, layer->kernel_h, layer->kernel_w, 1, to + i, row, plane);
+    }
 }
 
 #endif

@@ -10,25 +10,35 @@
 #include "simd.h"
 
 /* table: [tap][piece][pixel], address of the run; counts: floats of a piece's runs.
- * weights: those of the first tap of the first output channel's panel; panel: floats to the next
- *     panel; skip: floats between the last weight of a tap and the first of the next.
+ * weights: the first output channel's panel; panel: floats to the next panel; stored: channels that have weights from
+ *     there on. A panel has rows of sixteen weights, or of as many as there are channels left for the last one.
+ * before: rows of a panel in front of the pass's first one; skip: rows between those of a tap and those of the next.
  * channels: that are written, from `channel` of each pixel's address on; spare: behind them, that may be
  *     written too, with anything.
- * bias: of the first channel, in whole panels, or NULL; init: addresses of what is added, or NULL,
- *     by pixel; out: where the sums go, by pixel. */
+ * Of weights and bias whole vectors are read: behind the last channel there is something up to sixteen.
+ * bias: of the first channel, or NULL; init: addresses of what is added, or NULL, by pixel; out: where the sums go, by pixel.
+ * last, pitch: first row and floats of a row of the last panel of a block, which csdf_all_blocks sets. */
 typedef struct csdf_pass {
     const float *const *table;
     int32_t pixels;
     int32_t taps, pieces;
     const int32_t *counts;
     const float *weights;
-    ptrdiff_t panel, skip;
-    int32_t channel, channels, spare;
+    ptrdiff_t panel, before, skip;
+    int32_t stored, channel, channels, spare;
     const float *bias;
     const float *const *init;
     float *const *out;
     csdf_activation activation;
+    const float *last;
+    ptrdiff_t pitch;
 } csdf_pass;
+
+/* `stored` of panels that are filled up. */
+#define CSDF_WHOLE INT32_MAX
+
+/* Floats of a row of a panel, the first of so many channels that are stored. */
+CSDF_INLINE int32_t csdf_pitch_of(int32_t stored) { return least(stored, CSDF_PANEL); }
 
 void csdf_products(const csdf_pass *pass);
 

@@ -45,6 +45,13 @@ typedef csdf_bf16 csdf_half;
 CSDF_INLINE void csdf_store_half(csdf_half *at, csdf_v x) { csdf_store_bf16(at, x); }
 #endif
 
+/* Outputs whose weights of a channel are side by side. */
+#ifdef CSDF_OF_F16
+enum { CSDF_HALF_OUTS = 4 };
+#else
+enum { CSDF_HALF_OUTS = 1 };
+#endif
+
 /* Which channels of a pair are multiplied at a time. */
 enum { CSDF_BOTH, CSDF_FIRST, CSDF_SECOND };
 
@@ -111,8 +118,6 @@ typedef csdf_v csdf_half_input, csdf_half_weights;
 #define CSDF_HALF_ADD(sum, x, w) CSDF_FMA(sum, x, w)
 
 #ifdef CSDF_OF_F16
-enum { CSDF_HALF_OUTS = 4 }; /* whose weights of a channel are side by side */
-
 CSDF_INLINE csdf_half_input csdf_half_spread(int part, const void *at, int alone)
 {
     csdf_f16 x[2];

@@ -153,9 +153,9 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
         out[k] = f->products + ((ptrdiff_t)p * f->tiles + k) * f->sums;
     }
     const csdf_pass pass = {
-        table, f->tiles, 1, 1, &inputs, weights, panel, 0, left * CSDF_PANEL,
+        table, f->tiles, 1, 1, &inputs, weights, panel, 0, 0, CSDF_WHOLE, left * CSDF_PANEL,
         (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL,
-        at ? (const float *const *)out : NULL, out, {CSDF_NONE, 0.0f, 0.0f},
+        at ? (const float *const *)out : NULL, out, {CSDF_NONE, 0.0f, 0.0f}, NULL, 0,
     };
     csdf_products(&pass);
 }
@@ -185,9 +185,11 @@ static void multiply(const shape *f, int32_t channel, int32_t channels)
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = KEPT * CSDF_PANEL, plane = kept(layer, 1); /* places of parts never change: they run apart */
-        for (int32_t k = own.begin; k < own.end; k++)
-            take_weights(layer, layer->weights + (channel / CSDF_PANEL + k) * 9 * panel + (f->first + at) * CSDF_PANEL, f->down,
-                inputs, f->kept + k * each, plane);
+        for (int32_t k = own.begin; k < own.end; k++) {
+            const int32_t low = channel + k * CSDF_PANEL;
+            take_weights(layer, layer->weights + (ptrdiff_t)low * 9 * layer->in_channels, layer->out_channels - low, f->first + at,
+                f->down, inputs, f->kept + k * each, plane);
+        }
         for (int32_t p = 0; p < points; p++)
             multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, own.begin,
                 least(channels, own.end * CSDF_PANEL));

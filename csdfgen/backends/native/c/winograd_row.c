@@ -112,7 +112,7 @@ static void take_all(const shape *f, int32_t group)
 }
 
 /* At a point sums over rows of the kernel and `inputs` input channels, the first of those that are there now or, from `at` on,
- * added to the sums before; panels of weights from `left` on of a block. skip: floats behind those of a row of the kernel. */
+ * added to the sums before; panels of weights from `left` on of a block. skip: input channels behind those of a row of the kernel. */
 static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, const float *weights, ptrdiff_t panel, ptrdiff_t skip,
     int32_t left, int32_t channels)
 {
@@ -132,9 +132,9 @@ static void multiply_at(const shape *f, int32_t p, int32_t at, int32_t inputs, c
                 *entry++ = from;
         }
     const csdf_pass pass = {
-        table + pixels, pixels, layer->kernel_h, 1, &inputs, weights, panel, skip, left * CSDF_PANEL,
+        table + pixels, pixels, layer->kernel_h, 1, &inputs, weights, panel, 0, skip, CSDF_WHOLE, left * CSDF_PANEL,
         (channels + CSDF_LANES - 1) / CSDF_LANES * CSDF_LANES - left * CSDF_PANEL, 0, NULL, at ? table : NULL,
-        (float *const *)table, {CSDF_NONE, 0.0f, 0.0f},
+        (float *const *)table, {CSDF_NONE, 0.0f, 0.0f}, NULL, 0,
     };
     csdf_products(&pass);
 }
@@ -157,18 +157,20 @@ static void multiply(const shape *f, int32_t group, int32_t channel, int32_t cha
         for (int32_t p = own.begin / wide; p * wide < own.end; p++) {
             const int32_t left = most(0, own.begin - p * wide), right = least(wide, own.end - p * wide);
             multiply_at(f, p, 0, f->some, weights + (ptrdiff_t)(p * many + left) * panel, panel,
-                (ptrdiff_t)(f->ins - f->some) * CSDF_PANEL, left, least(channels, right * CSDF_PANEL));
+                f->ins - f->some, left, least(channels, right * CSDF_PANEL));
         }
         return;
     }
-    const float *weights = layer->weights + ((ptrdiff_t)group * panels + first) * layer->kernel_w * panel;
+    const ptrdiff_t taps = (ptrdiff_t)layer->kernel_h * layer->kernel_w * f->ins;
     const csdf_some own = csdf_some_of(f->share, wide);
     for (int32_t at = 0; own.begin < own.end && at < f->some; at += KEPT) {
         const int32_t inputs = least(KEPT, f->some - at);
         const ptrdiff_t each = (ptrdiff_t)layer->kernel_h * KEPT * CSDF_PANEL, plane = kept(layer, layer->kernel_h);
-        for (int32_t k = own.begin; k < own.end; k++)
-            take_weights(layer, weights + k * layer->kernel_w * panel + (f->first + at) * CSDF_PANEL, 1, inputs, f->kept + k * each,
-                plane);
+        for (int32_t k = own.begin; k < own.end; k++) {
+            const int32_t low = channel + k * CSDF_PANEL;
+            take_weights(layer, layer->weights + (group * f->outs + low) * taps, f->outs - low, f->first + at, 1, inputs,
+                f->kept + k * each, plane);
+        }
         for (int32_t p = 0; p < POINTS; p++)
             multiply_at(f, p, at, inputs, f->kept + p * plane + own.begin * each, each, 0, own.begin,
                 least(channels, own.end * CSDF_PANEL));
@@ -274,7 +276,7 @@ static void compute(shape *f, int32_t group, int32_t some_ins)
     const csdf_target *out = &f->step->out;
     const int32_t base = group * f->outs, end = out->channel + out->channels;
     const int32_t low = most(out->channel, base) - base, high = least(end, base + f->outs) - base;
-    const float *bias = layer->bias + (ptrdiff_t)group * padded(f->outs);
+    const float *bias = layer->bias + base;
     const int32_t seen = f->images * height(layer, f->rows);
     f->products = f->inputs + (ptrdiff_t)seen * POINTS * f->tiles * f->pace;
     for (f->first = f->reach.low; low < high && f->first < f->reach.high; f->first += f->some) {

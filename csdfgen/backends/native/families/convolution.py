@@ -291,9 +291,10 @@ class Filter:
         if way.kernel in (DEPTHWISE.kernel, DOTS):
             return FLOAT * outs * ins * high * wide
         each = outs // self.groups
-        panels = self.groups * (each + -each % PANEL)
+        if not way.at_points:
+            return FLOAT * packing.panel_size(outs * ins * high * wide, each)
         taps = {ROWS: POINTS * high, TILES: POINTS * (way.tile + 2)}
-        return FLOAT * panels * ins * (taps[way.kernel] if way.at_points else high * wide)
+        return FLOAT * self.groups * (each + -each % PANEL) * ins * taps[way.kernel]
 
     @property
     def dots(self) -> bool:

@@ -135,7 +135,10 @@ class _Recurrent(Family):
     ) -> list[Instruction]:
         """What the inputs add to the gates of some steps, one piece of the input after the other."""
         pad, packed = step.workspace, self.packed()
-        inputs, outputs = packed.of_input.shape[1], self.gates * self.hidden
+        inputs, outputs = (
+            packed.of_input.size // (self.gates * self.hidden),
+            self.gates * self.hidden,
+        )
         rows = len(order) * self.batch
         gates = pad.offset + self._of_states()
         target = [gates + FLOAT * outputs * row for row in range(rows)]
