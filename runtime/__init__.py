@@ -9,7 +9,7 @@ frame.save("net.csdfgen")           # a file that runs without the model: frame 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
+    from csdfgen.errors import InputError
     from csdfgen.files import Fields
     from csdfgen.planning.plan import Plan
     from csdfgen.planning.plan_table import PlanTable
@@ -124,12 +125,24 @@ def open(  # shadows the builtin, likewise
     opened = import_module(OPENED)
     try:
         found: CompiledFrame = opened.CompiledProgram(path)
-    except InputError:
+    except InputError as error:
         if model is None:
-            raise
+            raise _with_way_out(error, opened.described, Path(path)) from None
         _compile_again(opened.described(Path(path)), Path(path), model)
         found = opened.CompiledProgram(path)
     return found
+
+
+def _with_way_out(error: InputError, described: Callable[[Path], Fields], path: Path) -> InputError:
+    """Why a program cannot run here, and what helps if the file tells what it was compiled of."""
+    from csdfgen.errors import InputError, option
+
+    try:
+        described(path)
+    except InputError:
+        return error
+    way = f"{error.message}; with {option('model')} it is compiled again"
+    return InputError(way, where=error.where)
 
 
 def _compile_again(told: Fields, path: Path, model: str | PathLike[str]) -> None:
@@ -144,7 +157,10 @@ def _compile_again(told: Fields, path: Path, model: str | PathLike[str]) -> None
     if network.name != told.text("network"):
         raise told.fault(f"is of network '{told.text('network')}', the model has '{network.name}'")
     options = PlanOptions.from_fields(told.child("options"))
-    compile(plan_of(network, options, kernels_for(options))).save(path)
+    compile(
+        plan_of(network, options, kernels_for(options)),
+        threads=told.integer("threads", low=1, default=1),
+    ).save(path)
 
 
 def run(

@@ -24,6 +24,7 @@ from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Driven
+from runtime.branches import taken_since
 from runtime.reference import Comparison, compared_as
 from runtime.resident import process_of
 from runtime.steps import saturating
@@ -215,20 +216,9 @@ def measure(
         weights=weights,
         mapped=program.mapped,
         driven=driven,
-        branches=_since(program.branches, taken),
+        branches=taken_since(program.branches, taken),
         process=process_of(libraries, there, plan.planned_bytes, plan.figures["outputs"]),
     ), outputs
-
-
-def _since(
-    found: Mapping[str, tuple[int, int]], before: Mapping[str, tuple[int, int]]
-) -> dict[str, tuple[int, int]]:
-    """Counts that came since."""
-    counts = {
-        name: (yes - before.get(name, (0, 0))[0], no - before.get(name, (0, 0))[1])
-        for name, (yes, no) in found.items()
-    }
-    return {name: both for name, both in counts.items() if any(both)}
 
 
 def _passed_over(name: str, image: int, start: int, stop: int, rows: np.ndarray) -> None:

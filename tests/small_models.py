@@ -6,6 +6,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
+from tests.models import model as of_text
+
 OPSET = 17
 
 
@@ -59,6 +61,32 @@ def residual_classifier(
         weight("w3", classes, 8, 1, 1),
     ]
     return model(nodes, {"x": (batch, 3, height, width)}, ["scores"], weights, "residual")
+
+
+def branched() -> onnx.ModelProto:
+    """A convolution that two threads share, and two more or one behind it, by the sign of a mean."""
+    return of_text(
+        """branched (float[1,3,32,32] x) => (float[1,16,32,32] z) {
+            a = Conv <pads = [1,1,1,1]> (x, first)
+            mean = ReduceMean <axes = [1, 2, 3], keepdims = 0> (a)
+            warm = Greater(mean, none)
+            [choose] y = If (warm) <
+                then_branch = t () => (t3) {
+                    t1 = Conv <pads = [1,1,1,1]> (a, wide)
+                    t2 = Relu(t1)
+                    t3 = Conv <pads = [1,1,1,1]> (t2, wide)
+                },
+                else_branch = e () => (e2) { e1 = Conv (a, single)  e2 = Tanh(e1) }
+            >
+            z = Sigmoid(y)
+        }""",
+        {
+            "first": np.random.default_rng(1).normal(size=(16, 3, 3, 3)).astype(np.float32),
+            "wide": np.random.default_rng(2).normal(size=(16, 16, 3, 3)).astype(np.float32),
+            "single": np.random.default_rng(3).normal(size=(16, 16, 1, 1)).astype(np.float32),
+            "none": np.zeros((), np.float32),
+        },
+    )
 
 
 def two_inputs() -> onnx.ModelProto:

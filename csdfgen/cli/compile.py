@@ -40,6 +40,7 @@ class Compile(Command):
         "Write what programs in C need into this folder: the kernels as a shared library, and its header.",
         None, "FOLDER",
     )  # fmt: skip
+    threads: int = declare("Threads that execute the program together.", 1, "N", low=1, high=1024)
     planning: Planned
 
     def run(self) -> None:
@@ -55,7 +56,7 @@ class Compile(Command):
             found = planned(source, progress, backend=backend_that("emits"))
             file = self.output or Path(f"{network_name(found.title)}.csdfgen")
             with about(found.model, if_silent=True):
-                frame = runtime.compile(found.plan)
+                frame = runtime.compile(found.plan, threads=self.threads)
                 progress("writing")
                 size = frame.save(file)
         constants = frame.weight_bytes[0]

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+import runtime
 from csdfgen.backends import COMPILES
-from csdfgen.backends.native.opened import CompiledProgram
 from csdfgen.cache import folder_of, limit, prune, release, use
 from csdfgen.cli.options import refuse
 from csdfgen.cli.terminal import plain, say, say_json
@@ -32,6 +32,7 @@ from csdfgen.files import state_of
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Network, Output, Tensor
 from csdfgen.model.units import counted
+from runtime.branches import same_branches, taken_since
 from runtime.drawing import drawn
 from runtime.images import check_output_path, read_inputs, write_outputs
 from runtime.resident import mapping_of, process_of, resident
@@ -39,9 +40,10 @@ from runtime.resident import mapping_of, process_of, resident
 if TYPE_CHECKING:
     from csdfgen.cli.options import Asked
     from csdfgen.cli.run import Run
+    from csdfgen.program.steps import CompiledFrame
     from runtime.session import Executable
 
-__all__ = ["keep", "place_of", "run_compiled", "run_kept"]
+__all__ = ["branch_lines", "keep", "place_of", "run_compiled", "run_kept"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -58,7 +60,7 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
     refuse((True, alone.format(typed[0])) for typed in asked.typed())
     refuse([(command.threads > 1, alone.format(option("threads")))])
     libraries, path = resident(), Path(command.model)
-    frame = CompiledProgram(path)
+    frame = runtime.open(path, model=command.compiled_of)
     measured, mapping, outputs = _measured(command, frame, path, libraries)
     if command.as_json:
         sizes = {"arena_bytes": frame.arena_bytes, "constants_bytes": frame.constants_bytes}
@@ -70,7 +72,9 @@ def run_compiled(command: Run, asked: Asked) -> dict[str, np.ndarray]:
         f"{counted(frame.about['firings'], 'firing')}\n",
         f"constants  {frame.constants_bytes:,} bytes, mapped",
         f"arena      {frame.arena_bytes:,} bytes",
-        f"latency    {measured['latency_ms']:,.1f} ms, {counted(command.repeat, 'frame')}, 1 thread",
+        f"latency    {measured['latency_ms']:,.1f} ms, {counted(command.repeat, 'frame')}, "
+        f"{counted(frame.about['threads'], 'thread')}",
+        *(f"branch     {line}" for line in branch_lines(measured["branches"])),
     )
     show_process(measured["process"])
     if mapping:
@@ -89,7 +93,7 @@ def show_process(process: Mapping[str, int]) -> None:
 
 
 def _measured(
-    command: Run, frame: CompiledProgram, path: Path, libraries: int
+    command: Run, frame: CompiledFrame, path: Path, libraries: int
 ) -> tuple[dict[str, Any], dict[str, int], dict[str, np.ndarray]]:
     """What is measured of the frames that a command asks for, what is resident of the file, and the outputs, which are written
     if they are to be. libraries: bytes that were resident before the program was opened. Raises InputError.
@@ -103,6 +107,7 @@ def _measured(
         with about(command.model):
             x = drawn(frame.inputs, frame.about["inputs"], command.seed)
     times, outputs = list[float](), frame(x)
+    before = frame.branches
     for _ in range(command.repeat):
         outputs = {}
         start = time.perf_counter()
@@ -113,11 +118,15 @@ def _measured(
     mapping, written = mapping_of(path), sum(one.nbytes for one in outputs.values())
     constants = mapping.get("resident", frame.constants_bytes)
     process = process_of(libraries, constants, frame.arena_bytes, written)
-    facts = {"latency_ms": statistics.median(times), "repeat": command.repeat, "process": process}
+    taken = taken_since(frame.branches, before).items()
+    facts = {
+        "latency_ms": statistics.median(times), "repeat": command.repeat, "process": process, "threads": frame.about["threads"],
+        "branches": {name: {"then": yes, "else": no} for name, (yes, no) in taken},
+    }  # fmt: skip
     return facts, mapping, outputs
 
 
-def _ends_of(frame: CompiledProgram) -> Network:
+def _ends_of(frame: CompiledFrame) -> Network:
     """A network of the inputs and outputs alone, as readers of files take one."""
     batch = frame.about["batch"]
     inputs = tuple(
@@ -128,7 +137,7 @@ def _ends_of(frame: CompiledProgram) -> Network:
     return Network(frame.about["network"], inputs, outputs, (), batch)
 
 
-def _formats(frame: CompiledProgram) -> dict[str, Format]:
+def _formats(frame: CompiledFrame) -> dict[str, Format]:
     """How values become the integers that inputs take, of a program of the cache."""
     known: Mapping[str, Any] = frame.about.get("formats", {})
     return {name: Format(one[0], tuple(one[1]), tuple(one[2])) for name, one in known.items()}
@@ -143,7 +152,7 @@ def place_of(command: Run, asked: Asked) -> Path | None:
     if (
         os.name != "posix"
         or any(getattr(command, name) for name in _OF_MODELS)
-        or (command.threads, command.precision) != (1, "float32")
+        or command.precision != "float32"
         or given.get("backend", COMPILES) != COMPILES
         or given.get("result") == "streamed"
         or given.get("weights") == "copied"
@@ -153,7 +162,7 @@ def place_of(command: Run, asked: Asked) -> Path | None:
     if not model.startswith("zoo:"):
         model = str(Path(model).absolute())
     options = [sorted(one.items()) for one in (given, asked.shapes, asked.fixed)]
-    parts = repr([model, options, asked.batch, asked.table, *_surroundings()])
+    parts = repr([model, options, asked.batch, asked.table, command.threads, *_surroundings()])
     name = hashlib.sha256(parts.encode("utf-8", "surrogateescape")).hexdigest()[:32]
     with suppress(ToolError):
         return folder_of("programs") / f"{name}.csdfgen"
@@ -184,7 +193,7 @@ def run_kept(
     if not use(path):
         return None
     try:
-        frame = CompiledProgram(path)
+        frame = runtime.open(path)
         same = all(state_of(file) == was for file, was in frame.about["files"].items())
     except (CsdfgenError, OSError):  # damaged, or without its model
         same = False
@@ -193,9 +202,26 @@ def run_kept(
         path.unlink(missing_ok=True)
         return None
     measured, mapping, outputs = _measured(command, frame, path, libraries)
-    report = {**frame.about["report"], **measured, "model": command.model}
+    first = frame.about["report"]
+    report = {**first, **measured, "model": command.model}
+    if not same_branches(*_branches(first), *_branches(report)):
+        report["measured_bytes"] = None  # what was touched then says nothing of now
     report["weights"]["resident_bytes"] = mapping.get("resident")
     return report, frame.about["told"], outputs
+
+
+def _branches(report: Mapping[str, Any]) -> tuple[dict[str, tuple[int, int]], int]:
+    """The branches that were taken in the frames of a report in JSON, and how many frames these are."""
+    known = report["branches"].items()
+    return {name: (one["then"], one["else"]) for name, one in known}, report["repeat"]
+
+
+def branch_lines(branches: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """What a terminal says of the branches that a report in JSON has."""
+    return [
+        f"'{plain(name)}': then {one['then']:,}, else {one['else']:,} times in the timed frames"
+        for name, one in branches.items()
+    ]
 
 
 def keep(path: Path, frame: Executable, about: Mapping[str, Any]) -> None:

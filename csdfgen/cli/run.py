@@ -84,6 +84,10 @@ class Run(Command):
         "MODEL",
         "Model (.onnx, .pt2, .prototxt), zoo:NAME[@HEIGHTxWIDTH], or a compiled program (.csdfgen).",
     )
+    compiled_of: str | None = declare(
+        "The model of a compiled program; if it cannot run here, it is compiled again, and replaced.",
+        None, "MODEL", names=("--model",),
+    )  # fmt: skip
     precision: Literal["auto", "float32", "bfloat16"] = declare(
         "bfloat16: weights and activations of a float32 model in two bytes, as csdfgen quantize --format bfloat16 stores "
         "them, compared with the model as it is; auto: where its frames are measured to take less time; float32: as the "
@@ -160,6 +164,8 @@ class Run(Command):
             given = getattr(self, name)
             both = result == "streamed" and given is not None
             refuse([(both, f"{stored} for {option(name, str(given))}; {out}")])
+        of_model = f"{self.model} is no compiled program, which alone takes a model; leave {{}} out"
+        refuse([(self.compiled_of and not is_compiled(self.model), of_model.format("--model"))])
         if is_compiled(self.model):
             labels = self._labels()
             outputs = run_compiled(self, asked)
@@ -269,12 +275,12 @@ class Run(Command):
         if error is not None:
             raise error
         settled = all(files.values()) and (files or is_zoo_name(self.model))
-        if place and settled and values == alone and not (network.conditions or plan.interrupted):
+        if place and settled and values == alone and not plan.interrupted:
             integers = any("int" in tensor.dtype for tensor in network.inputs)
             known = input_formats(self.model) if integers else {}
             formats = {name: [one.dtype, one.scale, one.zero_point] for name, one in known.items()}
             of_run = {"report": values, "told": told, "files": files, "formats": formats}
-            keep(place, runtime.compile(plan), of_run)
+            keep(place, runtime.compile(plan, threads=self.threads), of_run)
 
     def _run_front(self, asked: Asked) -> None:
         """Run every plan of the front: predicted and measured time, outputs compared if asked for."""
@@ -394,7 +400,7 @@ class Run(Command):
 
     def _show(self, report: Mapping[str, Any], told: Mapping[str, Any]) -> None:
         """A report in JSON, and what is said besides (see `_told`)."""
-        from csdfgen.cli.compiled import show_process
+        from csdfgen.cli.compiled import branch_lines, show_process
 
         arena, measured = report["planned_bytes"], report["measured_bytes"]
         figures, batch = report["figures"], report["batch"]
@@ -409,8 +415,7 @@ class Run(Command):
             f"{plain(report['model'])}: {counted(told['layers'], 'layer')} in {counted(report['firings'], 'firing')}, "
             f"--rows {told['rows']} --fuse {report['fuse']} --image {report['image']}, {counted(batch, 'image')}\n",
             figures_table(figures),
-            f"\nmeasured   {measured:,} bytes touched in the arena, "
-            f"{'as planned' if arena == measured else f'{arena:,} were planned'}",
+            f"\nmeasured   {_touched(measured, arena)}",
             f"outside    {report['python_peak_bytes']:,} bytes allocated by Python while firing, "
             f"{report['call_peak_bytes']:,} bytes in the whole call, "
             f"{'no output stored' if report['result'] == 'streamed' else 'outputs included'}",
@@ -429,12 +434,7 @@ class Run(Command):
                 f"device     {report['launches']:,} launches a frame, {report['copied_bytes']:,} bytes copied between host and "
                 f"device, kernels built in {report['build_ms']:,.0f} ms"
             )
-        say(
-            *(
-                f"branch     '{plain(name)}': then {one['then']:,}, else {one['else']:,} times in the timed frames"
-                for name, one in report["branches"].items()
-            )
-        )
+        say(*(f"branch     {line}" for line in branch_lines(report["branches"])))
         say(*(f"output     '{plain(n)}': {t}" for n, t in told["outputs"].items()))
 
     def _show_end(self, report: Mapping[str, Any]) -> None:
@@ -453,6 +453,14 @@ class Run(Command):
             )
         if self.output is not None:
             say(f"written    {self.output}: {', '.join(map(plain, report['outputs']))}")
+
+
+def _touched(measured: int | None, planned: int) -> str:
+    """What is said of the bytes of the arena that were touched."""
+    if measured is None:
+        return "nothing: other branches were taken than in the run that measured this program"
+    same = "as planned" if planned == measured else f"{planned:,} were planned"
+    return f"{measured:,} bytes touched in the arena, {same}"
 
 
 def _told(plan: Plan) -> dict[str, Any]:

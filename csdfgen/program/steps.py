@@ -343,6 +343,12 @@ class WholeCode(Code, Protocol):
     @property
     def guards(self) -> Sequence[tuple[Any, ...]]: ...
 
+    @property
+    def joins(self) -> Mapping[int, tuple[Any, ...]]: ...
+
+    @property
+    def compared(self) -> Mapping[int, tuple[tuple[View, str], ...]]: ...
+
 
 class CompiledFrame(Protocol):
     """A compiled program that was opened. about: what it was made of; inputs, outputs: shape and type by name."""
@@ -352,6 +358,10 @@ class CompiledFrame(Protocol):
     constants_bytes: int
     inputs: dict[str, tuple[Shape, np.dtype[Any]]]
     outputs: dict[str, tuple[Shape, np.dtype[Any]]]
+
+    @property
+    def branches(self) -> dict[str, tuple[int, int]]:
+        """Name of an If -> for how many images its condition was true, and false, in all frames so far."""
 
     def __call__(self, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """The outputs of a frame by name. Raises InputError for inputs that do not fit."""

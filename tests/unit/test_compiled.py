@@ -28,22 +28,26 @@ from runtime.drawing import drawn, random_inputs
 from tests import random_networks
 from tests.command import Call, refused
 from tests.quantized_models import of_zoo
-from tests.small_models import residual_classifier
+from tests.small_models import branched, residual_classifier
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "run_compiled.c"
 RUST = EXAMPLE.with_suffix(".rs")
 
-HEAD = 80 + 9 * 16
-"""Bytes of the head of a file: ten numbers, and nine sections."""
+HEAD = 80 + 12 * 16
+"""Bytes of the head of a file: ten numbers, and twelve sections."""
 
 
 def check_same(
-    model: Any, path: Path, loaded: dict[str, Any] | None = None, **options: Any
+    model: Any,
+    path: Path,
+    loaded: dict[str, Any] | None = None,
+    threads: int = 1,
+    **options: Any,
 ) -> None:
-    """A plan and its compiled program have the same outputs, in two frames each."""
+    """A plan and its compiled program have the same outputs, in two frames each, and take the same branches."""
     plan = csdfgen.plan(csdfgen.load(model, **(loaded or {})), backend="native", **options)
-    frame = runtime.compile(plan)
+    frame = runtime.compile(plan, threads=threads)
     frame.save(path)
     opened = runtime.open(path)
     for seed in range(2):
@@ -53,6 +57,7 @@ def check_same(
         for name, array in wanted.items():
             assert (array.dtype, array.shape) == (found[name].dtype, found[name].shape)
             assert array.tobytes() == found[name].tobytes(), name
+        assert frame.branches == opened.branches
 
 
 @pytest.mark.every
@@ -63,6 +68,8 @@ def check_same(
         ("resnet8", {"rows": "1", "loaded": {"batch": 3}}),
         ("resnet8", {"frames": 2, "loaded": {"batch": 4}}),
         ("b_alexnet", {}),  # leaves early: conditions
+        ("b_alexnet", {"threads": 2}),
+        ("resnet8", {"threads": 3, "loaded": {"batch": 2}}),
         ("ds_cnn", {"result": "arena"}),
         ("mobilenet_v1_x0_25", {"weights": "mapped"}),
     ],
@@ -76,9 +83,51 @@ def test_weights_of_a_byte(tmp_path: Path) -> None:
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.one_of(random_networks.models(), random_networks.branched_networks()))
-def test_random_networks(tmp_path_factory: pytest.TempPathFactory, model: Any) -> None:
-    check_same(model, tmp_path_factory.mktemp("compiled") / "net.csdfgen")
+@given(st.one_of(random_networks.models(), random_networks.branched_networks()), st.integers(1, 3))
+def test_random_networks(
+    tmp_path_factory: pytest.TempPathFactory, model: Any, threads: int
+) -> None:
+    check_same(model, tmp_path_factory.mktemp("compiled") / "net.csdfgen", threads=threads)
+
+
+@pytest.mark.parametrize("batch", [1, 3])
+def test_threads_share_it_also_after_a_fork(batch: int, tmp_path: Path) -> None:
+    frame = runtime.compile(
+        csdfgen.plan(csdfgen.load("zoo:resnet8", batch=batch), backend="native"), threads=2
+    )
+    frame.save(tmp_path / "net.csdfgen")
+    code = """
+import os, sys, runtime
+from runtime.drawing import drawn
+frame = runtime.open(sys.argv[1])
+x = drawn(frame.inputs, frame.about["inputs"], 0)
+wanted = frame(x)
+threads = len(os.listdir("/proc/self/task"))
+child = os.fork()
+(found,), (array,) = frame(x).values(), wanted.values()
+threads = min(threads, len(os.listdir("/proc/self/task")))
+same = found.tobytes() == array.tobytes() and threads == 2
+if not child:
+    os._exit(not same)
+assert same and os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "net.csdfgen")],
+        capture_output=True, text=True, cwd=ROOT, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_condition_of_nan_is_refused(branching: Path) -> None:
+    x = np.full((1, 3, 32, 32), np.nan, np.float32)
+    frame = runtime.open(branching)
+    for _ in range(2):
+        with pytest.raises(
+            InputError, match=r"compares NaN .* the condition of 'choose' means nothing"
+        ):
+            frame(x)
+    before = frame.branches
+    assert frame(np.zeros_like(x)) and frame.branches != before
 
 
 @pytest.fixture(scope="module")
@@ -88,9 +137,24 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def branching(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a network with an If, for two threads."""
+    path = tmp_path_factory.mktemp("compiled") / "branched.csdfgen"
+    plan = csdfgen.plan(csdfgen.load(branched()), backend="native")
+    runtime.compile(plan, threads=2).save(path)
+    return path
+
+
+@pytest.fixture(params=["file", "branching"])
+def either(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(request.param)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(500))
-def test_damaged_files_are_refused(seed: int, file: Path, tmp_path: Path) -> None:
-    rng, data = Random(seed), bytearray(file.read_bytes())
+def test_damaged_files_are_refused(seed: int, either: Path, tmp_path: Path) -> None:
+    rng, data = Random(seed), bytearray(either.read_bytes())
     kind = seed % 3
     if kind == 0:
         data[rng.randrange(len(data))] ^= 1 << rng.randrange(8)
@@ -110,9 +174,9 @@ def false_file(data: bytearray, rng: Random) -> bytes:
     """A file with other numbers in its head or tables, whose checksum is right."""
     numbers = [int.from_bytes(data[at : at + 8], "little") for at in range(80, HEAD, 16)]
     counts = [int.from_bytes(data[at : at + 8], "little") for at in range(88, HEAD, 16)]
-    sizes = (1, 1, 1, 8, 24, 32, 16, 128, 32)
+    sizes = (1, 1, 1, 8, 24, 32, 16, 128, 32, 24, 4)
     spans = [(24, HEAD)]
-    spans += [(numbers[k], numbers[k] + counts[k] * sizes[k]) for k in (3, 4, 5, 6, 7, 8)]
+    spans += [(numbers[k], numbers[k] + counts[k] * sizes[k]) for k in range(3, 11)]
     for _ in range(rng.choice((1, 1, 2, 5))):
         start, stop = rng.choice([span for span in spans if span[1] > span[0]])
         at = start + 8 * rng.randrange((stop - start) // 8)
@@ -144,8 +208,10 @@ def variants(value: Any) -> Iterator[Any]:
             yield from ({**value, key: other} for other in variants(one))
 
 
-def test_false_descriptions_are_refused_or_harmless(call: Call, file: Path, tmp_path: Path) -> None:
-    data, codes = file.read_bytes(), set[int]()
+def test_false_descriptions_are_refused_or_harmless(
+    call: Call, either: Path, tmp_path: Path
+) -> None:
+    data, codes = either.read_bytes(), set[int]()
     about = data[data.index(b'{"network"') :].partition(b"\0")[0]
     for number, one in enumerate([[], 1, *variants(json.loads(about))]):
         text = json.dumps(one, separators=(",", ":")).encode().ljust(len(about))
@@ -174,11 +240,11 @@ for path in sys.argv[1:]:
 """
 
 
-def test_false_numbers_are_refused_or_harmless(file: Path, tmp_path: Path) -> None:
+def test_false_numbers_are_refused_or_harmless(either: Path, tmp_path: Path) -> None:
     paths = []
     for seed in range(300):
         paths.append(tmp_path / f"{seed}.csdfgen")
-        paths[-1].write_bytes(false_file(bytearray(file.read_bytes()), Random(seed)))
+        paths[-1].write_bytes(false_file(bytearray(either.read_bytes()), Random(seed)))
     done = subprocess.run(
         [sys.executable, "-c", OPENS, *map(str, paths)], capture_output=True, text=True, cwd=ROOT
     )
@@ -210,12 +276,36 @@ def test_another_processor_is_named(file: Path, tmp_path: Path) -> None:
         runtime.open(path, model="zoo:lenet5")
 
 
+def test_the_command_compiles_it_again_for_this_processor(
+    call: Call, branching: Path, tmp_path: Path
+) -> None:
+    onnx.save_model(branched(), tmp_path / "branched.onnx")
+    path, wanted = tmp_path / "net.csdfgen", call("run", str(branching), "--output", "y.npy")
+    array = np.load("y.npy").tobytes()
+    for damage in ("processor", "version"):
+        data = bytearray(branching.read_bytes())
+        data[24 if damage == "version" else data.index(load().instructions.encode() + b"\0")] ^= 1
+        path.write_bytes(sealed(data))
+        why = refused(call("run", str(path)))
+        assert why.endswith("compile the model here; with --model it is compiled again") or (
+            damage == "version"
+            and why.endswith("the model again; with --model it is compiled again")
+        )
+        done = call("run", str(path), "--model", "branched.onnx", "--output", "z.npy")
+        assert (wanted.code, done.code) == (0, 0), done.err
+        assert np.load("z.npy").tobytes() == array and "2 threads" in done.out
+        assert runtime.open(path).about["threads"] == 2
+    assert "leave --model out" in refused(call("run", "branched.onnx", "--model", "branched.onnx"))
+    path.write_bytes(b"csdfgen1 is no program")
+    assert "--model" not in refused(call("run", str(path)))
+
+
 def test_kernels_that_the_processor_lacks_instructions_for_are_refused(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source = tmp_path / "lacking.c"
     source.write_text('const char *csdf_lacking(void) { return "AVX9"; }\n')
-    files = [SOURCES / f"{name}.c" for name in ("program", "library", "frame")]
+    files = [SOURCES / f"{name}.c" for name in ("program", "library", "frame", "team")]
     path = build([*files, source], folder=tmp_path)
     monkeypatch.setattr("csdfgen.backends.native.opened._library", lambda _: path)
     with pytest.raises(InputError, match="for processors with AVX9, which this one does not have"):

@@ -24,7 +24,7 @@ from csdfgen.cli import compiled
 from tests.command import Call, Result
 from tests.models import model
 from tests.native_steps import compiler_missing
-from tests.small_models import residual_classifier
+from tests.small_models import branched, residual_classifier
 
 pytestmark = pytest.mark.skipif(bool(compiler_missing()), reason="no C compiler")
 
@@ -131,6 +131,43 @@ def test_json_outputs_and_inputs_are_the_same(
     assert len({*arrays}) == 3
 
 
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("m.onnx", ()), ("m.onnx", ("--threads", "2")), ("zoo:b_alexnet", ()), ("zoo:resnet8", ("--threads", "2")),
+        pytest.param("zoo:mobilenet_v1_x0_25", (), marks=pytest.mark.every),
+        pytest.param("zoo:ds_cnn", ("--threads", "3"), marks=pytest.mark.every),
+        pytest.param("zoo:squeezenet1_1", (), marks=pytest.mark.every),
+        pytest.param("zoo:b_alexnet", ("--threads", "2"), marks=pytest.mark.every),
+    ],
+)  # fmt: skip
+def test_outputs_and_reports_are_those_of_the_first_run(
+    name: str, given: tuple[str, ...], tmp_path: Path, call: Call, ran_kept: list[bool]
+) -> None:
+    written(tmp_path / "m.onnx", branched())
+    said, arrays = [], []
+    for _ in range(2):
+        said.append(done(call("run", name, "--output", "y.npy", *given)))
+        arrays.append(np.load("y.npy").tobytes())
+    assert ran_kept == [False, True]
+    assert said[0] == said[1] and arrays[0] == arrays[1]
+
+
+def test_other_branches_are_told_and_what_they_touch_is_not(
+    tmp_path: Path, call: Call, ran_kept: list[bool]
+) -> None:
+    written(tmp_path / "m.onnx", branched())
+    found = [call("run", "m.onnx", "--json", "--seed", str(seed)).json for seed in range(12)]
+    assert ran_kept == [False, *[True] * 11]
+    (first, *_) = taken = [one["branches"]["choose"] for one in found]
+    assert {one["then"] for one in taken} == {0, 1}
+    for one, branch in zip(found, taken, strict=True):
+        assert one["measured_bytes"] == (found[0]["measured_bytes"] if branch == first else None)
+    other = taken.index({"then": first["else"], "else": first["then"]})
+    assert "measured   nothing: other branches" in call("run", "m.onnx", "--seed", str(other)).out
+    assert call("run", "m.onnx", "--json", "--repeat", "3").json["measured_bytes"] is not None
+
+
 def test_integers_are_drawn_and_read_as_before(
     tmp_path: Path, call: Call, ran_kept: list[bool]
 ) -> None:
@@ -210,7 +247,7 @@ def test_what_a_program_depends_on_is_in_its_name(
 @pytest.mark.parametrize(
     "given",
     [
-        ("--check",), ("--layers",), ("--trace", "t.json"), ("--threads", "2"), ("--weights", "copied"),
+        ("--check",), ("--layers",), ("--trace", "t.json"), ("--weights", "copied"),
         ("--backend", "numpy"), ("--precision", "bfloat16"), ("--result", "streamed"), ("--pareto",),
     ],
 )  # fmt: skip
@@ -224,7 +261,7 @@ def test_what_needs_the_network_is_planned(
 
 @pytest.mark.parametrize(
     ("name", "given"),
-    [("zoo:b_alexnet", ()), ("zoo:lenet5", ("--device", "cortex-m7")), ("zoo:lenet5", ("--frames", "2"))],
+    [("zoo:lenet5", ("--device", "cortex-m7")), ("zoo:lenet5", ("--frames", "2"))],
 )  # fmt: skip
 def test_what_a_program_cannot_report_is_planned_again(
     name: str, given: tuple[str, ...], call: Call, ran_kept: list[bool]

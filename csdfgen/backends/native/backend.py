@@ -103,7 +103,8 @@ class NativeKernels:
         from csdfgen.backends.native.compiled import write_compiled
 
         about = {**about, "library": self._library.path.name}
-        return write_compiled(path, program, self._library, inputs, outputs, batch, about)
+        threads = 1 if self._team is None else self._team.threads
+        return write_compiled(path, program, self._library, inputs, outputs, batch, about, threads)
 
     @property
     def origin(self) -> tuple[str, str]:

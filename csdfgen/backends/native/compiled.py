@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ctypes import c_size_t, c_uint64, c_void_p
 from functools import cached_property
-from itertools import groupby
+from itertools import accumulate, groupby, product
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -21,12 +21,20 @@ import numpy as np
 
 from csdfgen.backends.native.bound import PORTS, Addresses
 from csdfgen.backends.native.library import Library
-from csdfgen.backends.native.structures import POINTER, constant, copy_kernel, ctype, structure
+from csdfgen.backends.native.structures import (
+    POINTER,
+    constant,
+    copy_kernel,
+    ctype,
+    instruction,
+    structure,
+)
+from csdfgen.backends.native.threads import sections_of, shared_out
 from csdfgen.errors import PlanError
 from csdfgen.files import COMPILED, replacing
 from csdfgen.ops.base import aligned_size
-from csdfgen.program.instructions import address_of
-from csdfgen.program.steps import End, WholeCode
+from csdfgen.program.instructions import Instruction, Ref, address_of
+from csdfgen.program.steps import End, View, WholeCode
 
 __all__ = ["write_compiled"]
 
@@ -42,22 +50,77 @@ _SHIFTS = tuple(1 << bit for bit in (52, 53, 54, 55))
 """How much further they begin for the second one."""
 
 
+_COUNTS = "counts"
+"""The pool of counters."""
+
+Choice, Suspect = (structure(f"csdf_{name}").record for name in ("choice", "suspect"))
+
+
+class _Looks:
+    """Instructions that look at memory for whoever runs a program: they count branches that are taken, and NaNs.
+
+    made: the instructions. after: firing -> the numbers of those that follow it. told: the first counter of each branch (false,
+    true), and that of each comparison. count: of them all.
+    """
+
+    def __init__(self, program: WholeCode) -> None:
+        self.made: list[Instruction] = []
+        self.after: dict[int, list[int]] = {}
+        branches = dict.fromkeys(
+            one.branch for at in sorted(program.joins) for one in program.joins[at]
+        )
+        nans = dict.fromkeys(why for some in program.compared.values() for _, why in some)
+        behind = 2 * len(branches)
+        self.told = {
+            "branches": {name: 2 * k for k, name in enumerate(branches)},
+            "nans": {why: behind + k for k, why in enumerate(nans)},
+        }
+        self.count = behind + len(nans)
+        counters = {**self.told["branches"], **self.told["nans"]}
+        places = {name: Ref(_COUNTS, 8 * k) for name, k in counters.items()}
+        for firing, some in program.compared.items():
+            for view, why in some:
+                self._follow(firing, *_suspects(view, places[why]))
+        for firing, conditions in program.joins.items():
+            for one in conditions:
+                at = Ref(one.view.pool, one.view.rows[0])
+                self._follow(firing, instruction("choose_of", Choice(at, places[one.branch])))
+
+    def _follow(self, firing: int, *made: Instruction) -> None:
+        numbers = range(len(self.made), len(self.made) + len(made))
+        self.made += made
+        self.after.setdefault(firing, []).extend(numbers)
+
+
+def _suspects(view: View, count: Ref) -> Iterator[Instruction]:
+    """What counts the NaNs of a view, one instruction for each of its innermost axes."""
+    dtype = np.dtype(view.format.dtype)
+    infinity = int(np.array(np.inf, dtype).view(f"u{dtype.itemsize}"))
+    for piece in view.pieces or (view,):
+        *outer, size = piece.shape or (1,)
+        *steps, stride = piece.strides or (0,)
+        for row, at in product(piece.rows, product(*map(range, outer))):
+            place = row + sum(k * step for k, step in zip(at, steps, strict=True))
+            values = Ref(piece.pool, place)
+            made = Suspect(values, count, size, infinity, stride, dtype.itemsize)
+            yield instruction("suspected_of", made)
+
+
 class _Image:
     """The bytes that kernels read, for pools that begin at `bases`."""
 
     def __init__(self, compiled: _Compiled, bases: Sequence[int]) -> None:
         self._parts: list[tuple[int, np.ndarray]] = []
         self.size, self._bases, self._compiled = 0, bases, compiled
-        program = compiled.program
         pools = {name: (bases[_ARENA] + at, 1) for name, at in compiled.pools.items()}
         self.ports = self._put(np.frombuffer(compiled.opened(self._kernel), np.uint8))
         pools[PORTS] = self.ports, structure(PORTS).size
         addresses = Addresses(
-            program.constants, pools, lambda offset: bases[_WEIGHTS] + offset, self._put
+            compiled.constants, pools, lambda offset: bases[_WEIGHTS] + offset, self._put
         )
-        steps, starts = addresses.steps(program.instructions)
+        steps, starts = addresses.steps(compiled.instructions)
         records = np.empty((len(compiled.order), 2), np.uintp)
-        records[:, 0] = [self._kernel(program.instructions[k].kernel) for k in compiled.order]
+        records[:, 0] = [self._kernel(compiled.instructions[k].kernel) for k in compiled.order]
         records[:, 1] = self._put(steps) + starts[compiled.order]
         self.records = self._put(records)
 
@@ -85,24 +148,53 @@ class _Compiled:
     """What of a program its file has."""
 
     def __init__(
-        self, program: WholeCode, inputs: Sequence[End], outputs: Sequence[End], batch: int
+        self,
+        program: WholeCode,
+        inputs: Sequence[End],
+        outputs: Sequence[End],
+        batch: int,
+        threads: int,
     ) -> None:
-        self.program, self._batch = program, batch
+        self.program, self._batch, self.looks = program, batch, _Looks(program)
         self.ends = [*((one, False) for one in inputs), *((one, True) for one in outputs)]
         self.kernels: dict[str, int] = {}
         self.order: list[int] = []
         self.runs: list[tuple[int, int, int, int]] = []
         self.guards: list[tuple[int, int]] = []
         self.pools, self.arena = dict[str, int](), 0
-        for name, size in program.pools.items():
+        for name, size in (*program.pools.items(), (_COUNTS, 8 * self.looks.count)):
             self.pools[name] = self.arena
             self.arena += aligned_size(size)
-        numbers = zip(program.guards, program.code, program.stores, strict=True)
-        for guards, group in groupby(numbers, lambda one: one[0]):
-            first = len(self.order)
-            self.order += [number for _, code, stores in group for number in (*code, *stores)]
-            self.runs.append((first, len(self.order) - first, len(self.guards), len(guards)))
+        self.constants = program.constants.copy()  # parts of steps have tables of their own
+        whole = (*program.instructions, *self.looks.made)
+        shared = [shared_out(one, threads, self.constants) for one in whole]
+        self.instructions = [one for sections in shared for parts in sections for one in parts]
+        self.sections: list[tuple[int, int, int]] = []
+        self.firsts: list[int] = []
+        self._parts = [[len(parts) for parts in sections] for sections in shared]
+        self._first = [0, *accumulate(map(sum, self._parts))]
+        for guards, group in groupby(range(len(program.code)), program.guards.__getitem__):
+            first = len(self.sections)
+            self._put([number for firing in group for number in self._numbers(firing)])
+            self.runs.append((first, len(self.sections) - first, len(self.guards), len(guards)))
             self.guards += map(self._guard, guards)
+
+    def _numbers(self, firing: int) -> Iterator[int]:
+        """What a firing executes."""
+        yield from (*self.program.code[firing], *self.program.stores[firing])
+        behind = len(self.program.instructions)
+        yield from (behind + number for number in self.looks.after.get(firing, ()))
+
+    def _put(self, numbers: Sequence[int]) -> None:
+        """Sections of instructions that follow each other."""
+        begin = len(self.order)
+        for number in numbers:
+            self.order += range(self._first[number], self._first[number + 1])
+        for start, first in sections_of(
+            count for number in numbers for count in self._parts[number]
+        ):
+            self.sections.append((begin + start, len(self.firsts), len(first) - 1))
+            self.firsts += first
 
     def _guard(self, condition: Any) -> tuple[int, int]:
         view = condition.view
@@ -156,9 +248,10 @@ def write_compiled(
     outputs: Sequence[End],
     batch: int,
     about: Mapping[str, Any],
+    threads: int = 1,
 ) -> int:
     """Write a program as a file that `csdfgen_open` opens; returns its bytes. batch: images of the arrays;
-    about: what is told of the program, for JSON.
+    about: what is told of the program, for JSON. threads: that execute it.
 
     Raises PlanError for a program that native code alone does not compute, InputError for a file that cannot be written.
     """
@@ -166,7 +259,7 @@ def write_compiled(
     if missing or POINTER != 8:
         what = f"'{missing[0]}' by numpy" if missing else f"with addresses of {POINTER} bytes"
         raise PlanError(f"is computed {what}; a compiled program is for native code of 64 bits")
-    made, texts = _Compiled(program, inputs, outputs, batch), _Texts()
+    made, texts = _Compiled(program, inputs, outputs, batch, threads), _Texts()
     words, places, image = made.image()
     blocks = [(one.start, one.values) for one in program.constants.blocks]
     size = blocks[-1][0] + aligned_size(blocks[-1][1].nbytes) if blocks else 0
@@ -180,18 +273,20 @@ def write_compiled(
         sizes = [*end.shape, *[0] * (rank - len(end.shape))]
         words_of = texts.place(end.name), texts.place(end.dtype.name)
         tensors.append((*words_of, output, len(end.shape), end.dtype.itemsize, place, *sizes))
+    about = {**about, **made.looks.told, "threads": threads}
     said = texts.place(json.dumps(about)), texts.place(library.instructions)
     first = _BASES[_IMAGE]
     tables = [
         ([texts.place(f"csdf_{name}") for name in made.kernels], 1), (places, 3), (made.runs, 4), (made.guards, 2),
-        (tensors, 6 + rank), (made.arrays(image.ports - first), 4),
+        (tensors, 6 + rank), (made.arrays(image.ports - first), 4), (made.sections, 3),
     ]  # fmt: skip
     parts = [(bytes(texts.said), 1), (words.tobytes(), 1), (b"", 1)]
     parts += [(np.array(rows, np.uint64).tobytes(), 8 * wide) for rows, wide in tables]
+    parts.append((np.array(made.firsts, np.int32).tobytes(), 4))
     numbers = [
         constant("CSDF_VERSION"), POINTER, *said, made.arena, image.records - first, batch // program.images,
     ]  # fmt: skip
-    at, sections = 8 * (3 + len(numbers) + 2 * len(parts)), list[int]()
+    at, sections = 8 * (3 + len(numbers) + 2 * (len(parts) + 1)), list[int]()
     for data, each in parts:
         at = aligned_size(at)
         sections += (at, len(data) // each)
@@ -199,7 +294,8 @@ def write_compiled(
     at += -at % _PAGE
     sections[2 * _WEIGHTS : 2 * _WEIGHTS + 2] = at, size
     total = at + size
-    head = np.array([0, total, *numbers, *sections], np.uint64).tobytes()
+    counts = made.pools[_COUNTS], made.looks.count
+    head = np.array([0, total, *numbers, *sections, *counts], np.uint64).tobytes()
     with replacing(path) as file:
         file.truncate(total)
         file.write(COMPILED + head)

@@ -19,7 +19,7 @@ import numpy as np
 
 from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
-from csdfgen.files import Fields, parse_json
+from csdfgen.files import MAX_INTEGER, Fields, parse_json
 
 __all__ = ["CompiledProgram", "described"]
 
@@ -40,6 +40,7 @@ class _Tensor(ctypes.Structure):
 _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "about": (ctypes.c_char_p,), "tensors": (ctypes.c_int32,), "tensor_at": (_Tensor, ctypes.c_int32),
     "arena_bytes": (ctypes.c_size_t,), "constant_bytes": (ctypes.c_size_t,), "run": (None, ctypes.c_void_p), "close": (None,),
+    "counts": (ctypes.POINTER(ctypes.c_int64), ctypes.POINTER(ctypes.c_int32)),
 }  # fmt: skip
 """Functions of csdfgen.h on a program -> type of the result, and of the other arguments."""
 
@@ -77,7 +78,9 @@ class CompiledProgram:
         self._run, self._turn = library.csdfgen_run, Lock()
         self.arena_bytes: int = library.csdfgen_arena_bytes(self._program)
         self.constants_bytes: int = library.csdfgen_constant_bytes(self._program)
-        self.about = _described(library.csdfgen_about(self._program), str(path))
+        number = ctypes.c_int32()
+        self._counts = library.csdfgen_counts(self._program, number)
+        self.about = _described(library.csdfgen_about(self._program), str(path), number.value)
         try:
             count = library.csdfgen_tensors(self._program)
             tensors = [library.csdfgen_tensor_at(self._program, number) for number in range(count)]
@@ -90,7 +93,9 @@ class CompiledProgram:
         )
 
     def __call__(self, x: np.ndarray | Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        """Execute a frame; the outputs by name. x: one array, or arrays by input name. Raises InputError if they do not fit."""
+        """Execute a frame; the outputs by name. x: one array, or arrays by input name. Raises InputError if they do not fit, and
+        for a NaN that a condition depends on.
+        """
         given = x if isinstance(x, Mapping) else dict.fromkeys(list(self.inputs)[:1], x)
         arrays = []
         for name, shape, dtype, output in self._forms:
@@ -107,11 +112,25 @@ class CompiledProgram:
             arrays.append(np.ascontiguousarray(array, dtype))
         places = (ctypes.c_void_p * len(arrays))(*(one.ctypes.data for one in arrays))
         with self._turn:
+            before = self._nans()
             self._run(self._program, places)
+            for why, count in self._nans().items():
+                if count != before[why]:
+                    raise InputError(why)
         return {one.name: a for one, a in zip(self._forms, arrays, strict=True) if one.output}
 
+    def _nans(self) -> dict[str, int]:
+        return {why: self._counts[k] for why, k in self.about["nans"].items()}
 
-def _described(text: bytes, where: str) -> dict[str, Any]:
+    @property
+    def branches(self) -> dict[str, tuple[int, int]]:
+        """Name of an If -> for how many images its condition was true, and false, in all frames so far."""
+        places = self.about["branches"].items()
+        found = {name: (self._counts[k + 1], self._counts[k]) for name, k in places}
+        return {name: both for name, both in found.items() if any(both)}
+
+
+def _described(text: bytes, where: str, counters: int) -> dict[str, Any]:
     """What a program tells of itself. Raises InputError for a key that is missing, or of another type."""
     found = Fields(parse_json(text, where), where)
     for key in ("network", "library"):
@@ -119,9 +138,11 @@ def _described(text: bytes, where: str) -> dict[str, Any]:
     found.integer("batch", low=1)
     found.integer("firings")
     found.child("inputs")
-    memory = found.child("memory")
-    for name in memory.value:
-        memory.integer(name)
+    found.integer("threads", low=1)
+    for key, high in (("memory", MAX_INTEGER), ("branches", counters - 2), ("nans", counters - 1)):
+        inner = found.child(key)
+        for name in inner.value:
+            inner.integer(name, high=high)
     return dict(found.value)
 
 

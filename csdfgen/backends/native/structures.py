@@ -279,7 +279,7 @@ def _declared() -> _Declared:
 
 def _read() -> list[Path]:
     """The headers, each behind those that it builds on."""
-    return [SOURCES / name for name in ("strided.h", "csdf.h", "team.h")]
+    return [SOURCES / name for name in ("strided.h", "csdf.h", "team.h", "program.h")]
 
 
 def _fields(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -39,7 +39,7 @@ from csdfgen.errors import InputError, option
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
-__all__ = ["MOST_THREADS", "Team", "shared_out"]
+__all__ = ["MOST_THREADS", "Team", "sections_of", "shared_out"]
 
 ConvShare = structure("csdf_conv_share").record
 
@@ -103,15 +103,7 @@ class Team:
 
         table: address of the first one.
         """
-        sections: list[tuple[int, list[int]]] = []
-        start = 0
-        for count in parts:
-            if count == 1 and sections and len(sections[-1][1]) == 2:
-                sections[-1][1][1] += 1  # goes on where the one before ends
-            else:
-                sections.append((start, [*range(count + 1)]))
-            start += count
-        return self.sections(table, sections, kept)
+        return self.sections(table, sections_of(parts), kept)
 
     def sections(
         self, table: int, sections: Sequence[tuple[int, Sequence[int]]], kept: object
@@ -129,6 +121,24 @@ class Team:
         )
         made.kept = kept, firsts
         return self._run, (made, len(sections))
+
+
+def sections_of(parts: Iterable[int]) -> list[tuple[int, list[int]]]:
+    """The sections of records, so many of each instruction in turn: the first record, and from there the first of every part,
+    and behind the last.
+
+    >>> sections_of([1, 1, 2, 1])
+    [(0, [0, 2]), (2, [0, 1, 2]), (4, [0, 1])]
+    """
+    found: list[tuple[int, list[int]]] = []
+    start = 0
+    for count in parts:
+        if count == 1 and found and len(found[-1][1]) == 2:
+            found[-1][1][1] += 1  # goes on where the one before ends
+        else:
+            found.append((start, [*range(count + 1)]))
+        start += count
+    return found
 
 
 _TEAMS: weakref.WeakSet[Team] = weakref.WeakSet()

@@ -20,7 +20,7 @@ extern "C" {
 #endif
 
 /* Changes with every structure below, so that code that was compiled with another header is detected. */
-#define CSDF_VERSION 15
+#define CSDF_VERSION 16
 
 /* Output channels of a panel of packed weights, for every instruction set. */
 #define CSDF_PANEL 16

@@ -8,7 +8,8 @@
  *
  * A file is mapped: processes that run one share its constants. A program is for the instruction set that it was compiled
  * for. Whoever runs a program trusts who compiled it, as with any executable: what is checked is that it is whole, and
- * that nothing that is read of it lies elsewhere. */
+ * that nothing that is read of it lies elsewhere. A program that was compiled for several threads starts them when it is
+ * opened; after a fork the child starts its own. */
 #ifndef CSDFGEN_H
 #define CSDFGEN_H
 
@@ -36,6 +37,10 @@ csdfgen_tensor csdfgen_tensor_at(const csdfgen_program *program, int32_t number)
 /* Bytes of the memory that a frame is computed in, and of the constants, which are pages of the file. */
 size_t csdfgen_arena_bytes(const csdfgen_program *program);
 size_t csdfgen_constant_bytes(const csdfgen_program *program);
+/* What the program counted since it was opened, and how many counters it has: csdfgen_about tells which. The one of a branch
+ * says how often its condition was false, and the next one how often it was true; the one of a comparison how many NaNs it met,
+ * with which its result means nothing. */
+const int64_t *csdfgen_counts(const csdfgen_program *program, int32_t *number);
 /* What the program is, as JSON. */
 const char *csdfgen_about(const csdfgen_program *program);
 /* Computes a frame; one at a time for each program. arrays: of all tensors; an output that is NULL is not written. */

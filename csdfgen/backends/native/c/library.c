@@ -1,5 +1,6 @@
 /* What was built? So that who loads a library can tell whether it is the one it was made for. */
 #include "csdf.h"
+#include "program.h"
 #include "team.h"
 #include "simd_halves.h"
 #include "simd_pairs.h"

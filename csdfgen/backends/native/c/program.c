@@ -3,6 +3,7 @@
 #include "csdf.h"
 #include "csdfgen.h"
 #include "program.h"
+#include "team.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -35,6 +36,21 @@ uint64_t csdf_checksum(const void *bytes, size_t size)
     return sum;
 }
 
+void csdf_choose(const csdf_choice *step) { step->counts[*step->condition != 0]++; }
+
+void csdf_suspected(const csdf_suspect *step)
+{
+    const uint64_t magnitude = (UINT64_C(1) << (8 * step->bytes - 1)) - 1;
+    for (size_t k = 0; k < step->size; k++) {
+        uint64_t bits = 0; /* of which the first bytes are the lowest: compiled programs are little-endian */
+        memcpy(&bits, step->values + (ptrdiff_t)k * step->stride, (size_t)step->bytes);
+        *step->count += (bits & magnitude) > step->infinity;
+    }
+}
+
+void csdf_choose_of(const void *step) { csdf_choose(step); }
+void csdf_suspected_of(const void *step) { csdf_suspected(step); }
+
 #if defined __unix__ || defined __APPLE__
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -47,6 +63,10 @@ struct csdfgen_program {
     size_t size, room;
     const csdf_program_head *head;
     csdfgen_tensor *tensors;
+    csdf_section *sections;
+    csdf_team *team;
+    int32_t threads;
+    pid_t owner; /* of the team: the threads of a parent are not there after a fork */
     void *library;
 };
 
@@ -97,6 +117,38 @@ static int placed(const csdfgen_program *program, const csdf_program_place *plac
     return 1;
 }
 
+/* A sentence for what is wrong with the order of a program; NULL for nothing. Makes its sections. */
+static const char *disordered(csdfgen_program *program)
+{
+    const csdf_program_head *head = program->head;
+    const csdf_program_section *sections = SECTION(program, sections);
+    const int32_t *firsts = SECTION(program, firsts);
+    const uint64_t records = (head->image.count - head->records) / sizeof(csdf_record);
+    for (size_t k = 0; k < head->sections.count; k++) {
+        const csdf_program_section *one = sections + k;
+        if (one->parts < 1 || one->parts > CSDF_THREADS || one->record > records || one->first >= head->firsts.count ||
+            one->parts >= head->firsts.count - one->first)
+            return "a section of records is outside of it";
+        const int32_t *first = firsts + one->first;
+        for (size_t p = 0; p < one->parts; p++)
+            if (first[p] < 0 || first[p + 1] < first[p] || (uint64_t)first[p + 1] > records - one->record)
+                return "a part is outside of it";
+        program->sections[k] = (csdf_section){
+            (const csdf_record *)(void *)((char *)SECTION(program, image) + head->records) + one->record, first, (int32_t)one->parts};
+        program->threads = program->threads < (int32_t)one->parts ? (int32_t)one->parts : program->threads;
+    }
+    const csdf_program_run *runs = SECTION(program, runs);
+    for (size_t k = 0; k < head->runs.count; k++)
+        if (runs[k].first > head->sections.count || runs[k].count > head->sections.count - runs[k].first || runs[k].count > INT32_MAX ||
+            runs[k].guard > head->guards.count || runs[k].guards > head->guards.count - runs[k].guard)
+            return "a run is outside of it";
+    const csdf_program_guard *guards = SECTION(program, guards);
+    for (size_t k = 0; k < head->guards.count; k++)
+        if (guards[k].at >= head->arena)
+            return "a condition is outside of its memory";
+    return NULL;
+}
+
 /* A sentence for what is wrong with the numbers of a program; NULL for nothing. */
 static const char *unsound(csdfgen_program *program)
 {
@@ -107,9 +159,13 @@ static const char *unsound(csdfgen_program *program)
     if (!inside(head, head->image, 1) || !inside(head, head->weights, 1) || !inside(head, head->kernels, 8) ||
         !inside(head, head->places, sizeof(csdf_program_place)) || !inside(head, head->runs, sizeof(csdf_program_run)) ||
         !inside(head, head->guards, sizeof(csdf_program_guard)) || !inside(head, head->ports, sizeof(csdf_program_port)) ||
-        !inside(head, head->tensors, sizeof(csdf_program_tensor)))
+        !inside(head, head->tensors, sizeof(csdf_program_tensor)) ||
+        !inside(head, head->sections, sizeof(csdf_program_section)) || !inside(head, head->firsts, sizeof(int32_t)))
         return "a section is outside of it";
-    if (head->records > head->image.count || head->tensors.count > INT32_MAX || !word(program, head->about))
+    if (head->counts.start % 8 || head->counts.start > head->arena || head->counts.count > INT32_MAX ||
+        head->counts.count > (head->arena - head->counts.start) / sizeof(int64_t))
+        return "its counters are outside of its memory";
+    if (head->records % 8 || head->records > head->image.count || head->tensors.count > INT32_MAX || !word(program, head->about))
         return "a place is outside of it";
     const csdf_program_tensor *tensors = SECTION(program, tensors);
     for (size_t k = 0; k < head->tensors.count; k++) {
@@ -136,21 +192,20 @@ static const char *unsound(csdfgen_program *program)
         if (ports[k].offset > bytes || (head->repeats > 1 && ports[k].step > (bytes - ports[k].offset) / (head->repeats - 1)))
             return "an array is too small";
     }
-    const csdf_program_run *runs = SECTION(program, runs);
-    const uint64_t records = (head->image.count - head->records) / sizeof(csdf_record);
-    for (size_t k = 0; k < head->runs.count; k++)
-        if (runs[k].first > records || runs[k].count > records - runs[k].first || runs[k].count > INT32_MAX ||
-            runs[k].guard > head->guards.count || runs[k].guards > head->guards.count - runs[k].guard)
-            return "a run is outside of it";
-    const csdf_program_guard *guards = SECTION(program, guards);
-    for (size_t k = 0; k < head->guards.count; k++)
-        if (guards[k].at >= head->arena)
-            return "a condition is outside of its memory";
+    const char *wrong = disordered(program);
+    if (wrong)
+        return wrong;
     const csdf_program_place *places = SECTION(program, places);
     for (size_t k = 0; k < head->places.count; k++)
         if (!placed(program, places + k))
             return "an address is outside of it, or a kernel is missing";
     return NULL;
+}
+
+static void start_team(csdfgen_program *program)
+{
+    program->owner = getpid();
+    program->team = program->threads > 1 ? csdf_team_new(program->threads) : NULL;
 }
 
 csdfgen_program *csdfgen_open(const char *path, char *why, size_t size)
@@ -203,16 +258,33 @@ csdfgen_program *csdfgen_open(const char *path, char *why, size_t size)
     } here = {csdf_instructions};
     if (!dladdr(here.address, &own) || !(program->library = dlopen(own.dli_fname, RTLD_NOW)))
         return refused(program, why, size, "the kernels are in no shared library");
-    if (head->arena > SIZE_MAX / 2 || head->tensors.count > program->size)
+    if (head->arena > SIZE_MAX / 2 || head->tensors.count > program->size || head->sections.count > program->size)
         return refused(program, why, size, "its memory is too large");
     program->room = (size_t)head->arena + 1;
     program->tensors = calloc((size_t)head->tensors.count + 1, sizeof *program->tensors);
+    program->sections = calloc((size_t)head->sections.count + 1, sizeof *program->sections);
     void *arena = mmap(NULL, program->room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     program->arena = arena == MAP_FAILED ? NULL : arena;
-    if (!program->arena || !program->tensors)
+    if (!program->arena || !program->tensors || !program->sections)
         return refused(program, why, size, "there is no memory for its %llu bytes", (unsigned long long)head->arena);
     const char *wrong = unsound(program);
-    return wrong ? refused(program, why, size, "%s", wrong) : program;
+    if (wrong)
+        return refused(program, why, size, "%s", wrong);
+    start_team(program);
+    if (program->threads > 1 && !program->team)
+        return refused(program, why, size, "its %d threads cannot be started", program->threads);
+    return program;
+}
+
+/* Works off sections; one after the other, in this thread, where there are no others: parts do not depend on each other. */
+static void perform(csdfgen_program *program, const csdf_section *sections, uint64_t count)
+{
+    if (program->team) {
+        csdf_team_run(program->team, sections, (int32_t)count);
+        return;
+    }
+    for (const csdf_section *one = sections; one < sections + count; one++)
+        csdf_run(one->records + one->first[0], one->first[one->parts] - one->first[0]);
 }
 
 void csdfgen_run(csdfgen_program *program, void *const *arrays)
@@ -223,6 +295,8 @@ void csdfgen_run(csdfgen_program *program, void *const *arrays)
     const csdf_program_guard *guards = SECTION(program, guards);
     const csdf_program_tensor *tensors = SECTION(program, tensors);
     char *image = SECTION(program, image);
+    if (program->threads > 1 && program->owner != getpid())
+        start_team(program);
     for (size_t k = 0; k < head->tensors.count; k++)
         if (tensors[k].constant && arrays[k])
             memcpy(arrays[k], (char *)SECTION(program, weights) + tensors[k].constant - 1, program->tensors[k].bytes);
@@ -237,7 +311,7 @@ void csdfgen_run(csdfgen_program *program, void *const *arrays)
             for (uint64_t g = runs[k].guard; g < runs[k].guard + runs[k].guards; g++)
                 taken &= (program->arena[guards[g].at] != 0) == (guards[g].taken != 0);
             if (taken)
-                csdf_run((const csdf_record *)(void *)(image + head->records) + runs[k].first, (int32_t)runs[k].count);
+                perform(program, program->sections + runs[k].first, runs[k].count);
         }
     }
 }
@@ -246,6 +320,8 @@ void csdfgen_close(csdfgen_program *program)
 {
     if (!program)
         return;
+    if (program->team && program->owner == getpid())
+        csdf_team_end(program->team);
     if (program->file)
         munmap(program->file, program->size);
     if (program->arena)
@@ -253,6 +329,7 @@ void csdfgen_close(csdfgen_program *program)
     if (program->library)
         dlclose(program->library);
     free(program->tensors);
+    free(program->sections);
     free(program);
 }
 
@@ -263,6 +340,12 @@ size_t csdfgen_constant_bytes(const csdfgen_program *program) { return (size_t)p
 int32_t csdfgen_tensors(const csdfgen_program *program) { return (int32_t)program->head->tensors.count; }
 
 csdfgen_tensor csdfgen_tensor_at(const csdfgen_program *program, int32_t number) { return program->tensors[number]; }
+
+const int64_t *csdfgen_counts(const csdfgen_program *program, int32_t *number)
+{
+    *number = (int32_t)program->head->counts.count;
+    return (const int64_t *)(const void *)(program->arena + program->head->counts.start);
+}
 
 const char *csdfgen_about(const csdfgen_program *program) { return word(program, program->head->about); }
 #endif

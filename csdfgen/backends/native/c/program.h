@@ -20,7 +20,8 @@ typedef struct csdf_program_head {
     char word[8];
     uint64_t checksum; /* of all that follows */
     uint64_t total, version, pointer, about, instructions, arena, records, repeats;
-    csdf_program_part strings, image, weights, kernels, places, runs, guards, tensors, ports;
+    csdf_program_part strings, image, weights, kernels, places, runs, guards, tensors, ports, sections, firsts;
+    csdf_program_part counts; /* of the arena, in numbers of 64 bits */
 } csdf_program_head;
 
 /* The address of `offset` in a pool belongs at `at` of the image. */
@@ -28,10 +29,15 @@ typedef struct csdf_program_place {
     uint64_t at, pool, offset;
 } csdf_program_place;
 
-/* Records that are worked off if all of so many guards hold. */
+/* Sections that are worked off if all of so many guards hold. */
 typedef struct csdf_program_run {
     uint64_t first, count, guard, guards;
 } csdf_program_run;
+
+/* As a csdf_section: part k is the records [first[k], first[k + 1]) behind `record`, and `first` a place among all firsts. */
+typedef struct csdf_program_section {
+    uint64_t record, first, parts;
+} csdf_program_section;
 
 /* A condition in the arena, and whether it is to be true. */
 typedef struct csdf_program_guard {
@@ -48,6 +54,26 @@ typedef struct csdf_program_tensor {
 typedef struct csdf_program_port {
     uint64_t tensor, at, offset, step;
 } csdf_program_port;
+
+/* Counts how often a condition was false, and true. */
+typedef struct csdf_choice {
+    const char *condition;
+    int64_t *counts;
+} csdf_choice;
+
+/* Counts NaNs among numbers of so many bytes each: what is more than `infinity` without its sign. */
+typedef struct csdf_suspect {
+    const char *values;
+    int64_t *count;
+    size_t size, infinity;
+    ptrdiff_t stride;
+    int32_t bytes;
+} csdf_suspect;
+
+void csdf_choose(const csdf_choice *step);
+void csdf_suspected(const csdf_suspect *step);
+void csdf_choose_of(const void *step);
+void csdf_suspected_of(const void *step);
 
 uint64_t csdf_checksum(const void *bytes, size_t size);
 
