@@ -51,6 +51,10 @@ GUARD_BYTES = 4096
 """Bytes after each pool that nothing may touch; a measured frame checks them."""
 
 
+_BLOCK = 1 << 20
+"""Bytes of the arena that are filled or compared at a time, a multiple of the pattern's."""
+
+
 def guarded(pools: Mapping[str, int]) -> dict[str, int]:
     """Bytes of pools, with the guard bytes after each."""
     return {name: size + GUARD_BYTES for name, size in pools.items()}
@@ -356,15 +360,18 @@ class BoundProgram:
 
     def fill(self, pattern: np.ndarray) -> None:
         """Fill the arena and its guard bytes with a pattern of bytes."""
-        whole = self._whole
-        self._memory.write(whole, np.resize(pattern, (1, *whole.shape)))
+        block = np.resize(pattern, (1, _BLOCK))
+        (size,) = self._whole.shape
+        for start in range(0, size, _BLOCK):  # an array of all would be a second arena
+            piece = block[:, : size - start]
+            view = View(ARENA, (start,), piece.shape[1:], (1,), Format("uint8"))
+            self._memory.write(view, piece)
 
     def touched(self, pattern: np.ndarray) -> int:
         """One more than the index of the last byte of the arena that differs from the pattern."""
         (memory,) = self._memory.read(self._whole)
-        step = 1 << 20
-        for start in range((memory.size - 1) // step * step, -1, -step):
-            block = memory[start : start + step]
+        for start in range((memory.size - 1) // _BLOCK * _BLOCK, -1, -_BLOCK):
+            block = memory[start : start + _BLOCK]
             changed = np.flatnonzero(block != np.resize(pattern, block.size))
             if changed.size:
                 return start + int(changed[-1]) + 1

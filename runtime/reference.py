@@ -21,10 +21,8 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 from google.protobuf.message import DecodeError, EncodeError  # type: ignore[import-untyped]
 from onnx import helper, numpy_helper
-from onnxruntime.capi import onnxruntime_pybind11_state as capi
 
 from csdfgen.errors import CsdfgenError, ModelError, option
 from csdfgen.model.formats import ARITHMETIC, BFLOAT16
@@ -40,7 +38,6 @@ from runtime.widened import in_float32, wide
 
 __all__ = [
     "NOISE",
-    "REFUSALS",
     "SIGNED",
     "TOLERANCES",
     "Comparison",
@@ -55,6 +52,7 @@ __all__ = [
     "forceable",
     "noise_of",
     "reason_of",
+    "refusals",
     "same_classes",
     "signed_integers",
     "spread_of",
@@ -70,20 +68,23 @@ _SHOWN = 160
 _SOURCE_PLACE = re.compile(r"/onnxruntime_src/\S+ ")
 
 
-REFUSALS = (
-    capi.EPFail,
-    capi.Fail,
-    capi.InvalidArgument,
-    capi.InvalidGraph,
-    capi.InvalidProtobuf,
-    capi.NoModel,
-    capi.NoSuchFile,
-    capi.NotImplemented,
-    capi.RuntimeException,
-    RuntimeError,
-    ValueError,
-)
-"""Exceptions of onnxruntime for a model that it cannot load or run."""
+def refusals() -> tuple[type[Exception], ...]:
+    """Exceptions of onnxruntime for a model that it cannot load or run."""
+    from onnxruntime.capi import onnxruntime_pybind11_state as capi  # 20 MiB, for comparisons alone
+
+    return (
+        capi.EPFail,
+        capi.Fail,
+        capi.InvalidArgument,
+        capi.InvalidGraph,
+        capi.InvalidProtobuf,
+        capi.NoModel,
+        capi.NoSuchFile,
+        capi.NotImplemented,
+        capi.RuntimeException,
+        RuntimeError,
+        ValueError,
+    )
 
 
 class MismatchError(CsdfgenError):
@@ -430,6 +431,8 @@ class Reference:
             for output in network.outputs
             if output.tensor is not None and output.tensor.name in network.bounded and not extra
         }
+        import onnxruntime
+
         _quiet()
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -449,10 +452,10 @@ class Reference:
         try:
             try:
                 self._session = _opened(data, options)
-            except REFUSALS:  # a branch that is never taken may fit no shapes: its optimiser minds, its execution does not
+            except refusals():  # a branch that is never taken may fit no shapes: its optimiser minds, its execution does not
                 options.graph_optimization_level = plain
                 self._session = _opened(data, options)
-        except REFUSALS as error:
+        except refusals() as error:
             raise self._refused("load", error) from None
 
     def unoptimised(self) -> Reference:
@@ -476,11 +479,13 @@ class Reference:
         return {name: np.concatenate([one[name] for one in images]) for name in self._names}
 
     def _run(self, feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-        options = onnxruntime.RunOptions()
+        from onnxruntime import RunOptions
+
+        options = RunOptions()
         options.log_severity_level = _SILENT
         try:
             results = self._session.run(self._names, feeds, options)
-        except REFUSALS as error:
+        except refusals() as error:
             raise self._refused("run", error) from None
         found = {name: np.asarray(a) for name, a in zip(self._names, results, strict=True)}
         found.update(
@@ -496,6 +501,8 @@ class Reference:
 
 
 def _opened(data: bytes, options: Any) -> Any:
+    import onnxruntime
+
     return onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
 
 
@@ -515,6 +522,8 @@ def reason_of(error: Exception) -> str:
 
 def _quiet() -> None:
     """Keep onnxruntime from printing to stderr and from sending telemetry."""
+    import onnxruntime
+
     onnxruntime.set_default_logger_severity(_SILENT)
     if hasattr(onnxruntime, "disable_telemetry_events"):
         onnxruntime.disable_telemetry_events()

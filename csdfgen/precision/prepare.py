@@ -89,7 +89,7 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
     """What onnxruntime's basic level leaves, which is ONNX still."""
     import onnxruntime as ort
 
-    from runtime.reference import REFUSALS, reason_of
+    from runtime.reference import reason_of, refusals
 
     options = ort.SessionOptions()
     options.log_severity_level = 4
@@ -101,7 +101,7 @@ def _optimised(model: onnx.ModelProto) -> onnx.ModelProto:
             ort.InferenceSession(
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
-        except REFUSALS as error:
+        except refusals() as error:
             raise ModelError(f"onnxruntime refuses it: {reason_of(error)}") from error
         found = onnx.load(path)
     _drop_unused(found)

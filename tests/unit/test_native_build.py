@@ -36,6 +36,7 @@ from csdfgen.backends.native.build import (
 from csdfgen.backends.native.library import Library
 from csdfgen.errors import ToolError
 from csdfgen.files import cache_folder
+from schedules.peak.flow import scipy_cut
 from tests import sanitized
 from tests.command import heed_interrupts
 from tests.native_steps import compiler_missing, script
@@ -142,7 +143,9 @@ def test_less_is_built_where_the_compiler_has_another_processor(
         return Path(flags[-1])
 
     def opened(path: Path) -> SimpleNamespace:
-        return SimpleNamespace(path=path, lacking="AVX512F" if len(asked) <= able else "")
+        return SimpleNamespace(
+            path=path, least_cut=scipy_cut, lacking="AVX512F" if len(asked) <= able else ""
+        )
 
     monkeypatch.setattr(native_library, "build", built)
     monkeypatch.setattr(native_library, "Library", opened)
