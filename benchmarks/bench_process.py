@@ -182,6 +182,7 @@ def summary(rows: Sequence[Process]) -> list[str]:
         f"mean of {len(rows)} networks; {min(from_model):.2f} to {max(from_model):.2f}).",
         f"- From a compiled program (`csdfgen compile`): **{geometric_mean(from_program):.2f}** ({min(from_program):.2f} to "
         f"{max(from_program):.2f}).",
+        f"- On top of both come the interpreter and the libraries: {_shared(rows)}.",
     ]
 
 

