@@ -4,7 +4,7 @@
 #   make test-all        runs the sample, then all other tests; half an hour
 #   make test-more       all tests, with more random networks and each law in many more ways (tests/ways.py); hours
 #   make fuzz            compares random networks with onnxruntime; ARGS="--networks 20000 --seed 1" or "--minutes 30"
-#   make lint            checks lint, formatting and types
+#   make lint            checks lint, formatting, types and spelling
 #   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
 #   make test-zoo        compares every network of the zoo at its published size with onnxruntime; minutes
 #   make clean           removes .venv, out and caches
@@ -86,6 +86,7 @@ lint: $(VENV)/.stamp-lint $(VENV)/.stamp-test
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@$(PY) -m codespell_lib
 
 bench: $(VENV)/.stamp-test $(VENV)/.stamp-centerface
 	@$(ONE_THREAD) $(PY) -m benchmarks.bench_frame $(ARGS)

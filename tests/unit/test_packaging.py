@@ -116,3 +116,7 @@ def test_the_version_is_the_newest_of_the_changelog() -> None:
         re.MULTILINE,
     )
     assert newest is not None and newest[1] == __version__
+
+
+def test_the_citation_is_of_this_version() -> None:
+    assert f"\nversion: {__version__}\n" in (ROOT / "CITATION.cff").read_text()

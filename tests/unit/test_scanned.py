@@ -67,12 +67,12 @@ class _Scan:
         body = helper.make_graph(
             self.nodes, "body", formals, [_info(n, self.slice) for n in results]
         )
-        lasts, alls = [f"last{k}" for k in range(states)], [f"all{k}" for k in range(made)]
+        lasts, joined = [f"last{k}" for k in range(states)], [f"all{k}" for k in range(made)]
         settings = {"scan_output_axes": out_axes} if made else {}
         scan = helper.make_node(
             "Scan",
             [*begun, *inputs],
-            [*lasts, *alls],
+            [*lasts, *joined],
             body=body,
             num_scan_inputs=int(scanned),
             scan_input_axes=axes,
@@ -89,7 +89,7 @@ class _Scan:
             for k, (name, axis) in enumerate(zip(inputs, axes, strict=True))
         ]
         outputs = [_info(n, self.slice) for n in lasts]
-        outputs += [_info(n, self.whole(axis)) for n, axis in zip(alls, out_axes, strict=True)]
+        outputs += [_info(n, self.whole(axis)) for n, axis in zip(joined, out_axes, strict=True)]
         keep = [o for o in outputs if rng.random() < 0.7] or outputs
         graph = helper.make_graph(nodes, "g", outer, keep, self.weights)
         self.model = helper.make_model(
