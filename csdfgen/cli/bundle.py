@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command
 from csdfgen.cli.emit_c import Oversize, Target
-from csdfgen.cli.options import OUTPUT, Planned, check_suffix, counts_of
+from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix, counts_of
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say
+from csdfgen.cli.terminal import plain, reporting, say, say_json
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import PlanOptions, declare
 from csdfgen.model.units import counted
@@ -47,6 +47,7 @@ class Bundle(Command):
     target: Target = "host"
     oversize: Oversize = False
     heights: str = declare("Slab heights to time.", "", "N,N,...", shown="as csdfgen profile")
+    as_json: JsonOption = False
     planning: Planned
 
     def run(self) -> None:
@@ -67,6 +68,10 @@ class Bundle(Command):
             check_suffix(file, *_ARCHIVE)
             with about(found.model, if_silent=True):
                 made = self._bundled(found, heights, file, progress)
+        if self.as_json:
+            facts = {"output": str(file), "model": found.model, **asdict(made)}
+            say_json({**facts, "heights": heights, "bytes": file.stat().st_size})
+            return
         say(
             f"{file}: {plain(made.name)}, {counted(len(made.files), 'file')} and what times "
             f"{counted(len(heights), 'slab height')}, {file.stat().st_size:,} bytes; constants of "

@@ -37,7 +37,7 @@ _GROUP_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-c
 
 _FIRST_CLAUSE = re.compile(r"^(.{12,}?[\w)])[.;:](?:\s.*)?$", re.DOTALL)
 _MOST_LISTED = 20
-"""Options of a command that are all in its help; of more, those are left to --help-all that few users need:"""
+"""Options of a command that are all in its help, in full; of more, those are left to --help-all that few users need:"""
 
 _USUAL = frozenset(
     [
@@ -96,11 +96,8 @@ def function_of(command: type[Command]) -> Callable[..., None]:
             raise InterruptedByUserError(*interrupt.args) from interrupt
 
     parameters = list(_parameters(command))
-    if len(parameters) > _MOST_LISTED:
-        kind: Any = Annotated[bool, _HELP_ALL]
-        parameters.append(
-            Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=kind)
-        )
+    kind: Any = Annotated[bool, _HELP_ALL]
+    parameters.append(Parameter("help_all", Parameter.KEYWORD_ONLY, default=False, annotation=kind))
     # the terminal breaks lines, not the source: typer would break them at both
     paragraphs = cleandoc(command.__doc__ or "").split("\n\n")
     function.__doc__ = "\n\n".join(" ".join(one.split()) for one in paragraphs)
@@ -236,7 +233,7 @@ class TypedCommand(_WithoutTypes, TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help: of many options the usual ones, each with its first clause."""
         params = self.get_params(ctx)
-        if any(param.name == "help_all" for param in params) and not ctx.params.get("help_all"):
+        if len(params) > _MOST_LISTED and not ctx.params.get("help_all"):
             for param in params:
                 param.hidden = param.hidden or param.name in _RARE
                 param.help = _FIRST_CLAUSE.sub(r"\1", param.help or "")

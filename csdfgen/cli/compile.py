@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from csdfgen.cli.command import Command
-from csdfgen.cli.options import OUTPUT, Planned, check_suffix
+from csdfgen.cli.options import OUTPUT, JsonOption, Planned, check_suffix
 from csdfgen.cli.report import PlanArgument
-from csdfgen.cli.terminal import plain, reporting, say
+from csdfgen.cli.terminal import plain, reporting, say, say_json
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 
@@ -41,6 +41,7 @@ class Compile(Command):
         None, "FOLDER",
     )  # fmt: skip
     threads: int = declare("Threads that execute the program together.", 1, "N", low=1, high=1024)
+    as_json: JsonOption = False
     planning: Planned
 
     def run(self) -> None:
@@ -59,25 +60,33 @@ class Compile(Command):
                 frame = runtime.compile(found.plan, threads=self.threads)
                 progress("writing")
                 size = frame.save(file)
-        constants = frame.weight_bytes[0]
+        library = () if self.library is None else _write_library(self.library)
+        constants, arena = frame.weight_bytes[0], found.plan.planned_bytes
+        if self.as_json:
+            sizes = {"bytes": size, "weights_bytes": constants, "arena_bytes": arena}
+            say_json({"output": str(file), "model": found.model, **sizes, "library": library})
+            return
         say(
             f"{plain(str(file))}: {plain(found.title)}, {size:,} bytes; constants of {constants:,}, "
-            f"arena of {found.plan.planned_bytes:,}",
+            f"arena of {arena:,}",
             wrap=False,
         )
-        if self.library is not None:
-            self._write_library(self.library)
+        if library:
+            say(f"{self.library}: {', '.join(library)}", wrap=False)
 
-    def _write_library(self, folder: Path) -> None:
-        from csdfgen.backends.native.library import load
-        from csdfgen.backends.native.structures import SOURCES
 
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(load().path, folder / "libcsdfgen.so")
-            shutil.copyfile(SOURCES / "csdfgen.h", folder / "csdfgen.h")
-        except OSError as error:
-            raise InputError(
-                f"cannot be written: {error.strerror or error}", where=str(folder)
-            ) from None
-        say(f"{folder}: libcsdfgen.so, csdfgen.h", wrap=False)
+def _write_library(folder: Path) -> tuple[str, ...]:
+    """The names of the files that were written. Raises InputError."""
+    from csdfgen.backends.native.library import load
+    from csdfgen.backends.native.structures import SOURCES
+
+    sources = {"libcsdfgen.so": load().path, "csdfgen.h": SOURCES / "csdfgen.h"}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, source in sources.items():
+            shutil.copyfile(source, folder / name)
+    except OSError as error:
+        raise InputError(
+            f"cannot be written: {error.strerror or error}", where=str(folder)
+        ) from None
+    return tuple(sources)

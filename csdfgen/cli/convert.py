@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from csdfgen.cli.command import Command
 from csdfgen.cli.options import (
     CAPACITIES,
     OUTPUT,
+    JsonOption,
     ModelArgument,
     Planning,
     Tokens,
     check_suffix,
     is_graph_file,
 )
-from csdfgen.cli.terminal import figures_table, plain, reporting, say, table
+from csdfgen.cli.terminal import figures_table, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
@@ -86,6 +87,7 @@ class Convert(Command):
         "Kiter only store.",
         None, panel=_FORM, shown="channels, in .dot sizes",
     )  # fmt: skip
+    as_json: JsonOption = False
     planning: Planning
 
     def run(self) -> None:
@@ -116,12 +118,16 @@ class Convert(Command):
             if suffix == ".xml":
                 data = sdf3xml.to_xml(source.graph, in_file)
         if output is None:
-            _summary(graph, plan)
+            show = (lambda *found: say_json(_facts(*found))) if self.as_json else _summary
+            show(graph, plan)
             return
         if suffix == ".json":
             write_graph(output, sdf3xml.variant(source.graph, in_file)[0])
         else:
             write_bytes(output, data or to_dot(graph, sizes).encode())
+        if self.as_json:
+            say_json({"output": str(output), **_facts(graph, plan), "branches": taken})
+            return
         say(f"{output}: {graph_sizes(graph)}")
         for name, then in taken.items():
             say(f"{output}: of '{plain(name)}' the larger branch, {'then' if then else 'else'}")
@@ -198,6 +204,22 @@ class Convert(Command):
                 plan = plan_of(network, options, kernels_for(options))
             graph = graph_of(plan.conversion, plan.options, tokens=tokens, rates=rates)
             return graph, plan if self.output is None else None, taken
+
+
+def _facts(graph: CsdfGraph, plan: Plan | None) -> dict[str, Any]:
+    """The graph's sizes and firings, and memory figures where there is a plan."""
+    from csdfgen.dataflow.graph import repetition_vector
+
+    firings = repetition_vector(graph)
+    return {
+        "name": graph.name,
+        "actors": [
+            {"name": one.name, "function": one.function, "phases": one.phases, "firings": firings[one.name]}
+            for one in graph.actors
+        ],
+        "channels": dict(Counter(channel.kind for channel in graph.channels)),
+        "figures": None if plan is None else dict(plan.figures),
+    }  # fmt: skip
 
 
 def _summary(graph: CsdfGraph, plan: Plan | None) -> None:

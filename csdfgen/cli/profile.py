@@ -13,7 +13,15 @@ import typer
 
 from csdfgen import __version__
 from csdfgen.cli.command import Command, argument
-from csdfgen.cli.options import JSON, OUTPUT, Typed, check_suffix, counts_of, refuse_graph, taking
+from csdfgen.cli.options import (
+    OUTPUT,
+    JsonOption,
+    Typed,
+    check_suffix,
+    counts_of,
+    refuse_graph,
+    taking,
+)
 from csdfgen.cli.quantize import Stored
 from csdfgen.cli.terminal import cut, dim, plain, reporting, say, say_json, table
 from csdfgen.errors import InputError, about
@@ -76,7 +84,7 @@ class Profile(Command):
         "Measure nothing; read what a board with a bundle has measured.",
         None, "RESULT", names=("--import",),
     )  # fmt: skip
-    as_json: bool = declare("Print the comparison of --diff as JSON.", False, names=JSON)
+    as_json: JsonOption = False
 
     def run(self) -> None:
         """Measure and write the profile. Raises CsdfgenError."""
@@ -84,8 +92,6 @@ class Profile(Command):
             raise typer.BadParameter(
                 "compares two profiles and takes no MODEL", param_hint="--diff"
             )
-        if self.diff is None and self.as_json:
-            raise typer.BadParameter("prints the comparison of --diff", param_hint="--json")
         if self.diff is None and self.result is not None and self.model is not None:
             raise typer.BadParameter("reads a result and takes no MODEL", param_hint="--import")
         if self.diff is not None:
@@ -102,7 +108,7 @@ class Profile(Command):
         from csdfgen.cli.models import load_network
         from csdfgen.serving.programs import REPEATS, Programs, measured_times
         from csdfgen.serving.service import plan
-        from csdfgen.serving.times import MOST_BATCH, write_times
+        from csdfgen.serving.times import MOST_BATCH, times_to_json, write_times
 
         check_writable(self.output)
         if self.model is None or self.batches is None:
@@ -119,6 +125,9 @@ class Profile(Command):
             progress("measuring")
             times = measured_times(Programs(service, self.threads), self.repeats or REPEATS)
         write_times(self.output, times)
+        if self.as_json:
+            say_json({"output": str(self.output), **times_to_json(times)})
+            return
         rows = [
             (one.name, *(f"{1e3 * v:.3f}" for v in one.seconds), f"{100 * max(one.spread):.1f} %")
             for one in times.stages
@@ -139,7 +148,15 @@ class Profile(Command):
         # numbers that no device has are refused now, not where the profile is used
         profile_from_toml(profile_to_toml(profile).encode(), str(result))
         write_profile(self.output, profile)
-        _show(profile, self.output)
+        self._show(profile)
+
+    def _show(self, profile: DeviceProfile) -> None:
+        from csdfgen.devices.files import profile_to_json
+
+        if self.as_json:
+            say_json({"output": str(self.output), **profile_to_json(profile)})
+        else:
+            _show(profile, self.output)
 
     def _measure(self) -> None:
         from threadpoolctl import threadpool_limits
@@ -211,7 +228,7 @@ class Profile(Command):
         profile = measure.measured_profile(found, self.output.stem, title, memory, processor, told)
         profile = energy.with_power(profile, meter)
         write_profile(self.output, profile)
-        _show(profile, self.output)
+        self._show(profile)
 
     def _in_formats(self, asked: Asked) -> list[Network]:
         """The same model in the formats that are asked for. Raises CsdfgenError."""

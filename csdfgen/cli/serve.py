@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen import __version__
 from csdfgen.cli.command import Argument, Command
-from csdfgen.cli.options import Loaded
-from csdfgen.cli.terminal import mebibytes, plain, reporting, say
+from csdfgen.cli.options import JsonOption, Loaded
+from csdfgen.cli.terminal import mebibytes, plain, reporting, say, say_json
 from csdfgen.errors import InputError
 from csdfgen.model.options import DEFAULTS, declare
 from csdfgen.model.units import counted
@@ -82,6 +83,7 @@ class Serve(Command):
         "Connections at one time; a client may have half of them.", 1024, "N", _LIMITS,
         low=2, high=65_536,
     )  # fmt: skip
+    as_json: JsonOption = False
 
     def run(self) -> None:
         """Serve until a signal comes. Raises CsdfgenError."""
@@ -134,10 +136,26 @@ class Serve(Command):
         return {"policy": self.policy, "threads": self.threads, "queue": self.queue}
 
     def _show(self, repository: Repository, port: int) -> None:
+        address = f"http://{self.host}:{port}/v2"
+        if self.as_json:
+            say_json({"address": address, "policy": self.policy, "models": _facts(repository)})
+            sys.stdout.flush()  # whoever started the server waits for it
+            return
         for name, engine in repository.engines.items():
             made = engine.service
             say(
                 f"{plain(name)}: {counted(len(made.stages), 'stage')}, batches of up to {made.most}, {made.in_flight} images "
                 f"in flight, {mebibytes(made.total_bytes)} MiB; one image takes {1e3 * engine.times.whole[1]:.3g} ms"
             )
-        say(f"http://{self.host}:{port}/v2 by policy {self.policy}; Ctrl-C or SIGTERM ends it")
+        say(f"{address} by policy {self.policy}; Ctrl-C or SIGTERM ends it")
+
+
+def _facts(repository: Repository) -> dict[str, Any]:
+    """By the name of a model: how it is served."""
+    return {
+        name: {
+            "stages": len(engine.service.stages), "max_batch": engine.service.most, "in_flight": engine.service.in_flight,
+            "bytes": engine.service.total_bytes, "image_ms": 1e3 * engine.times.whole[1],
+        }
+        for name, engine in repository.engines.items()
+    }  # fmt: skip

@@ -11,8 +11,8 @@ from pathlib import Path
 import typer
 
 from csdfgen.cli.command import Command, argument
-from csdfgen.cli.options import OUTPUT
-from csdfgen.cli.terminal import plain, reporting, say
+from csdfgen.cli.options import OUTPUT, JsonOption
+from csdfgen.cli.terminal import plain, reporting, say, say_json
 from csdfgen.errors import options_as_arguments
 from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
@@ -53,6 +53,7 @@ class Sweep(Command):
         "A column more: seconds that planning took. Without it the same points give the same bytes.",
         False,
     )  # fmt: skip
+    as_json: JsonOption = False
 
     def run(self) -> None:
         """Plan all points that are not known yet, write table and picture. Raises CsdfgenError, KeyboardInterrupt."""
@@ -87,11 +88,16 @@ class Sweep(Command):
         drawn = picture(found, spec.title)
         write_bytes(self.output, table_bytes(rows, self.output))
         write_bytes(drawing, drawn)
-        total = len(found.points)
+        total, seconds = len(found.points), time.monotonic() - start
+        if self.as_json:
+            counts = {"points": total, "refused": found.refused, "known": found.known}
+            files = {"output": str(self.output), "picture": str(drawing)}
+            say_json({**files, **counts, "seconds": seconds})
+            return
         said = counted(total, "point")
         said += f", {found.refused:,} without a plan" if found.refused else ""
         said += f"; {found.known:,} were known" if found.known else ""
         if found.known < total:
-            said += f"; {total - found.known:,} planned in {time.monotonic() - start:.1f} s"
+            said += f"; {total - found.known:,} planned in {seconds:.1f} s"
         say(f"{plain(str(self.output))}: {said}", wrap=False)
         say(f"{plain(str(drawing))}: predicted time over memory", wrap=False)

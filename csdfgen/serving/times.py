@@ -15,13 +15,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, quoted, write_json
 
-__all__ = ["FORMAT", "MOST_BATCH", "StageTimes", "Times", "read_times", "table_of", "write_times"]
+__all__ = [
+    "FORMAT",
+    "MOST_BATCH",
+    "StageTimes",
+    "Times",
+    "read_times",
+    "table_of",
+    "times_to_json",
+    "write_times",
+]
 
 FORMAT = "csdfgen-stages"
 VERSION = 1
@@ -184,6 +194,11 @@ def table_of(model: str, stages: Mapping[str, Mapping[int, float]], spread: floa
 
 def write_times(path: str | os.PathLike[str], times: Times) -> None:
     """Write a table as JSON. Raises InputError."""
+    write_json(path, times_to_json(times))
+
+
+def times_to_json(times: Times) -> dict[str, Any]:
+    """The table as JSON values, as its file has them."""
     stages = [
         {
             "name": one.name, "batches": list(one.batches), "seconds": list(one.seconds), "spread": list(one.spread),
@@ -191,7 +206,7 @@ def write_times(path: str | os.PathLike[str], times: Times) -> None:
         }
         for one in times.stages
     ]  # fmt: skip
-    write_json(path, {"format": FORMAT, "version": VERSION, "model": times.model, "stages": stages})
+    return {"format": FORMAT, "version": VERSION, "model": times.model, "stages": stages}
 
 
 def read_times(path: str | os.PathLike[str]) -> Times:

@@ -56,7 +56,13 @@ def test_a_group_is_typed_as_its_options() -> None:
 
 
 def test_options_stand_where_their_group_does() -> None:
-    assert list(signature(function_of(Draw)).parameters) == ["name", "colour", "coats", "loud"]
+    assert list(signature(function_of(Draw)).parameters) == [
+        "name",
+        "colour",
+        "coats",
+        "loud",
+        "help_all",
+    ]
 
 
 def test_an_option_belongs_to_one_group() -> None:

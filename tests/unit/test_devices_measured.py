@@ -308,11 +308,6 @@ def test_a_profile_that_cannot_be_written_is_not_measured(
     )
 
 
-def test_json_is_for_comparisons(call: Any) -> None:
-    code, out, err = call("profile", "net.onnx", "--json")
-    assert (code, out) == (2, "") and "prints the comparison of --diff" in err
-
-
 def test_devices_are_listed_and_shown(call: Any) -> None:
     code, out, _ = call("devices")
     assert code == 0 and "jetson-tx2-sweep" in out and "not measured yet" in out
