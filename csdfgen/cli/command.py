@@ -10,10 +10,11 @@ import difflib
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import partial
 from importlib import import_module
-from inspect import Parameter, Signature, cleandoc
+from inspect import Parameter, Signature, cleandoc, signature
 from typing import Annotated, Any, ClassVar, get_args, get_type_hints
 
 import typer
@@ -192,12 +193,20 @@ def application(first: str) -> typer.Typer:
             one for one in kinds if issubclass(one, Command) and one.__module__ == module.__name__
         )
         examples = "\n\n".join(["Examples:", *(f"  {line}" for line in command.examples)])
+        function = function_of(command)
+        known = {"spelled": command.spelled, "texts": _texts(function)}
         app.command(
             name,
-            cls=type(command.__name__, (TypedCommand,), {"spelled": command.spelled}),
+            cls=type(command.__name__, (TypedCommand,), known),
             epilog=examples.replace("[", "\\[") if command.examples else None,
-        )(function_of(command))
+        )(function)
     return app
+
+
+def _texts(function: Callable[..., None]) -> Collection[str]:
+    """The parameters that are texts."""
+    parameters = signature(function).parameters.values()
+    return {one.name for one in parameters if get_args(one.annotation)[0] in (str, str | None)}
 
 
 def _version(wanted: bool) -> None:
@@ -214,7 +223,9 @@ def _options(version: Annotated[bool, _VERSION] = False) -> None:
 
 
 class _WithoutTypes:
-    """A flag takes no value, so that help shows no type of it."""
+    """A flag takes no value, so that help shows no type of it. texts: names of arguments that are taken as they are typed."""
+
+    texts: ClassVar[Collection[str]] = ()
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Options and arguments, `--help` among them."""
@@ -222,7 +233,25 @@ class _WithoutTypes:
         for param in params:
             if getattr(param, "is_flag", False):
                 param.metavar = ""
+            if "process_value" not in vars(param):
+                param.process_value = partial(_processed, param, param.process_value, self.texts)
         return params
+
+
+def _processed(
+    param: Any, process: Callable[[Any, Any], Any], texts: Collection[str], ctx: Any, value: Any
+) -> Any:
+    """A value as typer makes it; what needs no conversion is left as it is, so that the library that converts, whose import
+    takes longer than a small network, is loaded only where it is needed.
+    """
+    missing = value is None
+    declared = value is param.default and type(value) in (bool, float, int, str)
+    text = param.name in texts and type(value) is str
+    if (missing and param.required) or not (missing or declared or text):
+        return process(ctx, value)
+    if missing and (getattr(param, "multiple", False) or param.nargs != 1):
+        value = ()
+    return value if param.callback is None else param.callback(ctx, param, value)
 
 
 class TypedCommand(_WithoutTypes, TyperCommand):

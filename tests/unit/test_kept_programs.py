@@ -113,6 +113,15 @@ def test_the_second_run_prints_the_same_without_onnx_and_a_planner(
     assert heavy <= first and not heavy & second
 
 
+def test_texts_and_defaults_need_no_library_that_converts(tmp_path: Path) -> None:
+    written(tmp_path / "model.onnx", residual_classifier())
+    one = subprocess.run(
+        [sys.executable, "-c", RUN, "run", "model.onnx"],
+        capture_output=True, text=True, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    assert one.returncode == 0 and "pydantic" not in one.stderr.split()
+
+
 def test_json_outputs_and_inputs_are_the_same(
     tmp_path: Path, call: Call, ran_kept: list[bool]
 ) -> None:
