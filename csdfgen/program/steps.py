@@ -8,6 +8,7 @@ and nothing in it depends on a backend or on data: a program is the list of a pl
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -639,11 +640,11 @@ def relations(step: Step) -> tuple[Any, ...]:
             if one.rows:
                 start = first.setdefault(one.pool, one.rows[0])
                 matters = one.pool in written or step.phase.images > 1
-                each = [
-                    (a, b, one.rows[b - 1] - one.rows[a], one.rows[a] - start if matters else 0)
-                    for a, b in one.runs
-                ]
-                found.append((one.pool, tuple(each)))
+                each = array("q")  # numbers as objects would be most of what a plan keeps
+                for a, b in one.runs:
+                    begins = one.rows[a] - start if matters else 0
+                    each.extend((a, b, one.rows[b - 1] - one.rows[a], begins))
+                found.append((one.pool, each.tobytes()))
     return tuple(found)
 
 
