@@ -6,6 +6,7 @@
 #   make fuzz            compares random networks with onnxruntime; ARGS="--networks 20000 --seed 1" or "--minutes 30"
 #   make lint            checks lint, formatting, types and spelling
 #   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
+#   make site            writes the website of README and docs/ to out/site; make site-check looks at each page in Chromium
 #   make test-zoo        compares every network of the zoo at its published size with onnxruntime; minutes
 #   make clean           removes .venv, out and caches
 # Benchmarks rewrite tables of the page that is named; most need a C compiler:
@@ -55,7 +56,7 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: site site-check demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
@@ -176,8 +177,14 @@ docs: $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-digits $(VENV
 	@$(PY) -m tests.sdf3_page
 	@$(PY) -m tests.documents
 
+site: $(VENV)/.stamp-docs
+	@NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build -q --strict -f docs/site/mkdocs.yml
+
+site-check: site $(VENV)/.stamp-test
+	@$(PY) -m tests.site_check $(ARGS)
+
 clean:
-	@rm -rf $(VENV) out build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@rm -rf $(VENV) out .site-check build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.stamp-venv:
@@ -189,7 +196,7 @@ $(VENV)/.stamp-venv:
 	@echo "$(CURDIR)" > $@
 
 # csdfgen itself is installed editable, with one group of extras a step.
-$(VENV)/.stamp-demo $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
+$(VENV)/.stamp-demo $(VENV)/.stamp-docs $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
 	@echo "installing csdfgen[$*] and what it needs"
 	@$(PIP) --editable ".[$*]"
 	@touch $@

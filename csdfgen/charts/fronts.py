@@ -31,7 +31,8 @@ _FRONT_TALL, _HEAD_ROOM = 300.0, 1.08
 _MOST_PANELS = 24
 _LONGEST = 60
 _SMALL, _DOT = 10.0, 7.0
-_RING, _RINGS = 3.0, 3
+_RING, _RIM, _RINGS = 3.0, 2.0, 3
+"""Pixels that an earlier line's dots and path are wider for each later one, of at most so many."""
 _DASHES = ("", "7 3", "2 2")
 _FEW = 6
 """Lines that colours alone distinguish; of more, neighbours differ in their dashes too."""
@@ -172,11 +173,12 @@ def _panel(
     for place, line in enumerate(panel.lines):
         color, dash = looks[line.label]
         places = [(axes.x(size / unit), axes.y(milli * seconds)) for size, seconds in line.dots]
+        # of plans that several lines share, the earlier lines are seen as rims and rings
+        under = min(_RINGS, len(panel.lines) - 1 - place)
         if len(places) > 1:
             path = "L".join(f"{number(x)} {number(y)}" for x, y in places)
-            axes.path(f"M{path}", color, 2.2, dash)
-        # plans that several lines share are seen as rings
-        drawing.dots(places, _DOT + _RING * min(_RINGS, len(panel.lines) - 1 - place), color)
+            axes.path(f"M{path}", color, 2.2 + _RIM * under, dash)
+        drawing.dots(places, _DOT + _RING * under, color)
 
 
 # One network's front ------------------------------------------------------------------------------

@@ -215,18 +215,19 @@ def _labels(axes: Axes, footprint: Footprint, whole: int) -> None:
         levels.append((whole, "whole layers", look.soft, False))
     levels = [level for level in levels if level[0]]
     lines = [axes.y(size) for size, *_ in levels]
-    taken: list[Box] = []
+    x, y = axes.x(footprint.peak + 0.5), axes.y(footprint.most)
+    taken: list[Box] = [(x - 4, y - 4, x + 4, y + 4)] * bool(footprint.firings)
     for size, name, color, at_left in levels:
         axes.line(size, color)
         axes.label(f"{name} {binary(size)}", _around(axes, axes.y(size), at_left), lines, taken)
     if footprint.firings:
-        x, y = axes.x(footprint.peak + 0.5), axes.y(footprint.most)
         axes.drawing.dots([(x, y)], 6, look.mark)
-        taken.append((x - 4, y - 4, x + 4, y + 4))
         text = f"{binary(footprint.most)} alive in firing {footprint.peak + 1:,}"
         middle = min(max(x - wide(text, 11) / 2, axes.left), axes.right - wide(text, 11))
         sides = ((x + 8, "start"), (x - 8, "end"), (middle, "start"))
-        spots = [(at, y + 4 + 13 * k, anchor) for k in range(6) for at, anchor in sides]
+        # above the dot there are no bars, but there may be lines
+        heights = (*(y - 4 - 13 * k for k in range(2)), *(y + 4 + 13 * k for k in range(6)))
+        spots = [(at, height, anchor) for height in heights for at, anchor in sides]
         axes.label(text, spots, lines, taken)
 
 

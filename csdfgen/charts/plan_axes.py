@@ -27,6 +27,8 @@ __all__ = [
 
 
 _LABEL = 10.0
+_APART = 6.0
+"""Size of a name on an area, and pixels between names in a line."""
 _LONGEST_NAME, _FEWEST = 200, 3
 """Characters of a name that are looked at, from its end, and that a part of it must have."""
 
@@ -132,7 +134,7 @@ class Axes:
             inside = box[0] >= self.left and box[2] <= self.right + 1 and box[1] >= self.top - 10
             crossed = any(box[1] < line < box[3] for line in lines)
             if inside and not crossed and not any(_overlap(box, other) for other in taken):
-                taken.append(box)
+                taken.append((left - _APART, box[1], left + width + _APART, box[3]))
                 return self.named(x, y, text, anchor)
         return None
 

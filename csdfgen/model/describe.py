@@ -132,14 +132,18 @@ def one_line(kind: str, name: str, **facts: object) -> str:
     return f"<{kind} '{plain(name)}'{': ' if listed else ''}{listed}>"
 
 
+_WRAPPED = "overflow-wrap:anywhere;white-space:normal;text-align:left"
+"""Style of a cell that may be long, such as the heights of many layers: notebooks do not wrap tables."""
+
+
 def html_table(title: str, rows: Iterable[tuple[str, object]]) -> str:
     """A small table for `_repr_html_`: a title and rows of (word, fact); facts that are None are omitted.
 
-    >>> html_table("Network <x>", [("layers", 1200)])
-    '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td>1,200</td></tr></table>'
+    >>> html_table("Network <x>", [("layers", 1200)]).replace(_WRAPPED, "...")
+    '<table><caption>Network &lt;x&gt;</caption><tr><th>layers</th><td style="...">1,200</td></tr></table>'
     """
     body = "".join(
-        f"<tr><th>{escape(plain(word))}</th><td>{escape(_shown(fact))}</td></tr>"
+        f'<tr><th>{escape(plain(word))}</th><td style="{_WRAPPED}">{escape(_shown(fact))}</td></tr>'
         for word, fact in _known(rows)
     )
     return f"<table><caption>{escape(plain(title))}</caption>{body}</table>"

@@ -170,7 +170,9 @@ def _figures(found: Comparison) -> Markup:
         ratio = "" if pair.ratio is None else f"{pair.ratio:.3f}"
         marked = element("span", ratio, class_=pair.verdict or None)
         rows.append([pair.name, FIGURES.get(pair.name, ""), _shown(pair.a), _shown(pair.b), marked])
-    return table(["figure", "meaning", found.a.name, found.b.name, "ratio"], rows, 2, "figures")
+    return table(
+        ["figure", "meaning", found.a.name, found.b.name, "ratio"], rows, 2, "figures meant"
+    )
 
 
 def _facts(found: Comparison) -> Markup:

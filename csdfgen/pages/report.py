@@ -412,7 +412,7 @@ def _figures(plan: Plan, facts: Facts) -> Markup:
     ]
     return section(
         "Figures",
-        table(["figure", "meaning", "bytes", ""], rows, 2, "figures"),
+        table(["figure", "meaning", "bytes", ""], rows, 2, "figures meant"),
         soft(facts.account) if facts.account else "",
         *_memories(plan),
         table(["several images in one order", ""], frames, 2) if frames else "",

@@ -16,6 +16,7 @@ from onnx import helper
 import csdfgen
 from csdfgen.charts.arena import arena_chart, draw_arena
 from csdfgen.charts.footprint import Footprint, binary, ramp
+from csdfgen.charts.fronts import Line, Panel, sweep_chart
 from csdfgen.charts.memory import draw_memory, memory_chart
 from csdfgen.charts.phases import draw_phases, phases_chart
 from csdfgen.charts.plan_axes import ON_PAPER, Axes
@@ -176,7 +177,7 @@ def picture(found: Footprint, width: float, draw: Callable[..., Axes] = draw_mem
 def test_names_of_lines_cross_no_line_and_no_other_name(
     width: float, arena: float, bound: float
 ) -> None:
-    """The lines of the arena, a bound and whole layers may be as close as they like."""
+    """The lines of the arena, a bound and whole layers may be as close as they like; names in a line are pixels apart."""
     found = footprint(PLANS["whole"]())
     whole = int(found.whole_alive().max())
     size = int(arena * whole)
@@ -191,7 +192,9 @@ def test_names_of_lines_cross_no_line_and_no_other_name(
     for name in names:
         assert not any(name.top < y < name.bottom for y in lines), name
     for a, b in itertools.combinations(names, 2):
-        apart = a.right <= b.left or b.right <= a.left or a.bottom <= b.top or b.bottom <= a.top
+        apart = (
+            max(b.left - a.right, a.left - b.right) >= 5 or a.bottom <= b.top or b.bottom <= a.top
+        )
         assert apart, (a, b)
 
 
@@ -239,12 +242,23 @@ def test_neighbouring_layers_have_other_colours() -> None:
     assert len(colors) == 300 and all(a != b for a, b in itertools.pairwise(colors))
 
 
+def test_lines_that_coincide_are_all_seen() -> None:
+    dots = ((1e6, 1e-3), (2e6, 5e-4))
+    lines = tuple(Line(name, dots) for name in ("fbs", "vbs", "joint"))
+    root = ET.fromstring(sweep_chart("a sweep", "", [Panel("net", lines)]))
+    paths = [one for one in root.iter(f"{SVG}path") if "L" in one.get("d", "")]
+    drawn = [(float(one.get("stroke-width", 0)), one.get("stroke")) for one in paths]
+    assert len({color for _, color in drawn}) == 3
+    assert drawn == sorted(drawn, key=lambda one: -one[0]) and len({wide for wide, _ in drawn}) == 3
+
+
 def test_a_notebook_shows_figures_and_chart() -> None:
     plan = PLANS["concatenated"]()
     html = plan._repr_html_()
     root = ET.fromstring(f"<div>{html}</div>")
     words = [cell.text for cell in root.iter("th")]
     assert set(FIGURES) <= set(words)
+    assert all("overflow-wrap:anywhere" in cell.get("style", "") for cell in root.iter("td"))
     assert "http" not in html and EVIL not in html
     assert len(html) < 60_000
     (svg,) = root.iter("svg")
