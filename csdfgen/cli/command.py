@@ -249,7 +249,7 @@ def _processed(
     text = param.name in texts and type(value) is str
     if (missing and param.required) or not (missing or declared or text):
         return process(ctx, value)
-    if missing and (getattr(param, "multiple", False) or param.nargs != 1):
+    if missing and (getattr(param, "multiple", False) or param.nargs == -1):
         value = ()
     return value if param.callback is None else param.callback(ctx, param, value)
 
