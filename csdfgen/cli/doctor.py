@@ -101,14 +101,24 @@ def diagnose() -> list[Finding]:
         *map(_version, DEPENDENCIES),
         *_linear_algebra(),
         *_import_names(),
+        *_kernels(),
         _compiler(),
         _opencl(),
         *map(_tool, (SDF3, KITER)),
     ]
 
 
+def _kernels() -> Iterator[Finding]:
+    """The library of the wheel that native code uses, if it has one."""
+    from csdfgen.backends.native.prebuilt import suitable
+
+    for level, _, path in suitable():
+        yield Finding("kernels", f"{level.name}, compiled in the wheel ({path})")
+        return
+
+
 def _compiler() -> Finding:
-    """What builds native code."""
+    """What builds native code where the wheel has none, and emitted C."""
     from csdfgen.backends.native.build import find_compiler
     from csdfgen.files import cache_folder
 

@@ -150,10 +150,10 @@ def test_less_is_built_where_the_compiler_has_another_processor(
     monkeypatch.setattr(native_library, "build", built)
     monkeypatch.setattr(native_library, "Library", opened)
     if wanted:
-        assert native_library.load.__wrapped__(("-O1", NATIVE)).path == Path(wanted)
+        assert native_library._built(("-O1", NATIVE)).path == Path(wanted)
     else:
         with pytest.raises(ToolError, match="is for processors with AVX512F, which this"):
-            native_library.load.__wrapped__(("-O1", NATIVE))
+            native_library._built(("-O1", NATIVE))
     assert asked == [NATIVE, *LEVELS][: able + 1]
 
 

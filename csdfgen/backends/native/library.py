@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, build
+from csdfgen.backends.native import prebuilt
+from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, build, sources_digest
 from csdfgen.backends.native.structures import constant, structure, structures
 from csdfgen.errors import ToolError
 from schedules.peak import flow
@@ -115,7 +116,28 @@ class Library:
 
 @cache
 def load(flags: Sequence[str] = FLAGS) -> Library:
-    """The kernel library of this machine, built if necessary. Raises ToolError.
+    """The kernel library of this machine: of the wheel, or with other flags or in a checkout one that is built if necessary.
+    Raises ToolError.
+    """
+    found = (_prebuilt() if flags == FLAGS else None) or _built(flags)
+    flow.use_compiled(found.least_cut)
+    return found
+
+
+def _prebuilt() -> Library | None:
+    """The best library of the wheel for this processor, of the sources that are there. In an emulator the system may list
+    instructions that there are not.
+    """
+    for level, sources, path in prebuilt.suitable():
+        found = Library(path) if sources == sources_digest() else None
+        if found is not None and not found.lacking:
+            found.compiler += f", {level.name}"
+            return found
+    return None
+
+
+def _built(flags: Sequence[str]) -> Library:
+    """A library that is built if necessary. Raises ToolError.
 
     With -march=native the compiler uses the instruction set of the processor that it runs on. Where this processor
     has a smaller one, as in an emulator that starts compilers outside of it, a library for a smaller one is built.
@@ -130,5 +152,4 @@ def load(flags: Sequence[str] = FLAGS) -> Library:
             f"is for processors with {found.lacking}, which this one does not have; set CC to a compiler for it",
             where=str(found.path),
         )
-    flow.use_compiled(found.least_cut)
     return found

@@ -17,6 +17,7 @@ from weakref import finalize
 
 import numpy as np
 
+from csdfgen.backends.native.prebuilt import suitable
 from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, Fields, parse_json
@@ -147,11 +148,15 @@ def _described(text: bytes, where: str, counters: int) -> dict[str, Any]:
 
 
 def _library(path: Path) -> Path:
-    """The kernels that a program was compiled with, if they are in the cache: that is found without a compiler. Else those
-    of this machine, which tell whether they can run it.
+    """The kernels that a program was compiled with, if they are in the wheel or in the cache: that is found without a
+    compiler. Else those of this machine, which tell whether they can run it.
     """
     with suppress(InputError):
-        found = folder_of("native") / Path(described(path).text("library")).name
+        name = Path(described(path).text("library")).name
+        for _, _, found in suitable():
+            if found.name == name:
+                return found
+        found = folder_of("native") / name
         if found.suffix == ".so" and use(found):
             return found
     from csdfgen.backends.native.library import load
