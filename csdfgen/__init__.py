@@ -3,7 +3,8 @@ dataflow over slabs of rows.
 
     network = csdfgen.load("model.onnx")
     plan = csdfgen.plan(network, memory="512KiB")
-    y = runtime.run(plan, x)
+    y = csdfgen.run(plan, x)                 # one frame
+    frame = csdfgen.compile(plan)            # many frames: y = frame(x)
 
     graph = csdfgen.convert(network)         # the CSDF graph, for save_graph, schedule, analyze
     csdfgen.analyze(graph).throughput        # exact, and what limits it
@@ -32,18 +33,23 @@ if TYPE_CHECKING:
         save_graph,
         save_plan,
         schedule,
+        serve,
     )
     from csdfgen.goals.choice import pareto, plan, plan_table
     from csdfgen.precision.calibrate import calibrate
     from csdfgen.precision.quantize import quantize, sensitivity
     from csdfgen.reading.loader import load
+    from runtime import compile, compile_table, open, run
 
 __all__ = [
     "__version__",
     "analyze",
     "calibrate",
+    "compile",
+    "compile_table",
     "convert",
     "load",
+    "open",
     "pareto",
     "plan",
     "plan_table",
@@ -52,21 +58,27 @@ __all__ = [
     "read_plan",
     "read_plan_table",
     "report",
+    "run",
     "save_graph",
     "save_plan",
     "schedule",
     "sensitivity",
+    "serve",
 ]
 
 __version__ = "0.4.0"
 
 _HOMES = {
     "calibrate": "csdfgen.precision.calibrate",
+    "compile": "runtime",
+    "compile_table": "runtime",
     "load": "csdfgen.reading.loader",
+    "open": "runtime",
     "pareto": "csdfgen.goals.choice",
     "plan": "csdfgen.goals.choice",
     "plan_table": "csdfgen.goals.choice",
     "quantize": "csdfgen.precision.quantize",
+    "run": "runtime",
     "sensitivity": "csdfgen.precision.quantize",
 }
 """Function -> the module that defines it, if that is not `csdfgen.api`."""

@@ -8,6 +8,7 @@
     plan = csdfgen.plan(net)
     csdfgen.save_plan(plan, "plan.json")             # csdfgen schedule MODEL -o plan.json
     report = csdfgen.report(plan)                    # csdfgen run MODEL --check
+    csdfgen.serve("model.onnx", port=8000)           # csdfgen serve model.onnx
 
 Each function calls what the command of the same purpose calls. Functions of graphs alone import nothing of
 networks. `csdfgen` exports all of them.
@@ -16,7 +17,7 @@ networks. `csdfgen` exports all of them.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ __all__ = [
     "save_graph",
     "save_plan",
     "schedule",
+    "serve",
 ]
 
 _ROWS, _FUSE, _IMAGE, _TOKENS = DEFAULTS.rows, DEFAULTS.fuse, DEFAULTS.image, "elements"
@@ -414,3 +416,42 @@ def _suffix(path: str | os.PathLike[str], known: tuple[str, ...], done: str) -> 
     if suffix not in known:
         raise InputError(f"a graph is {done} as {', '.join(known)}", where=str(path))
     return suffix
+
+
+def serve(
+    models: str | os.PathLike[str] | Iterable[str | os.PathLike[str]],
+    *,
+    names: Iterable[str] = (),
+    policy: str = "adaptive",
+    deadline: float | None = None,
+    max_batch: int = 8,
+    memory: int | str | None = None,
+    workers: int = 1,
+    threads: int = 1,
+    backend: str = "auto",
+    host: str = "127.0.0.1",
+    port: int = 8000,
+    on_ready: Callable[[int], None] | None = None,
+) -> None:
+    """Serve models over HTTP by KServe's protocol, version 2, until SIGTERM or Ctrl-C: `csdfgen serve MODEL ...`.
+
+    models: a file, a name of the zoo, or a folder, or several of them. names: their names, by default those of the files.
+    policy: how requests join batches: "adaptive", "greedy", "window:m=10,delay=50ms", ... deadline: seconds in which requests
+        want an answer that do not say so themselves. max_batch: most images of a batch.
+    memory: bytes of all models together, a number or "64MiB". workers, threads: of each model, and of each worker.
+    port: 0 is a free one. on_ready: is called with the port when it is open.
+    `csdfgen.serving.Engine` serves within a program. Raises InputError for options that do not fit, and without the
+    packages of csdfgen[serve]; CsdfgenError for a model that cannot be loaded or planned.
+    """
+    from csdfgen import __version__
+    from csdfgen.serving.policies import policy_of
+    from csdfgen.serving.repository import Repository, named
+    from csdfgen.serving.served import serve_models
+
+    policy_of(policy)
+    listed = [models] if isinstance(models, str | os.PathLike) else models
+    sources, folder = named([os.fspath(one) for one in listed], [*names])
+    plans = {"max_batch": max_batch, "workers": workers, "backend": backend}
+    repository = Repository(sources, folder, memory, plans, {"policy": policy, "threads": threads})
+    limits, ready = {"deadline": deadline}, on_ready or (lambda port: None)
+    serve_models(repository, limits, (host, port), ready, __version__, repository.start)

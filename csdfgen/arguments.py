@@ -20,7 +20,7 @@ class ArgumentError(InputError, TypeError):
 
 
 _ALIASES = {
-    "AskedValues": "Mapping", "Inputs": "Iterable", "Model": "str|PathLike|ModelProto|Network",
+    "AskedValues": "Mapping", "Inputs": "Iterable", "Model": "str|PathLike|ModelProto|Network", "OnRows": "Callable",
     "Progress": "Callable", "Sequence": "Iterable", "TorchModel": "Module|ExportedProgram",
 }  # fmt: skip
 _TYPES: Mapping[str, Any] = {

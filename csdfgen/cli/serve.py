@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 from csdfgen import __version__
@@ -90,17 +91,11 @@ class Serve(Command):
         from csdfgen.model.units import size_of, time_of
         from csdfgen.serving.policies import policy_of
         from csdfgen.serving.repository import Repository, named
+        from csdfgen.serving.served import serve_models
 
-        try:
-            from csdfgen.serving.http import Limits, Server
-        except ImportError as error:
-            raise InputError(
-                f"{error.name} is not installed; pip install 'csdfgen[serve]' has what the server needs"
-            ) from None
         wanted = None if self.deadline is None else time_of(self.deadline, "deadline")
-        limits = Limits(
-            size_of(self.max_body, "max_body"), deadline=wanted, connections=self.connections
-        )
+        body = size_of(self.max_body, "max_body")
+        limits = {"body": body, "deadline": wanted, "connections": self.connections}
         policy_of(self.policy)
         sources, folder = named(self.models, self.name or [])
         asked = self.loaded.read()
@@ -110,21 +105,8 @@ class Serve(Command):
             sources, folder, self.memory, self._given(), self._of_engine(),
             {"shapes": dict(asked.shapes), "fix": asked.fixed},
         )  # fmt: skip
-        server = Server(
-            repository,
-            limits,
-            self.host,
-            self.port,
-            lambda port: self._show(repository, port),
-            __version__,
-        )
-        opened = server.listen()
-        log = logging.getLogger("csdfgen.serving")
-        log.addHandler(logging.StreamHandler())
-        log.propagate = False  # or the command would say each line again at its end
-        with reporting() as progress:
-            repository.start(lambda name: progress(f"planning and measuring {name}"))
-        server.run([opened])
+        shown, address = partial(self._show, repository), (self.host, self.port)
+        serve_models(repository, limits, address, shown, __version__, partial(_start, repository))
 
     def _given(self) -> dict[str, Any]:
         return {
@@ -159,3 +141,12 @@ def _facts(repository: Repository) -> dict[str, Any]:
         }
         for name, engine in repository.engines.items()
     }  # fmt: skip
+
+
+def _start(repository: Repository) -> None:
+    """Start the models, and say so; from then on the server speaks for itself."""
+    log = logging.getLogger("csdfgen.serving")
+    log.addHandler(logging.StreamHandler())
+    log.propagate = False  # or the command would say each line again at its end
+    with reporting() as progress:
+        repository.start(lambda name: progress(f"planning and measuring {name}"))

@@ -17,7 +17,6 @@ import numpy as np
 import onnxruntime
 
 import csdfgen
-import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.files import packaged_file
 
@@ -68,7 +67,7 @@ class Stream:
     def __init__(self, backend: str) -> None:
         path = packaged_file(PACKAGE, FILE)
         plan = csdfgen.plan(csdfgen.load(path), rows="auto", backend=backend, result="stored")
-        self.frame, self.figures = runtime.compile(plan), plan.figures
+        self.frame, self.figures = csdfgen.compile(plan), plan.figures
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         self.session = onnxruntime.InferenceSession(path, options)

@@ -21,7 +21,6 @@ import onnxruntime
 from onnx.utils import Extractor
 
 import csdfgen
-import runtime
 from csdfgen.errors import CsdfgenError
 from csdfgen.files import packaged_file
 from runtime.session import Executable
@@ -74,7 +73,7 @@ def sliding(model: onnx.ModelProto) -> onnx.ModelProto:
 def compiled(model: onnx.ModelProto, backend: str, result: str, **shapes: str) -> Executable:
     """A network that is computed row by row. Raises CsdfgenError."""
     network = csdfgen.load(model, shapes=shapes)
-    return runtime.compile(csdfgen.plan(network, rows=1, backend=backend, result=result))
+    return csdfgen.compile(csdfgen.plan(network, rows=1, backend=backend, result=result))
 
 
 def main() -> None:

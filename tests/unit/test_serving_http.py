@@ -911,3 +911,25 @@ def test_sighup_replaces_a_model_and_drops_no_request(tmp_path: Path) -> None:
     process.terminate()
     assert process.wait(20) == 0
     assert len(statuses) > 20 and set(statuses) == {200}
+
+
+def test_a_line_of_python_serves_until_a_signal(folder: Path) -> None:
+    code = (
+        "import csdfgen, os, signal, urllib.request\n"
+        "from threading import Thread\n"
+        "def ask(port):\n"
+        "    print(urllib.request.urlopen(f'http://127.0.0.1:{port}/v2/models/small/ready').read().decode())\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "csdfgen.serve('small.onnx', port=0, max_batch=2, on_ready=lambda port: Thread(target=ask, args=[port]).start())\n"
+        "print('ended')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.stdout.splitlines() == ['{"name": "small", "ready": true}', "ended"], done.stderr
