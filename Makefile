@@ -8,6 +8,7 @@
 #   make docs            executes the commands and examples of README.md and docs/, and writes their output, the computed tables and the pictures
 #   make site            writes the website of README and docs/ to out/site; make site-check looks at each page in Chromium
 #   make test-zoo        compares every network of the zoo at its published size with onnxruntime; minutes
+#   make wheel           wheels with kernels for x86-64 and aarch64, and the source distribution, in dist; some minutes
 #   make clean           removes .venv, out and caches
 # Benchmarks rewrite tables of the page that is named; most need a C compiler:
 #   make bench           time and memory of a frame in numpy, compared with onnxruntime: docs/performance.md
@@ -56,12 +57,15 @@ ifneq ($(USABLE),yes)
 $(shell rm -f $(VENV)/.stamp-*)
 endif
 
-.PHONY: site site-check demo test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
+.PHONY: site site-check demo wheel test test-rest test-all test-more test-zoo fuzz lint bench bench-speed bench-small bench-networks bench-memory bench-process bench-kernels bench-endurance bench-boards bench-profile bench-analysis bench-recompute bench-front bench-formats bench-int8 bench-int8-memory bench-quality bench-latency bench-requests bench-sweep bench-experts bench-opencl train-gate docs clean bench-threads
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
 
 demo: $(VENV)/.stamp-demo $(VENV)/.stamp-centerface
 	@$(PY) -m csdfgen.demo --out out
+
+wheel: $(VENV)/.stamp-demo $(VENV)/.stamp-wheel
+	@$(PY) -m tests.wheels $(ARGS)
 
 TESTED := $(VENV)/.stamp-test $(VENV)/.stamp-centerface $(VENV)/.stamp-ppocr $(VENV)/.stamp-digits $(VENV)/.stamp-audio $(VENV)/.stamp-silero
 
@@ -196,7 +200,7 @@ $(VENV)/.stamp-venv:
 	@echo "$(CURDIR)" > $@
 
 # csdfgen itself is installed editable, with one group of extras a step.
-$(VENV)/.stamp-demo $(VENV)/.stamp-docs $(VENV)/.stamp-test $(VENV)/.stamp-lint: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
+$(VENV)/.stamp-demo $(VENV)/.stamp-docs $(VENV)/.stamp-test $(VENV)/.stamp-lint $(VENV)/.stamp-wheel: $(VENV)/.stamp-%: $(VENV)/.stamp-venv pyproject.toml
 	@echo "installing csdfgen[$*] and what it needs"
 	@$(PIP) --editable ".[$*]"
 	@touch $@

@@ -93,12 +93,11 @@ CSDF_INLINE csdf_half_weights csdf_half_load(int part, const void *at)
 #define CSDF_HALF_ADD(sum, x, w) sum = _mm512_dpbf16_ps(sum, x, w)
 
 #elif CSDF_HALVES_SUIT
-typedef uint32x2_t csdf_half_input;
-typedef uint32x4_t csdf_half_weights;
+typedef uint32x4_t csdf_half_input, csdf_half_weights; /* clang has no place for half a vector among the lower registers */
 CSDF_INLINE csdf_half_input csdf_half_spread(int part, const void *at, int alone)
 {
     (void)part;
-    return vdup_n_u32(csdf_half_at(at, alone));
+    return vdupq_n_u32(csdf_half_at(at, alone));
 }
 CSDF_INLINE csdf_half_weights csdf_half_load(int part, const void *at)
 {
