@@ -10,7 +10,7 @@ must agree in type do.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -88,13 +88,14 @@ class Signature:
 @lru_cache(maxsize=1024)
 def signature(op_type: str, opset: int, domain: str = "") -> Signature | None:
     """What ONNX says about an operator of one of its domains; None if that opset has no such operator."""
-    versions = _table().get((domain, op_type), {})
+    types, known = _known()
+    versions = known.get((domain, op_type), {})
     line = versions.get(max((since for since in versions if since <= opset), default=0))
     if line is None:
         return None
     inputs, least, most, results, attributes, outputs = json.loads(line)
     return Signature(
-        inputs=tuple(Formal(name, _types()[at], agrees, must) for name, at, agrees, must in inputs),
+        inputs=tuple(Formal(name, types[at], agrees, must) for name, at, agrees, must in inputs),
         min_inputs=least,
         max_inputs=most,
         max_outputs=results,
@@ -104,28 +105,22 @@ def signature(op_type: str, opset: int, domain: str = "") -> Signature | None:
 
 
 @cache
-def _table() -> Mapping[tuple[str, str], Mapping[int, str]]:
-    """(domain, operator) -> opset since which it is so -> its line.
+def _known() -> tuple[tuple[frozenset[str], ...], Mapping[tuple[str, str], Mapping[int, str]]]:
+    """(sets of element types, (domain, operator) -> opset since which it is so -> its line).
 
     Read from a file, as the onnx package takes 6 MiB and 20 ms for the schemas of all operators at the first question.
     `python -m tests.onnx_signatures` writes it.
     """
-    found: dict[tuple[str, str], dict[int, str]] = {}
-    for domain, name, since, said in _rows("operator"):
-        found.setdefault((domain, name), {})[int(since)] = said
-    return found
-
-
-@cache
-def _types() -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(names.split(" ")) for _, names in _rows("types"))
-
-
-def _rows(kind: str) -> Iterator[list[str]]:
+    types: list[frozenset[str]] = []
+    versions: dict[tuple[str, str], dict[int, str]] = {}
     for line in SIGNATURES_FILE.read_text().splitlines():
-        first, *row = line.split("\t")
-        if first == kind:
-            yield row
+        kind, *row = line.split("\t")
+        if kind == "types":
+            types.append(frozenset(row[1].split(" ")))
+        else:
+            domain, name, since, said = row
+            versions.setdefault((domain, name), {})[int(since)] = said
+    return tuple(types), versions
 
 
 def check_attributes(allowed: Signature, attributes: Mapping[str, AttributeProto]) -> None:
