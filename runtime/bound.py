@@ -25,8 +25,6 @@ from csdfgen.planning.planner import without_collections
 from csdfgen.planning.waits import cores_of, lists_of
 from csdfgen.program.steps import Awaiting, Backend, Driven, SelfTimed, Storage, View
 
-__all__ = ["BoundProgram", "Progress", "Sink", "Watcher", "guarded", "shared"]
-
 Progress = Callable[[int, int], None]
 """(firings done, firings in all)"""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-__all__ = ["Branches", "same_branches", "taken_since"]
-
 Branches = Mapping[str, tuple[int, int]]
 
 

@@ -22,8 +22,6 @@ from csdfgen.program.steps import Backend
 from runtime.bound import guarded
 from runtime.session import Executable, Turn
 
-__all__ = ["TableProgram"]
-
 
 class TableProgram:
     """A compiled table: call it with any number of images, and the memory that is available.

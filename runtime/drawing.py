@@ -18,8 +18,6 @@ from csdfgen.errors import InputError
 from csdfgen.model.formats import Format
 from csdfgen.model.network import Layer, Network, Shape, Tensor
 
-__all__ = ["SYMMETRIC", "Span", "drawn", "random_inputs", "ranges_of"]
-
 Span = tuple[float, float]
 """Lowest and highest random value."""
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from csdfgen.errors import PlanError
 
-__all__ = ["Measurement", "measured"]
-
 _PATTERN = np.frombuffer(bytes.fromhex("c71fa9ffc71fa9ff"), np.uint8).copy()
 
 Outputs = dict[str, np.ndarray]

@@ -36,29 +36,6 @@ from runtime.images import top_classes
 from runtime.steps import ALLOWED, StepDifference, StepSize, counted
 from runtime.widened import in_float32, wide
 
-__all__ = [
-    "NOISE",
-    "SIGNED",
-    "TOLERANCES",
-    "Comparison",
-    "MismatchError",
-    "Reference",
-    "Spread",
-    "Standard",
-    "Tolerance",
-    "compare",
-    "compared_as",
-    "filled",
-    "forceable",
-    "noise_of",
-    "reason_of",
-    "refusals",
-    "same_classes",
-    "signed_integers",
-    "spread_of",
-    "tolerance_of",
-]
-
 _SILENT = 4
 """onnxruntime's log level "fatal"."""
 

@@ -40,18 +40,6 @@ from runtime.verify import (
     types_of,
 )
 
-__all__ = [
-    "CHECKS",
-    "RESULTS",
-    "KeptWhole",
-    "Report",
-    "compare_with_reference",
-    "kept_whole",
-    "measure",
-    "measure_and_compare",
-    "to_json",
-]
-
 CHECKS = ("outputs", "layers")
 """What is compared with onnxruntime; layers are also compared if an output is wrong."""
 

@@ -20,8 +20,6 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["grown_by_onnxruntime", "mapping_of", "process_of", "resident"]
-
 _PROC = Path("/proc/self")
 _SECONDS = 600
 

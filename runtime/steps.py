@@ -22,8 +22,6 @@ from csdfgen.model.network import Layer, Network
 from csdfgen.ops.integers import limits
 from csdfgen.ops.stored import integer_twin
 
-__all__ = ["StepDifference", "StepSize", "counted", "saturating", "steps_of"]
-
 ALLOWED = 0.01
 """Root mean square difference that is accepted, as a fraction of the range of the type, for tensors that
 layers on float values contribute to.

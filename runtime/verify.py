@@ -38,18 +38,6 @@ from runtime.reference import (
 from runtime.session import Executable
 from runtime.steps import ALLOWED, StepDifference, steps_of
 
-__all__ = [
-    "ForcedRun",
-    "LayerComparison",
-    "check_branches",
-    "check_layers",
-    "check_outputs",
-    "check_rows",
-    "compare_outputs",
-    "mismatch",
-    "types_of",
-]
-
 Source = str | os.PathLike[str] | onnx.ModelProto
 
 _NO_NOISE: Mapping[str, float] = MappingProxyType({})

@@ -14,8 +14,6 @@ from onnx import TensorProto, external_data_helper, numpy_helper
 from csdfgen.model.formats import BFLOAT16
 from csdfgen.reading.onnx_file import graphs_of
 
-__all__ = ["in_float32", "wide"]
-
 
 def wide(array: np.ndarray) -> np.ndarray:
     """An array of bfloat16 as float32, any other as it is."""

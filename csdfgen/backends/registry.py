@@ -16,16 +16,6 @@ from csdfgen.errors import InputError, ToolError, option
 from csdfgen.model.options import PlanOptions
 from csdfgen.program.steps import Backend
 
-__all__ = [
-    "AUTO",
-    "BACKENDS",
-    "backend_that",
-    "computed_by",
-    "kernels_for",
-    "kernels_of",
-    "settled",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _ON_DEVICES = "opencl"

@@ -16,8 +16,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Array, Ref, row_pool
 from csdfgen.program.steps import Backend
 
-__all__ = ["Account", "Demand", "account_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Demand:

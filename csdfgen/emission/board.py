@@ -13,8 +13,6 @@ from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Board
 
-__all__ = ["FILES", "FOLDER", "linker_script", "main", "qemu", "run_rule"]
-
 FOLDER = Path(__file__).parent / "c"
 
 FILES = (FOLDER / "board.c", FOLDER / "board.h")

@@ -25,8 +25,6 @@ from csdfgen.files import replacing
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
 
-__all__ = ["Part", "bundle"]
-
 Report = Callable[[str], None]
 
 

@@ -27,19 +27,6 @@ from csdfgen.errors import InputError, ModelError, PlanError, option
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
 
-__all__ = [
-    "LITERALS",
-    "Emitted",
-    "check_folder",
-    "emit",
-    "emitted_account",
-    "fill",
-    "scratch_folder",
-    "unit_of",
-    "write",
-    "writing",
-]
-
 LITERALS = 2**20
 """From this number of bytes on, constants are written to a binary file instead of source."""
 

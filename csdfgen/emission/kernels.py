@@ -16,8 +16,6 @@ from csdfgen.backends.native.build import STANDARD, Compiler, find_compiler, sou
 from csdfgen.backends.native.generate import text_of, write
 from csdfgen.errors import PlanError, ToolError
 
-__all__ = ["needed"]
-
 _NESTED = r"(?:[^()]|\((?:[^()]|\([^()]*\))*\))*"
 _FUNCTION = re.compile(rf"\b(csdf_\w+)\s*\({_NESTED}\)\s*\{{")
 _VALUES = re.compile(r"\b(csdf_\w+)\s*\[[^\]]*\]\s*=")

@@ -12,18 +12,6 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-__all__ = [
-    "ARENA",
-    "LITERAL",
-    "NUMBER",
-    "WEIGHTS",
-    "Token",
-    "even",
-    "shortened",
-    "wrapped",
-    "written",
-]
-
 Token = tuple[str, Any]
 """(kind, value): an offset in the arena or the weights, an index in a pool, a number, or literal text."""
 

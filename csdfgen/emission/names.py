@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-__all__ = ["TYPES", "comment", "identifier", "identifiers", "network_name"]
-
 TYPES = {
     "bfloat16": "uint16_t",
     "float16": "uint16_t",

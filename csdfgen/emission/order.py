@@ -24,9 +24,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.program.instructions import Array, Constants, Ref
 from csdfgen.program.steps import Backend, Step, View
 
-__all__ = ["SMALL", "Argument", "Lowered", "ProgramTables", "arguments_of", "lowered"]
-
-
 SMALL = 4
 """Bytes of a pointer of a microcontroller."""
 

@@ -10,8 +10,6 @@ from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.emission.targets import Target
 
-__all__ = ["KERNELS", "assembly", "cmake", "main", "makefile"]
-
 KERNELS = "kernels"
 """The folder with the files of the kernel library."""
 

@@ -13,8 +13,6 @@ from csdfgen.model.describe import sizes
 from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Unit", "header", "source", "weights"]
-
 
 @dataclass(frozen=True, eq=False)
 class Unit:

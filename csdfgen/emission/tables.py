@@ -26,8 +26,6 @@ from csdfgen.planning import buffers
 from csdfgen.program import instructions
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref, row_pool
 
-__all__ = ["Blob", "Pool", "Tables", "merged"]
-
 _WORD = 8
 """Bytes of a row's number; alignment of short pieces of the blob."""
 

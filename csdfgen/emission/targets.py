@@ -9,9 +9,6 @@ from types import MappingProxyType
 from csdfgen.errors import InputError, option
 from csdfgen.model.options import DEFAULTS
 
-__all__ = ["STACK", "TARGETS", "Board", "Target", "target_of"]
-
-
 STACK = 16384
 """Bytes of the stack of a machine without an operating system, a default of the linker script."""
 

@@ -19,8 +19,6 @@ from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
 from csdfgen.model.network import Tensor
 
-__all__ = ["FILES", "SAMPLES", "Timed", "expected_of", "header", "inputs_of", "source"]
-
 FILES = (FOLDER / "times.c", FOLDER / "times.h")
 """Files that are copied unchanged."""
 

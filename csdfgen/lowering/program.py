@@ -38,17 +38,6 @@ from csdfgen.planning.plan import Addresses, Plan
 from csdfgen.program.instructions import KEEPER, Constants, Instruction, Ref, Unpacked
 from csdfgen.program.steps import Backend, Move, Port, Scratchpad, Step, View, structures
 
-__all__ = [
-    "Blocks",
-    "Condition",
-    "Delivery",
-    "Feed",
-    "Program",
-    "blocks_of",
-    "lower",
-    "lower_unpacked",
-]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Feed:

@@ -35,8 +35,6 @@ from csdfgen.files import MappedFile, file_digest, file_of, mapped
 from csdfgen.model.deferred import Deferred, computed
 from csdfgen.program.instructions import CUT, KEEPER, address_of, bytes_of
 
-__all__ = ["LEAST", "WeightFile", "resident_bytes", "weight_file"]
-
 LEAST = mmap.PAGESIZE
 """Bytes of an array below which it stays in memory."""
 

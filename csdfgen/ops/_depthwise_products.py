@@ -44,8 +44,6 @@ from csdfgen.ops._window_products import (
 from csdfgen.ops.base import Call, Scratch
 from csdfgen.ops.primitives import einsum
 
-__all__ = ["depthwise_products", "tiled"]
-
 TILE_ELEMENTS = 512
 """Depthwise weights are repeated to rows of about this length, since short inner loops are slow;
 longer ones gain little.

@@ -23,9 +23,6 @@ from csdfgen.ops.reducing import constant, sum_over
 from csdfgen.ops.spread import Piece, Spread, Stack
 from csdfgen.ops.windows import read_rows, taps
 
-__all__ = ["MAXIMUM", "SUM", "Fold", "FoldAxis", "fold_axes", "fold_images", "fold_piece"]
-
-
 # Folding along one axis ---------------------------------------------------------------------------
 
 

@@ -25,19 +25,6 @@ from csdfgen.model.network import Shape
 from csdfgen.ops.base import Call, Scratch
 from csdfgen.ops.spread import Piece, Spread, Stack
 
-__all__ = [
-    "Axis",
-    "Into",
-    "Job",
-    "Store",
-    "balanced",
-    "boxes",
-    "fill",
-    "merged",
-    "split",
-    "windows",
-]
-
 Ranges = Sequence[tuple[int, int]]
 
 

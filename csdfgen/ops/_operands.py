@@ -19,24 +19,6 @@ from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows
 from csdfgen.ops.base import require_constant
 
-__all__ = [
-    "attribute_or_input",
-    "checked_shape",
-    "first_only",
-    "integers",
-    "node_layer",
-    "normal_axes",
-    "normal_axis",
-    "one_input_layer",
-    "one_of",
-    "output_elements",
-    "required",
-    "source_of",
-    "storage_axis",
-    "with_attributes",
-]
-
-
 MOST_AXES = 12
 """Kernels split every axis of a stored tensor in two; numpy before 2.0 knows 32 of them."""
 

@@ -21,8 +21,6 @@ from csdfgen.ops._window_products import CALL, bytes_of, cheapest, halves, store
 from csdfgen.ops.base import Call, Emit, Scratch, Work
 from csdfgen.ops.spread import Spread, Stack
 
-__all__ = ["FEWEST", "outputs_first", "with_images"]
-
 FEWEST = 3
 """Images that are worth it: OpenBLAS takes as long for a product with two vectors as for two with one, or
 longer (4096 x 4096: 3.9 ms an image with one, 4.4 with two, 3.3 with three, 0.8 with sixteen).

@@ -31,20 +31,6 @@ from csdfgen.ops._im2col import (
 from csdfgen.ops.base import PREFERRED, Call, Scratch, aligned_size
 from csdfgen.ops.spread import Stack
 
-__all__ = [
-    "CALL",
-    "FINISHING",
-    "bytes_of",
-    "cheapest",
-    "halves",
-    "handed_over",
-    "in_groups",
-    "matrix_products",
-    "stores",
-    "together",
-    "with_taps",
-]
-
 DIRECT = 16
 """Pixels of a row that are worth a separate product where neighbouring rows are not contiguous."""
 

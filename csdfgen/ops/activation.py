@@ -38,8 +38,6 @@ from csdfgen.ops.elementwise import (
 from csdfgen.ops.primitives import maximum, minimum, negative
 from csdfgen.ops.reducing import FLOATS, INTEGERS
 
-__all__ = ["ERF_COEFFICIENTS", "OPERATORS"]
-
 _CLIP = np.ndarray.clip
 
 ERF_COEFFICIENTS = (

@@ -30,8 +30,6 @@ from csdfgen.ops.elementwise import (
 from csdfgen.ops.primitives import maximum, minimum
 from csdfgen.ops.reducing import FLOATS, INTEGERS
 
-__all__ = ["OPERATORS"]
-
 # Arithmetic --------------------------------------------------------------------------------------
 
 

@@ -38,21 +38,6 @@ from csdfgen.ops.copies import cut
 from csdfgen.ops.linear import is_matrix, ready
 from csdfgen.ops.reducing import FLOATS, in_float32, sum_over
 
-__all__ = [
-    "ATTENTION",
-    "MASKS",
-    "OPERATORS",
-    "View",
-    "aligned_mask",
-    "first_query",
-    "masks_of",
-    "part_of",
-    "seen",
-    "sizes_of",
-    "view_of",
-    "views_of",
-]
-
 QUERIES, VALUES = 0, 2
 MASKS = 3
 """Position of the first of the operands that are added to the scores."""

@@ -27,52 +27,6 @@ from csdfgen.model.formats import Format, accumulator_of
 from csdfgen.model.network import Layer, Node, Shape, Tensor
 from csdfgen.model.rows import Rows, Slab, Window, slabs
 
-__all__ = [
-    "LEAST",
-    "MICROSOFT",
-    "PREFERRED",
-    "REQUIRED",
-    "TABLES",
-    "Alias",
-    "AliasKind",
-    "Call",
-    "ComputedOperandError",
-    "ConstantOperandError",
-    "CountingScratch",
-    "DeclaringScratch",
-    "Emit",
-    "GivenScratch",
-    "Mode",
-    "Operator",
-    "Phase",
-    "Scratch",
-    "Takes",
-    "Work",
-    "aligned_axis",
-    "aligned_rows",
-    "aligned_size",
-    "broadcast_view",
-    "each_phase",
-    "height_along",
-    "held_in",
-    "in_the_accumulator",
-    "is_aligned",
-    "one_by_one",
-    "onnx_page",
-    "operand_view",
-    "output_format",
-    "phases",
-    "presented",
-    "require_constant",
-    "require_tensor",
-    "rows_where",
-    "run_slab",
-    "stored_rows",
-    "whole_rows",
-    "with_tensors",
-    "written_in",
-]
-
 Call = tuple[Callable[..., Any], tuple[Any, ...]]
 
 MICROSOFT = "com.microsoft"

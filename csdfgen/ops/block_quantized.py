@@ -29,8 +29,6 @@ from csdfgen.ops.base import (
 from csdfgen.ops.composing import Composition, Operand, composed
 from csdfgen.ops.linear import MATMUL, ready
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 PANEL = 16

@@ -23,8 +23,6 @@ from csdfgen.ops.composing import OPSET, Composition, Operand, composed, require
 from csdfgen.ops.computed_weights import convolved
 from csdfgen.ops.convolution import CONV
 
-__all__ = ["OPERATORS", "TWINS"]
-
 Results = Iterable[Operand | None]
 
 TWINS = frozenset({"Attention", "RotaryEmbedding", "SwiGLU"})

@@ -24,8 +24,6 @@ from csdfgen.ops.maxima import tap_slices
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.ops.windows import window_attributes, windows_of
 
-__all__ = ["OPERATORS", "convolved"]
-
 
 def _convolved(make: Composition, node: Node) -> Iterable[Operand | None]:
     return [convolved(make, node, *(node.operand(k) for k in range(3)))]

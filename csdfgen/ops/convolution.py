@@ -46,8 +46,6 @@ from csdfgen.ops.reducing import FLOATS
 from csdfgen.ops.spread import Spread, Stack
 from csdfgen.ops.windows import WINDOW, read_rows, window_attributes, windows_of
 
-__all__ = ["CONV", "OPERATORS", "conv_kernel", "conv_layer", "window"]
-
 ROW_AXIS = 2
 
 # --- nodes -------------------------------------------------------------------------------------

@@ -16,24 +16,6 @@ from csdfgen.model.network import Shape
 from csdfgen.model.rows import Rows
 from csdfgen.ops.base import Call, Scratch
 
-__all__ = [
-    "MANY",
-    "OUTSIDE",
-    "RowTable",
-    "Segment",
-    "Selection",
-    "contiguous",
-    "copy_segments",
-    "cut",
-    "gather",
-    "reshaped_copy",
-    "reshaped_view",
-    "segments",
-    "stretches",
-    "strided_copy",
-    "take",
-]
-
 OUTSIDE = -1
 """Marks an output position that reads no input position."""
 

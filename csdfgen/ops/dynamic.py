@@ -18,8 +18,6 @@ from csdfgen.ops.base import MICROSOFT, Operator, require_constant, require_tens
 from csdfgen.ops.composing import Composition, Operand, composed, required
 from csdfgen.ops.recurrent import ATTRIBUTES
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 

@@ -20,8 +20,6 @@ from csdfgen.model.network import Node, Tensor
 from csdfgen.ops.base import REQUIRED, Operator
 from csdfgen.ops.composing import Composition, Operand, composed, required
 
-__all__ = ["OPERATORS", "Equation", "parsed"]
-
 _ELLIPSIS = "..."
 
 

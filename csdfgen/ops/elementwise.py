@@ -40,22 +40,6 @@ from csdfgen.ops.base import (
 from csdfgen.ops.reducing import FLOATS, INTEGERS, in_blocks
 from csdfgen.ops.spread import Spread, edges
 
-__all__ = [
-    "BOOL",
-    "EVERY",
-    "NUMERIC",
-    "SIGNED",
-    "Normalise",
-    "Recipe",
-    "Task",
-    "Types",
-    "elementwise",
-    "in_place",
-    "one_call",
-    "same",
-    "view_of_first",
-]
-
 SIGNED = (*FLOATS, *(name for name in INTEGERS if name.startswith("i")))
 NUMERIC = (*FLOATS, *INTEGERS)
 BOOL = ("bool",)

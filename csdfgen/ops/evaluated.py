@@ -18,8 +18,6 @@ from csdfgen.ops.base import (
     written_in,
 )
 
-__all__ = ["run_in_slabs", "run_layer"]
-
 
 def run_layer(
     operator: Operator, layer: Layer, arrays: Sequence[np.ndarray | None]

@@ -13,8 +13,6 @@ import numpy as np
 
 from csdfgen.model.network import Shape
 
-__all__ = ["batch_factors", "by_channel", "for_inputs", "for_outputs", "scaled"]
-
 
 def batch_factors(
     parameters: Iterable[np.ndarray], epsilon: float

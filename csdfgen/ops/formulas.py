@@ -18,8 +18,6 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["FUNCTIONS", "Function", "Match", "Operation", "Operations", "Search"]
-
 
 class Operation(NamedTuple):
     """A node or a layer as formulas see it. operands: names of tensors, or constants. origin: what it is."""

@@ -21,8 +21,6 @@ from csdfgen.ops.attention import ATTENTION, MASKS
 from csdfgen.ops.base import MICROSOFT, REQUIRED, Operator, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 _CODES = {"float16": 10, "float32": 1, "float64": 11}

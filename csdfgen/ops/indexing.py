@@ -49,8 +49,6 @@ from csdfgen.ops.elementwise import NUMERIC
 from csdfgen.ops.primitives import looked_up, picked, scattered
 from csdfgen.ops.reducing import constant
 
-__all__ = ["OPERATORS", "in_order"]
-
 DATA, INDICES, UPDATES = range(3)
 """Positions of the inputs."""
 

@@ -27,35 +27,6 @@ from csdfgen.model.network import Layer, Node, Tensor
 from csdfgen.ops._operands import with_attributes
 from csdfgen.ops.base import Call, require_constant
 
-__all__ = [
-    "BYTES",
-    "HALF",
-    "LARGEST",
-    "OF_BYTES",
-    "STORED",
-    "Channelwise",
-    "Rescaled",
-    "by_shifts",
-    "byte_operand",
-    "byte_output",
-    "byte_type",
-    "checked_scales",
-    "exact_rows",
-    "exact_type",
-    "factor_of",
-    "limits",
-    "multipliers",
-    "of_bytes",
-    "quantization",
-    "rounded",
-    "scalar_of",
-    "scale_of",
-    "shifted",
-    "shifts",
-    "table_of",
-    "zero_of",
-]
-
 BYTES = ("int8", "uint8")
 """What products are formed of."""
 

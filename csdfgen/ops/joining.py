@@ -48,8 +48,6 @@ from csdfgen.ops.base import (
 from csdfgen.ops.copies import MANY, Selection, contiguous, cut, gather, take
 from csdfgen.ops.spread import Spread
 
-__all__ = ["CONCAT", "OPERATORS", "concat_kernel", "constant_layer"]
-
 Copied = Callable[[int, np.ndarray, np.ndarray, Scratch], Iterable[Call]]
 """(position of an operand, target, source, scratch) -> calls that copy the operand."""
 

@@ -40,18 +40,6 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.copies import contiguous, cut
 
-__all__ = [
-    "GEMM",
-    "MATMUL",
-    "OPERATORS",
-    "flattened_gemm",
-    "is_matrix",
-    "joins_vectors",
-    "product_kernel",
-    "product_layer",
-    "ready",
-]
-
 _ACCEPTED = ("float16", "float32", "float64", "int32", "int64", "uint32", "uint64")
 
 _BLOCK = 1024

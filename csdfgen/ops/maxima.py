@@ -23,8 +23,6 @@ from csdfgen.ops.composing import Composition, Operand, composed, required
 from csdfgen.ops.pooling import OPERATORS as POOLS
 from csdfgen.ops.windows import windows_of
 
-__all__ = ["OPERATORS", "tap_slices"]
-
 Results = Iterable[Operand | None]
 
 MOST_TAPS = 256

@@ -60,8 +60,6 @@ from csdfgen.ops.reducing import (
 )
 from csdfgen.ops.spread import Spread
 
-__all__ = ["OPERATORS"]
-
 EPSILON = 9.999999747378752e-06
 """The default of all `epsilon` attributes: 1e-5 as a float32."""
 

@@ -44,8 +44,6 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.copies import OUTSIDE, RowTable, Segment, copy_segments, cut, segments
 
-__all__ = ["OPERATORS"]
-
 MODES = ("constant", "edge", "reflect", "wrap")
 
 

@@ -13,8 +13,6 @@ from typing import Any
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.base import REQUIRED, Operator
 
-__all__ = ["STRUCTURES", "default_text", "facts", "page"]
-
 STRUCTURES = {
     "row-phased": "a phase writes a slab of output rows and needs the input rows of its window alone",
     "accumulating": "a phase adds a slab of input rows into a state of the output's size; the last phase completes it",

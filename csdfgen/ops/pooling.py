@@ -41,17 +41,6 @@ from csdfgen.ops.reducing import FLOATS, constant, data_input, in_float32
 from csdfgen.ops.spread import Spread
 from csdfgen.ops.windows import WINDOW, output_length, read_rows, window_attributes, windows_of
 
-__all__ = [
-    "AVERAGE_POOL",
-    "GLOBAL_AVERAGE_POOL",
-    "OPERATORS",
-    "counted",
-    "divisor",
-    "pool_over_all",
-    "pool_sliding",
-]
-
-
 # What comes before and after the fold -------------------------------------------------------------
 
 Prepare = Callable[[np.ndarray, Scratch], tuple[list[Call], np.ndarray]]

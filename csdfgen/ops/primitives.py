@@ -10,19 +10,6 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = [
-    "einsum",
-    "looked_up",
-    "maximum",
-    "minimum",
-    "negative",
-    "nonzero",
-    "picked",
-    "ranked",
-    "scattered",
-    "suppressed",
-]
-
 BLOCK = 4096
 """Elements that are looked at together where what is found is of unknown size."""
 

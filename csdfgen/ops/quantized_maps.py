@@ -57,19 +57,6 @@ from csdfgen.ops.joining import CONCAT, concat_kernel
 from csdfgen.ops.primitives import looked_up, maximum
 from csdfgen.ops.reducing import data_input, in_blocks, rows_apart, slab_dims
 
-__all__ = [
-    "OPERATORS",
-    "Addends",
-    "Shifted",
-    "function_of_two",
-    "function_table",
-    "looked_up_bytes",
-    "powers_of",
-    "translated",
-    "whole_of",
-]
-
-
 # Sums and products of two tensors ----------------------------------------------------------------
 
 

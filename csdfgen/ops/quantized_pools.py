@@ -56,8 +56,6 @@ from csdfgen.ops.pooling import (
 from csdfgen.ops.reducing import constant, sum_over
 from csdfgen.ops.windows import taps, windows_of
 
-__all__ = ["OPERATORS", "averaged", "shifts_of_counts"]
-
 
 def _build_pool(base: Callable[..., Layer]) -> Callable[[Node], Layer]:
     def build(node: Node) -> Layer:

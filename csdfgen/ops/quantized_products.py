@@ -56,8 +56,6 @@ from csdfgen.ops.linear import (
     product_layer,
 )
 
-__all__ = ["OPERATORS", "centred", "zero_tensor"]
-
 
 def _bias(node: Node, position: int) -> np.ndarray | None:
     if node.operand(position) is None:

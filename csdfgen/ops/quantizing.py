@@ -26,8 +26,6 @@ from csdfgen.ops.integers import STORED, checked_scales, limits, rounded
 from csdfgen.ops.primitives import maximum, minimum, negative
 from csdfgen.ops.reducing import constant, data_input
 
-__all__ = ["OPERATORS"]
-
 _VALUES = ("float32", "float16")
 
 _CODES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}

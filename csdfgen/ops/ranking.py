@@ -23,8 +23,6 @@ from csdfgen.ops.copies import contiguous
 from csdfgen.ops.primitives import looked_up, ranked
 from csdfgen.ops.reducing import FLOATS, INTEGERS, constant, data_input, slab_dims
 
-__all__ = ["OPERATORS"]
-
 BLOCK = 1024
 """Elements that are sorted at a time, beside the best ones so far."""
 

@@ -19,8 +19,6 @@ from csdfgen.ops.base import Operator, require_constant, require_tensor
 from csdfgen.ops.composing import Composition, Operand, composed, required
 from csdfgen.ops.reducing import FLOATS
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 

@@ -35,18 +35,6 @@ from csdfgen.ops.base import (
 from csdfgen.ops.joining import OPERATORS as JOINING
 from csdfgen.ops.reducing import constant, data_input
 
-__all__ = [
-    "ATTRIBUTES",
-    "INITIAL_C",
-    "INITIAL_H",
-    "LENGTHS",
-    "OPERATORS",
-    "Function",
-    "Weights",
-    "source_layout",
-    "weights_of",
-]
-
 X, W, R, B, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES = range(8)
 """Positions of the inputs."""
 

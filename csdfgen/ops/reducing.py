@@ -21,19 +21,6 @@ from csdfgen.ops._operands import storage_axis
 from csdfgen.ops.base import Call, CountingScratch, Emit, Scratch, Work, require_tensor
 from csdfgen.ops.primitives import einsum
 
-__all__ = [
-    "FLOATS",
-    "INTEGERS",
-    "constant",
-    "data_input",
-    "in_blocks",
-    "in_float32",
-    "rows_apart",
-    "slab_dims",
-    "sum_of_squares",
-    "sum_over",
-]
-
 FLOATS = ("float16", "float32", "float64")
 ONES = 4096
 """Longest vector of ones that is kept for sums."""

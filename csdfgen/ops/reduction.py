@@ -54,8 +54,6 @@ from csdfgen.ops.reducing import (
     sum_over,
 )
 
-__all__ = ["OPERATORS"]
-
 Fold = Callable[[np.ndarray, tuple[int, ...], np.ndarray, Scratch], list[Call]]
 """(slab, dimensions, target, scratch) -> calls; `target` keeps the folded dimensions as 1."""
 Finish = Callable[[np.ndarray, int, Scratch], list[Call]]

@@ -60,18 +60,6 @@ from csdfgen.ops.copies import (
     take,
 )
 
-__all__ = [
-    "COORDINATES",
-    "MODES",
-    "OPERATORS",
-    "ROUNDINGS",
-    "Sampling",
-    "Taps",
-    "row_table",
-    "taps_of",
-]
-
-
 FEW_RUNS = 4
 """Regular runs along one axis that are still worth a strided copy each, instead of a gather through
 the workspace.

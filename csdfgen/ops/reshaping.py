@@ -51,8 +51,6 @@ from csdfgen.ops.base import (
 )
 from csdfgen.ops.copies import reshaped_copy, reshaped_view, strided_copy
 
-__all__ = ["OPERATORS"]
-
 _WHOLE_ROW = (Alias(AliasKind.VIEW, 0),)
 
 

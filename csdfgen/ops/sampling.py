@@ -23,8 +23,6 @@ from csdfgen.ops.base import REQUIRED, Operator, require_constant, require_tenso
 from csdfgen.ops.composing import Composition, Operand, composed, required
 from csdfgen.ops.windows import WINDOW, output_length, window_attributes, windows_of
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 _BOOL, _INT64, _FLOATS = 9, 7, {"float16": 10, "float32": 1, "float64": 11}

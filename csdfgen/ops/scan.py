@@ -30,8 +30,6 @@ from csdfgen.ops.base import (
     phases,
 )
 
-__all__ = ["OPERATORS", "Body", "one_phase"]
-
 
 @dataclass(frozen=True, slots=True)
 class Body:

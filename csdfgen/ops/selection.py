@@ -24,8 +24,6 @@ from csdfgen.ops.indexing import in_order
 from csdfgen.ops.primitives import nonzero, suppressed
 from csdfgen.ops.reducing import constant, data_input
 
-__all__ = ["FILL", "OPERATORS", "SELECTING", "fill_of"]
-
 FILL = -1
 """What stands behind the elements that were found."""
 

@@ -19,8 +19,6 @@ from csdfgen.ops.composing import OPSET, Composition, Operand, composed
 from csdfgen.ops.computed_weights import convolved
 from csdfgen.ops.reducing import FLOATS
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 MOST = 2**24

@@ -19,9 +19,6 @@ from numpy.lib.stride_tricks import as_strided
 from csdfgen.model.network import Shape
 from csdfgen.ops.base import Call
 
-__all__ = ["Piece", "Spread", "Stack", "edges"]
-
-
 NEAR = 64
 """Bytes that may be between two rows of an array: what aligning them leaves."""
 

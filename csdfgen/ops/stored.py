@@ -49,19 +49,6 @@ from csdfgen.ops.integers import BYTES, limits, rounded
 from csdfgen.ops.quantized_maps import looked_up_bytes
 from csdfgen.ops.spread import Spread
 
-__all__ = [
-    "byte_position",
-    "byte_table",
-    "float_twin",
-    "integer_twin",
-    "narrowing",
-    "on_integers",
-    "quantized",
-    "values_of",
-    "widening",
-]
-
-
 # Values and integers -----------------------------------------------------------------------------
 
 

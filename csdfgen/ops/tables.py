@@ -19,8 +19,6 @@ from csdfgen.ops.base import REQUIRED, TABLES, Operator, require_constant, requi
 from csdfgen.ops.composing import Composition, Operand, composed
 from csdfgen.ops.trees import Forest, by_ids, by_positions, listed, walked
 
-__all__ = ["OPERATORS"]
-
 Results = Iterable[Operand | None]
 
 

@@ -18,8 +18,6 @@ from csdfgen.model.network import Node
 from csdfgen.ops._operands import one_of
 from csdfgen.ops.composing import Composition, Operand
 
-__all__ = ["Forest", "by_ids", "by_positions", "listed", "walked"]
-
 MOST_LEVELS = 256
 """Of a tree. Each is half a dozen layers."""
 

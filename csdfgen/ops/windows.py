@@ -18,18 +18,6 @@ from csdfgen.errors import ModelError
 from csdfgen.model.network import Node
 from csdfgen.model.rows import Rows, Window
 
-__all__ = [
-    "AUTO_PADS",
-    "WINDOW",
-    "output_length",
-    "read_rows",
-    "resolve_pads",
-    "tap_outputs",
-    "taps",
-    "window_attributes",
-    "windows_of",
-]
-
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 WINDOW: Mapping[str, Any] = dict.fromkeys(("dilations", "kernel_shape", "pads", "strides"))

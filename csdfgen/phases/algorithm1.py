@@ -17,8 +17,6 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import height_along
 from csdfgen.phases.conversion import ActorWork, Conversion, function_of, token_unit
 
-__all__ = ["algorithm1", "last_rows"]
-
 
 def _window(layer: Layer, position: int) -> Window:
     """Sliding window of a layer: one row for elementwise layers, the whole map for other layers without a window."""

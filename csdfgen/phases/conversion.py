@@ -42,18 +42,6 @@ from csdfgen.phases.heights import (
     with_low_ends,
 )
 
-__all__ = [
-    "CONDITION",
-    "ActorKey",
-    "ActorWork",
-    "Conversion",
-    "Read",
-    "Write",
-    "convert",
-    "csdf_graph",
-    "fed_slices",
-]
-
 ActorKey = tuple[Hashable, int | tuple[int, ...], tuple[int, ...]]
 """The name of an actor or the form of its layer, its slab heights, and the images of its phases, which determine it in a
 network, but for names and weights.

@@ -20,8 +20,6 @@ from csdfgen.model.options import PlanOptions
 from csdfgen.phases.algorithm1 import algorithm1
 from csdfgen.phases.conversion import ActorWork, Conversion, csdf_graph, function_of
 
-__all__ = ["digest_of", "file_of", "graph_of"]
-
 _DIGITS = 16
 """Hexadecimal digits of a digest."""
 

@@ -16,23 +16,6 @@ from csdfgen.model.units import counted
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 
-__all__ = [
-    "AUTO_PIXELS",
-    "MOST_PHASES",
-    "AskedBatches",
-    "AskedRows",
-    "BatchSpec",
-    "RowSpec",
-    "auto_height",
-    "halved",
-    "layer_height",
-    "lowest",
-    "parse_batches",
-    "parse_rows",
-    "slab_heights",
-    "with_low_ends",
-]
-
 _DOUBLED = (1, 7)
 """The smallest of the heights that are worth trying; the others are their doubles."""
 

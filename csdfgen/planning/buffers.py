@@ -18,16 +18,6 @@ from csdfgen.phases.conversion import ActorWork, Conversion, Write
 from csdfgen.planning.sharing import Sharing
 from csdfgen.program.steps import ALIGNMENT
 
-__all__ = [
-    "ARENA",
-    "Access",
-    "Buffer",
-    "buffers_of",
-    "state_name",
-    "workspace_buffer",
-    "workspace_name",
-]
-
 ARENA = "arena"
 """The pool of all buffers, as long as no device has several memories."""
 

@@ -28,8 +28,6 @@ from csdfgen.planning.sharing import Sharing
 from schedules.check import check
 from schedules.schedule import Schedule
 
-__all__ = ["check_buffers", "check_channels", "check_order", "row_limits"]
-
 
 def check_order(
     order: Sequence[tuple[str, int]],

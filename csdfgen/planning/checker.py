@@ -34,8 +34,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.waits import check_mapping
 from csdfgen.rewriting.conditions import branch_faults
 
-__all__ = ["check", "checked"]
-
 _PASSED: WeakSet[Plan] = WeakSet()
 
 

@@ -16,17 +16,6 @@ import numpy as np
 from csdfgen.model.network import Network
 from csdfgen.planning.buffers import Access, Buffer
 
-__all__ = [
-    "Lifetime",
-    "Lifetimes",
-    "lifetimes_of",
-    "live_of",
-    "peak_of",
-    "times_of",
-    "whole_layer_live",
-    "whole_layers",
-]
-
 Order = Sequence[tuple[str, int]]
 """Firings (actor, phase), the phases of each actor in order."""
 

@@ -26,8 +26,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.sharing import Sharing
 from csdfgen.stopping import stopped
 
-__all__ = ["FAST", "SLOW", "Memory", "Split", "memories_of", "row_traffic", "split"]
-
 FAST, SLOW = "fast", "slow"
 """The pools of a device with two memories."""
 

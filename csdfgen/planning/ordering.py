@@ -22,17 +22,6 @@ from schedules.peak.clock import Effort
 from schedules.peak.problem import Items, Link, Problem
 from schedules.peak.search import bound_for, search
 
-__all__ = [
-    "LeastPeak",
-    "Order",
-    "least_peak",
-    "lower_bound",
-    "named_order",
-    "overlapped",
-    "problem_of",
-    "pulled",
-]
-
 Order = tuple[tuple[str, int], ...]
 Scratch = Mapping[str, Sequence[int] | np.ndarray]
 """Actor -> bytes of scratch of each of its phases."""

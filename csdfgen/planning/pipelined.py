@@ -24,8 +24,6 @@ from csdfgen.planning.prepared import Phased, Prepared
 from csdfgen.planning.waits import LINE, Waits, cores_of, waits_of
 from csdfgen.planning.workspaces import timed
 
-__all__ = ["WHOLE", "Pipelined"]
-
 WHOLE = 0
 """Slots for a whole image, instead of a number of times as many as its order needs."""
 

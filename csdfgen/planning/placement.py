@@ -19,17 +19,6 @@ from csdfgen.planning.packing import Items, Packing, pack
 from csdfgen.planning.packing.exact import pack_exact
 from csdfgen.planning.packing.items import FREE
 
-__all__ = [
-    "Layout",
-    "Placement",
-    "Region",
-    "Used",
-    "layout_of",
-    "place",
-    "trimmed",
-    "with_free_scratch",
-]
-
 Used = Callable[[str, int, int], int]
 """(actor, phase, bytes of scratch that it is given) -> bytes that it uses."""
 

@@ -29,8 +29,6 @@ from csdfgen.planning.sharing import Place, Sharing, contiguous
 from csdfgen.planning.waits import Waits, waits_of
 from csdfgen.program.steps import Scratchpad, Step, View
 
-__all__ = ["Addresses", "Plan"]
-
 
 @dataclass(frozen=True, eq=False)
 class Addresses:

@@ -50,19 +50,6 @@ from csdfgen.planning.prepared import Phased, Prepared, prepare
 from csdfgen.program.steps import Backend
 from schedules.schedule import Firing, firings_from_json, firings_to_json
 
-__all__ = [
-    "FORMAT",
-    "VERSION",
-    "PlanFile",
-    "from_json",
-    "plan_for",
-    "prepared_for",
-    "read_plan",
-    "to_json",
-    "to_plan",
-    "write_plan",
-]
-
 FORMAT = "csdfgen-plan"
 VERSION = 3
 

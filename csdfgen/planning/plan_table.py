@@ -28,16 +28,6 @@ from csdfgen.planning.plan_file import PlanFile, from_json, plan_for, prepared_f
 from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
 
-__all__ = [
-    "FORMAT",
-    "PlanTable",
-    "Point",
-    "TableFile",
-    "read_table",
-    "table_from_json",
-    "write_table",
-]
-
 FORMAT = "csdfgen-plans"
 VERSION = 1
 

@@ -39,8 +39,6 @@ from csdfgen.planning.workspaces import Scratch, Timed, timed
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import stopped
 
-__all__ = ["Candidate", "assemble", "outputs_beside", "plan_of", "planned", "without_collections"]
-
 _WASTE = 1.04
 """A plan is placed again in finer blocks if its arena is above this multiple of its peak."""
 

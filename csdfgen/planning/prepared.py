@@ -37,8 +37,6 @@ from csdfgen.rewriting.fuse import fuse
 from csdfgen.rewriting.heads import complete_parts
 from csdfgen.rewriting.tiles import regions_of, tiled
 
-__all__ = ["ANY", "Phased", "Prepared", "Terms", "converted", "prepare", "recomputing", "sparing"]
-
 ANY = 2**62
 """A budget in bytes that sets no limit."""
 

@@ -47,15 +47,6 @@ from csdfgen.rewriting.tiles import (
 )
 from csdfgen.stopping import stopped
 
-__all__ = [
-    "EFFORT",
-    "MeasuredTiles",
-    "macs_in_tiles",
-    "measured",
-    "multiply_accumulates",
-    "searched",
-]
-
 WIDTHS = (1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 18, 24, 36, 48, 64, 96)
 """Columns of a tile that are tried."""
 

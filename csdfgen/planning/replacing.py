@@ -28,8 +28,6 @@ from csdfgen.planning.workspaces import Declarations, timed
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import stopped
 
-__all__ = ["in_memories", "layout_of_plan", "with_offsets", "write_plan_items"]
-
 
 def layout_of_plan(plan: Plan) -> Layout:
     """The items of a plan, with the least scratch of its kernels."""

@@ -31,8 +31,6 @@ from schedules import schedule as schedule_json
 from schedules import starts
 from schedules.schedule import Schedule
 
-__all__ = ["SavedPlan", "plan_from_schedule", "read_saved"]
-
 
 @dataclass(frozen=True, slots=True)
 class SavedPlan:

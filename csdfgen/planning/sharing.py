@@ -26,8 +26,6 @@ from csdfgen.model.network import Guard, Layer, Network, Tensor, exclusive
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
-__all__ = ["Place", "Sharing", "Spread", "contiguous", "share"]
-
 
 @dataclass(frozen=True, slots=True)
 class Place:

@@ -32,8 +32,6 @@ from csdfgen.program.steps import Scratchpad, View
 if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
 
-__all__ = ["LINE", "Waits", "check_mapping", "check_waits", "cores_of", "lists_of", "waits_of"]
-
 Waits = tuple[tuple[tuple[int, int], ...], ...]
 """Of each firing of an order (processor, number of its firings that must have ended before)."""
 

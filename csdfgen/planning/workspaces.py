@@ -22,8 +22,6 @@ from csdfgen.planning.plan import Addresses
 from csdfgen.planning.sharing import Sharing
 from csdfgen.program.steps import Backend, Scratchpad, Step, demand_of, demands, relations
 
-__all__ = ["Declarations", "Scratch", "Timed", "timed"]
-
 Scratch = Mapping[str, np.ndarray]
 """Actor -> bytes of scratch of each of its phases, of those that need any."""
 

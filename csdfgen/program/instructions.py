@@ -19,27 +19,6 @@ import numpy as np
 
 from csdfgen.model.deferred import Deferred, computed
 
-__all__ = [
-    "CUT",
-    "KEEPER",
-    "PADDING",
-    "WEIGHTS",
-    "Array",
-    "Constants",
-    "Instruction",
-    "Keeper",
-    "Ref",
-    "Unpacked",
-    "address_of",
-    "aligned_bytes",
-    "bounds_of",
-    "bytes_of",
-    "kept",
-    "reserved",
-    "row_pool",
-    "type_name",
-]
-
 WEIGHTS = "weights"
 """The pool of arrays that programs only read."""
 

@@ -27,33 +27,6 @@ from csdfgen.ops.copies import stretches
 from csdfgen.ops.spread import NEAR
 from csdfgen.program.instructions import Constants, Instruction
 
-__all__ = [
-    "ALIGNMENT",
-    "Awaiting",
-    "Backend",
-    "Bound",
-    "Call",
-    "Code",
-    "Driven",
-    "Form",
-    "Memory",
-    "Move",
-    "Port",
-    "Scratchpad",
-    "SelfTimed",
-    "Starts",
-    "Step",
-    "Storage",
-    "View",
-    "by_image",
-    "demand_of",
-    "demands",
-    "relations",
-    "runs",
-    "some_images",
-    "structures",
-]
-
 ALIGNMENT = 16
 """Bytes that blocks of rows in host memory start at a multiple of, as vector units and every number format like it. Rows of
 a block follow each other without gaps, so that a larger one would align few of them.

@@ -9,8 +9,6 @@ from csdfgen.backends.device.backend import DeviceKernels
 from csdfgen.errors import InputError
 from csdfgen.program.steps import Backend
 
-__all__ = ["backend"]
-
 
 def backend(*, exact: bool = False, fallback: bool = False, ways: str = "") -> Backend:
     """See `csdfgen.backends.registry`. Raises ToolError where there is no device."""

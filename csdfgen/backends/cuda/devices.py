@@ -11,8 +11,6 @@ from typing import Any
 
 from csdfgen.errors import ToolError
 
-__all__ = ["CudaError", "Device", "bindings", "found", "got"]
-
 
 class CudaError(Exception):
     """A call of CUDA that failed; the text is the name of the error."""

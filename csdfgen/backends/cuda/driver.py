@@ -23,8 +23,6 @@ from csdfgen.backends.device.sources import function_of
 from csdfgen.backends.device.work import Units
 from csdfgen.errors import ToolError
 
-__all__ = ["Cuda", "compiled"]
-
 OPTIONS = ("-diag-suppress=177", "--fmad=false")  # unused functions; products are added as written
 
 DOTS = 61

@@ -26,8 +26,6 @@ from csdfgen.model.options import ways_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Code, Form, Move, Step, View
 
-__all__ = ["DeviceKernels"]
-
 
 class DeviceKernels(NativeKernels):
     """The kernels of a device. title: what the language of its kernels is called. ways: blocks of layers, see

@@ -20,8 +20,6 @@ from csdfgen.cache import folder_of, prune, release, use
 from csdfgen.errors import CsdfgenError, ToolError
 from csdfgen.files import write_bytes
 
-__all__ = ["BuildError", "Builder"]
-
 _LOG = logging.getLogger(__name__)
 
 

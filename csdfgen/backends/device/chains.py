@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 from csdfgen.backends.native.structures import record_of
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref, row_pool
 
-__all__ = ["CHAIN", "Touched", "bare", "chained", "links", "spans_of"]
-
 MAP, CHAIN = "map_of", "maps_of"
 
 

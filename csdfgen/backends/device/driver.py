@@ -11,8 +11,6 @@ import numpy as np
 from csdfgen.backends.device.shapes import Blocks
 from csdfgen.backends.device.work import Units
 
-__all__ = ["Device", "Driver", "Local", "Size", "Window"]
-
 Size = tuple[int, int, int]
 """Work items along three axes, multiples of those of a group."""
 

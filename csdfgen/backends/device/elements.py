@@ -12,8 +12,6 @@ from functools import cache
 from types import MappingProxyType
 from typing import NamedTuple
 
-__all__ = ["bytes_of", "definitions", "every"]
-
 ELEMENT, FOLD, ARG, COPY, TAKE, AT_PLACES, RANKED, NONZERO, SUPPRESSED = range(9)
 """Forms of the text."""
 

@@ -15,8 +15,6 @@ import numpy as np
 
 from csdfgen.backends.device.loops import Span
 
-__all__ = ["MOST_LOSS", "PORTS", "Launch", "Touched", "behind", "levels", "saved"]
-
 PORTS = 4
 """Ports whose rows a series moves, at most."""
 

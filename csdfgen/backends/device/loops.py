@@ -15,8 +15,6 @@ from math import prod
 from csdfgen.backends.device.elements import AT_PLACES, COPY, ELEMENT, FOLD, bytes_of, definitions
 from csdfgen.backends.native.structures import constant
 
-__all__ = ["LOOP_BYTES", "Loop", "Span", "whole_memory"]
-
 RANK = constant("CSDF_RANK")
 
 _HEAD = struct.Struct("=5Q2qq4i")

@@ -12,8 +12,6 @@ from csdfgen.backends.device.driver import Driver
 from csdfgen.backends.numpy.arrays import array_of
 from csdfgen.program.steps import View
 
-__all__ = ["ALIGNMENT", "DeviceMemory"]
-
 ALIGNMENT = 128
 """Bytes that pools start at a multiple of, as the largest vectors of OpenCL."""
 

@@ -7,8 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["Member", "table"]
-
 
 class Member(NamedTuple):
     """An instruction of a series. port: which of its arguments are of the rows that it moves, from 1 on; 0: none. record: where

@@ -15,18 +15,6 @@ from typing import Any, NamedTuple
 from csdfgen.backends.native.structures import PANEL, record_of
 from csdfgen.program.instructions import Constants, Instruction
 
-__all__ = [
-    "FILES",
-    "USUAL",
-    "WORDS",
-    "Blocks",
-    "blocks_of",
-    "candidates",
-    "items_of",
-    "most_zeros",
-    "named",
-]
-
 Items = tuple[int, int]
 
 USUAL = "usual"

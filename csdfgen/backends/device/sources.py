@@ -15,8 +15,6 @@ from csdfgen.backends.device.elements import definitions
 from csdfgen.backends.device.shapes import FILES, Blocks, blocks_of
 from csdfgen.backends.native.structures import Structure, declared_constants, structure, structures
 
-__all__ = ["digest", "function_of", "joins", "kernels", "members", "series", "text_of"]
-
 TEXT = Path(__file__).parent / "text"
 
 _TYPES = {"ptrdiff_t": "int64_t", "size_t": "uint64_t", "double": "double"}

@@ -11,8 +11,6 @@ from typing import Any
 from csdfgen.backends.native.structures import record_of
 from csdfgen.program.instructions import Constants, Instruction
 
-__all__ = ["Load", "Units", "terms_of"]
-
 LAUNCH = 5e-6
 """Seconds of a launch. A frame on PoCL loses 3 to 6 us less for each launch that it does not have; drivers of GPUs take 5 to
 10 us.

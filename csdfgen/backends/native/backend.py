@@ -42,8 +42,6 @@ from csdfgen.program.steps import (
     by_image,
 )
 
-__all__ = ["NativeKernels", "backend"]
-
 
 class NativeKernels:
     """The native backend over a library that was built.

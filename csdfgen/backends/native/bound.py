@@ -40,8 +40,6 @@ from csdfgen.program.instructions import (
 )
 from csdfgen.program.steps import Awaiting, Call, Code, Move
 
-__all__ = ["Addresses", "NativeBound", "moves"]
-
 Transfer = structure("csdf_transfer").record
 Signal = structure("csdf_signal").record
 

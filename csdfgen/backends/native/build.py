@@ -33,19 +33,6 @@ from csdfgen.errors import ToolError
 from csdfgen.files import file_digest, write_bytes
 from csdfgen.stopping import interruptible
 
-__all__ = [
-    "FLAGS",
-    "LEVELS",
-    "NATIVE",
-    "STANDARD",
-    "WARNINGS",
-    "Compiler",
-    "build",
-    "find_compiler",
-    "sources",
-    "sources_digest",
-]
-
 STANDARD = ("-std=c99", "-ffp-contract=fast", "-fno-trapping-math", "-fno-math-errno")
 """What the sources need. With -std=c99 alone, compilers do not fuse products and sums, which doubles the time, and do
 not vectorize loops that choose between two values, since a program could read the exception flags.

@@ -11,8 +11,6 @@ from types import MappingProxyType
 
 from csdfgen.backends.native.structures import PANEL
 
-__all__ = ["BYTES"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Products:

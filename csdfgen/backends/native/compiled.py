@@ -36,8 +36,6 @@ from csdfgen.ops.base import aligned_size
 from csdfgen.program.instructions import Instruction, Ref, address_of
 from csdfgen.program.steps import End, View, WholeCode
 
-__all__ = ["write_compiled"]
-
 _SUMMED = 16
 """The first byte that the checksum counts."""
 

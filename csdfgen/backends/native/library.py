@@ -21,8 +21,6 @@ from csdfgen.backends.native.structures import constant, structure, structures
 from csdfgen.errors import ToolError
 from schedules.peak import flow
 
-__all__ = ["Library", "load"]
-
 _PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
 """Of the loop on registers: about a millisecond; and how often it is timed."""
 

@@ -22,8 +22,6 @@ from csdfgen.cache import folder_of, use
 from csdfgen.errors import InputError
 from csdfgen.files import MAX_INTEGER, Fields, parse_json
 
-__all__ = ["CompiledProgram", "described"]
-
 
 class _Tensor(ctypes.Structure):
     """csdfgen_tensor"""

@@ -13,26 +13,6 @@ import numpy as np
 from csdfgen.backends.native.structures import PANEL
 from csdfgen.program.instructions import kept, reserved
 
-__all__ = [
-    "aligned",
-    "byte_panels",
-    "byte_weights",
-    "conv_bias",
-    "conv_weights",
-    "conv_weights_of_pairs",
-    "depthwise_bias",
-    "depthwise_byte_weights",
-    "depthwise_weights",
-    "dot_weights",
-    "gemm_weights",
-    "pace_of",
-    "panel_size",
-    "winograd_byte_weights",
-    "winograd_row_weights",
-    "winograd_weights",
-]
-
-
 FOUR = 4
 """Products of bytes that are added up at a time; outputs whose products of float16 are."""
 

@@ -13,8 +13,6 @@ from pathlib import Path
 
 from csdfgen.files import file_digest
 
-__all__ = ["FOLDER", "LEVELS", "Level", "features", "library_name", "suitable"]
-
 FOLDER = Path(__file__).parent / "prebuilt"
 """Where a wheel has its libraries."""
 

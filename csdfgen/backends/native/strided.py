@@ -29,8 +29,6 @@ from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
-__all__ = ["Loop", "joined", "loops_of", "translated"]
-
 RANK = constant("CSDF_RANK")
 Strided = structure("csdf_strided").record
 

@@ -26,38 +26,6 @@ import numpy as np
 from csdfgen.errors import PlanError
 from csdfgen.program.instructions import Instruction
 
-__all__ = [
-    "CLIP",
-    "HARD_SIGMOID",
-    "HARD_SWISH",
-    "LEAKY",
-    "NONE",
-    "PANEL",
-    "SIGMOID",
-    "SOURCES",
-    "SWISH",
-    "Activation",
-    "ByteSource",
-    "Dim",
-    "Field",
-    "Slot",
-    "Source",
-    "Structure",
-    "constant",
-    "constants",
-    "copy_kernel",
-    "ctype",
-    "declared_constants",
-    "instruction",
-    "kernel_structure",
-    "record_of",
-    "short_name",
-    "size_of_type",
-    "slots_of",
-    "structure",
-    "structures",
-]
-
 SOURCES = Path(__file__).parent / "c"
 """Where the C files are."""
 

@@ -39,8 +39,6 @@ from csdfgen.errors import InputError, option
 from csdfgen.program.instructions import PADDING, Constants, Instruction, Ref
 from csdfgen.program.steps import Call
 
-__all__ = ["MOST_THREADS", "Team", "sections_of", "shared_out"]
-
 ConvShare = structure("csdf_conv_share").record
 
 MOST_THREADS = constant("CSDF_THREADS")

@@ -24,20 +24,6 @@ from functools import lru_cache
 
 from csdfgen.model.options import ways_of
 
-__all__ = [
-    "CONV",
-    "DOTS",
-    "ESTIMATED",
-    "HALVES",
-    "ROWS",
-    "SUMS",
-    "TILES",
-    "VARIANTS",
-    "Choice",
-    "Variant",
-    "Ways",
-]
-
 CONV, DOTS, ROWS, TILES = "conv", "conv_dots", "winograd_row", "winograd"
 """Kernels of variants."""
 

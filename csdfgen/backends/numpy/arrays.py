@@ -13,8 +13,6 @@ import numpy as np
 from csdfgen.program.instructions import Ref, address_of, aligned_bytes
 from csdfgen.program.steps import Call, Memory, Starts, View
 
-__all__ = ["HostMemory", "allocated", "array_of", "copies", "matched", "placed"]
-
 
 def array_of(view: View, memory: Memory) -> np.ndarray:
     """Evenly spaced rows, none in pieces, as an array of shape (rows, *shape)."""

@@ -49,8 +49,6 @@ from csdfgen.program.steps import (
     demand_of,
 )
 
-__all__ = ["NUMPY", "NumpyKernels", "backend"]
-
 
 @remembered
 def _kernel(layer: Layer) -> Emit:

@@ -29,8 +29,6 @@ from csdfgen.ops import primitives
 from csdfgen.program.instructions import WEIGHTS, Array, Constants, Instruction, Ref
 from csdfgen.program.steps import Call, Code, Move
 
-__all__ = ["BLAS", "NumpyBound", "call_all", "called", "moves", "written_down"]
-
 _TAKE, _GIVE = "port.take", "port.give"
 
 

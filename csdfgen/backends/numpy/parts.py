@@ -14,9 +14,6 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode, Phase, Takes, stored_rows
 from csdfgen.program.steps import Step, View, by_image, some_images
 
-__all__ = ["as_rows", "at_once", "halves", "is_array", "parts_of"]
-
-
 # Several images -----------------------------------------------------------------------------------
 
 

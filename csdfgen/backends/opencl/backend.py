@@ -10,8 +10,6 @@ from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.errors import InputError
 from csdfgen.program.steps import Backend
 
-__all__ = ["backend"]
-
 
 def backend(
     *, exact: bool = False, fallback: bool = False, ways: str = "", device: str | None = None

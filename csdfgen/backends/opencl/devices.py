@@ -10,8 +10,6 @@ from typing import Any
 
 from csdfgen.errors import InputError, ToolError, option
 
-__all__ = ["CHOICE", "Device", "chosen", "devices"]
-
 CHOICE = "CSDFGEN_CL_DEVICE"
 """Environment variable with the number of a device, or a part of its name, that is used unless another one is asked for."""
 

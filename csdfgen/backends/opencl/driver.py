@@ -19,8 +19,6 @@ from csdfgen.backends.device.work import Units
 from csdfgen.backends.opencl.devices import Device
 from csdfgen.errors import ToolError, first_line, option
 
-__all__ = ["OpenCL"]
-
 OPTIONS = ("-cl-std=CL1.2",)
 
 _NO_MEMORY = (-4, -5, -6)

@@ -19,8 +19,6 @@ from csdfgen.planning.packing.first_fit import pack
 from csdfgen.planning.packing.items import FREE, Items, Packing, clash, packed
 from csdfgen.stopping import stopped
 
-__all__ = ["SECONDS", "check_solver", "pack_exact"]
-
 SECONDS: Mapping[str, float] = MappingProxyType({"low": 10.0, "normal": 60.0, "high": 600.0})
 """Effort -> seconds after which the solver ends without a proof."""
 

@@ -34,8 +34,6 @@ from csdfgen.planning.packing.items import (
 from csdfgen.planning.packing.repair import repair
 from csdfgen.stopping import stopped
 
-__all__ = ["EFFORTS", "Arena", "Groups", "fit_few", "grouped", "pack"]
-
 _ENDLESS = 2**62
 _CHUNK = 64
 """Items of one firing that are placed at a time."""

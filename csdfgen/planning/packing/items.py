@@ -15,8 +15,6 @@ import numpy as np
 
 from csdfgen.errors import PlanError
 
-__all__ = ["FREE", "Items", "Packing", "breadths", "clash", "lower_bound", "packed"]
-
 FREE = -1
 """In `Items.fixed`: the packer chooses the offset."""
 

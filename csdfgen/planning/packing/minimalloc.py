@@ -22,8 +22,6 @@ from csdfgen.errors import InputError, PlanError
 from csdfgen.files import MAX_INTEGER, quoted, read_bytes, write_bytes
 from csdfgen.planning.packing.items import FREE, Items, clash
 
-__all__ = ["read_items", "read_offsets", "write_items"]
-
 _COLUMNS = ("id", "lower", "upper", "size")
 _OTHER_NAMES = {"buffer": "id", "buffer_id": "id", "begin": "lower", "start": "lower"}
 _ESCAPED = re.compile(r"[^\w!#$&'()*+\-./:;<=>?@\[\]^`{|}~]")

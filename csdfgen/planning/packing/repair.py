@@ -19,8 +19,6 @@ import numpy as np
 
 from csdfgen.planning.packing.items import FREE, Items
 
-__all__ = ["repair"]
-
 _REMEMBERED = 4_000_000
 """Most stored pairs of items alive together, 8 bytes each, as numpy takes indices fastest; others are computed again."""
 _STEPS, _STEPS_EACH = 400, 30

@@ -17,8 +17,6 @@ from csdfgen.ops.base import LEAST
 from csdfgen.program.instructions import WEIGHTS, Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["PART_BLOCKS", "attention", "scratch_floats"]
-
 AttentionStep = structure("csdf_attention_step").record
 QUERIES = constant("CSDF_QUERIES")
 

@@ -24,8 +24,6 @@ from csdfgen.ops.stored import byte_position, byte_table
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step
 
-__all__ = ["BYTE_MAPS", "stored_function"]
-
 TABLE, ADD_BYTES, MULTIPLY_BYTES, QUANTIZE, DEQUANTIZE = constants(
     "TABLE", "ADD_BYTES", "MULTIPLY_BYTES", "QUANTIZE", "DEQUANTIZE"
 )

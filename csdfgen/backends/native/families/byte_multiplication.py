@@ -23,8 +23,6 @@ from csdfgen.ops.quantized_products import zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["TO_BYTES", "TO_SHIFTED", "best_way", "byte_multiplication"]
-
 TO_BYTES, TO_INTEGERS, TO_SHIFTED = constants("BYTES", "INTEGERS", "SHIFTED")
 ByteMultiplyStep = structure("csdf_byte_multiply_step").record
 ByteLayer = structure("csdf_byte_layer").record

@@ -28,8 +28,6 @@ from csdfgen.ops.quantized_pools import averaged, shifts_of_counts
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["BYTE_POOLS"]
-
 BytePoolStep = structure("csdf_byte_pool_step").record
 ByteAverageStep = structure("csdf_byte_average_step").record
 ByteSumStep = structure("csdf_byte_sum_step").record

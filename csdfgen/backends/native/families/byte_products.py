@@ -48,8 +48,6 @@ from csdfgen.ops.quantized_products import centred, zero_tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Form, Step
 
-__all__ = ["BYTE_PRODUCTS", "FEWER", "SIDE", "ByteConvolution"]
-
 TO_BYTES, TO_INTEGERS, TO_VALUES, TO_SHIFTED, TO_CENTRED = constants(
     "BYTES", "INTEGERS", "VALUES", "SHIFTED", "CENTRED"
 )

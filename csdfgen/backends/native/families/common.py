@@ -42,40 +42,6 @@ from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import PADDING, Constants, Instruction
 from csdfgen.program.steps import Form, Step, View
 
-__all__ = [
-    "FLOAT",
-    "Family",
-    "Layout",
-    "Lines",
-    "Map",
-    "Part",
-    "Pieces",
-    "Planes",
-    "Reader",
-    "Table",
-    "activated",
-    "activation",
-    "dense_strides",
-    "followed",
-    "is_dense",
-    "is_map",
-    "is_volume",
-    "laid_out",
-    "lines",
-    "lines_read",
-    "offsets",
-    "once",
-    "pixel",
-    "read_along",
-    "reads_a_map",
-    "reads_a_volume",
-    "rows_held",
-    "rows_read",
-    "sizes_of",
-    "tables_read",
-    "windows_along",
-]
-
 FLOAT = 4
 """Bytes of an element."""
 

@@ -11,8 +11,6 @@ from csdfgen.model.network import Layer, Shape
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["contraction"]
-
 ContractStep = structure("csdf_contract_step").record
 
 

@@ -80,20 +80,6 @@ from csdfgen.ops.windows import windows_of
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Form, Step
 
-__all__ = [
-    "IN_HALVES",
-    "ConvStep",
-    "Convolution",
-    "Filter",
-    "Packed",
-    "Target",
-    "bias_of",
-    "convolution",
-    "family",
-    "transposed",
-    "usable",
-]
-
 ConvStep = structure("csdf_conv_step").record
 PackedLayer = structure("csdf_layer").record
 Target = structure("csdf_target").record

@@ -29,8 +29,6 @@ from csdfgen.model.network import Layer
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = ["FEW", "MAPS", "Operand", "Place", "place", "stretches"]
-
 COPY, ADD, SUBTRACT, MULTIPLY, DIVIDE, SCALE, LEAK = constants(
     "COPY", "ADD", "SUBTRACT", "MULTIPLY", "DIVIDE", "SCALE", "LEAK"
 )

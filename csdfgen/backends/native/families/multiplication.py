@@ -18,8 +18,6 @@ from csdfgen.ops.reducing import slab_dims
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["Matrix", "Multiplication", "at_a_time", "is_turned", "multiplication"]
-
 MultiplyStep = structure("csdf_multiply_step").record
 ROWS = constant("CSDF_ROWS")
 

@@ -23,8 +23,6 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["normalization", "standardization"]
-
 NormalizeStep = structure("csdf_normalize_step").record
 StandardizeStep = structure("csdf_standardize_step").record
 

@@ -36,8 +36,6 @@ from csdfgen.ops.pooling import counted
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["POOLS", "PoolWindows", "map_read", "slides_over", "values_seen"]
-
 PoolStep = structure("csdf_pool_step").record
 
 

@@ -24,8 +24,6 @@ from csdfgen.ops.base import PREFERRED, aligned_size, presented
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Form, Scratchpad, Step, View
 
-__all__ = ["Presented", "as_rows"]
-
 NEAR = 1 << 16
 """Bytes that are copied at a time, unless a single row of the output reads more."""
 

@@ -26,16 +26,6 @@ from csdfgen.ops.base import Mode
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Step, View
 
-__all__ = [
-    "Product",
-    "every",
-    "four_bits",
-    "is_whole_matrix",
-    "matrix_rows",
-    "product",
-    "rows_of_a_matrix",
-]
-
 GemmStep = structure("csdf_gemm_step").record
 Gemm4Step = structure("csdf_gemm_4_step").record
 

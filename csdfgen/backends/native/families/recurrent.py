@@ -28,8 +28,6 @@ from csdfgen.ops.recurrent import INITIAL_C, INITIAL_H, LENGTHS, Function, sourc
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step, View
 
-__all__ = ["recurrent"]
-
 RNN, GRU, GRU_LINEAR, LSTM = constants("RNN", "GRU", "GRU_LINEAR", "LSTM")
 RecurrentStep = structure("csdf_recurrent_step").record
 

@@ -17,8 +17,6 @@ import numpy as np
 from csdfgen.backends.native.families.common import FLOAT, Table
 from csdfgen.program.instructions import PADDING
 
-__all__ = ["Sliding", "Windows", "in_runs"]
-
 
 @dataclass(frozen=True)
 class Sliding:

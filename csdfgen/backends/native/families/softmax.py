@@ -18,8 +18,6 @@ from csdfgen.ops.reducing import rows_apart, slab_dims
 from csdfgen.program.instructions import Constants, Instruction, Ref
 from csdfgen.program.steps import Step
 
-__all__ = ["byte_softmax", "softmax"]
-
 SoftmaxStep = structure("csdf_softmax_step").record
 ByteSoftmaxStep = structure("csdf_byte_softmax_step").record
 

@@ -26,8 +26,6 @@ from csdfgen.ops.stored import narrowing, widening
 from csdfgen.program.instructions import Constants, Instruction
 from csdfgen.program.steps import Call, Form, Memory, Scratchpad, Step, View
 
-__all__ = ["Widened"]
-
 VALUES = 1 << 16
 """Bytes of values at a time, which stay in a near cache until the kernel reads them, or they are rounded."""
 

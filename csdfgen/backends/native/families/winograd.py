@@ -15,25 +15,6 @@ from csdfgen.backends.native.families.common import FLOAT
 from csdfgen.backends.native.structures import PANEL
 from csdfgen.backends.native.ways import CONV, ROWS, TILES
 
-__all__ = [
-    "PLAIN",
-    "POINTS",
-    "SUMS",
-    "WIDE",
-    "Shape",
-    "Size",
-    "Way",
-    "by_rows",
-    "by_tiles",
-    "fastest",
-    "kept_bytes",
-    "plain",
-    "row_bytes",
-    "row_stages",
-    "tile_bytes",
-    "tile_stages",
-]
-
 POINTS, SUMS, LEAST_AT_A_TIME, POINTERS, KEPT = 6, 64, 64, 512, 32
 """Of csdf_winograd_row: points of a tile, output channels at a time, least input channels at a time,
 pointers of a table, input channels whose weights are kept at points.
