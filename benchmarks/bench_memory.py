@@ -32,9 +32,8 @@ import csdfgen
 from benchmarks.heap import HeapError, NoCompilerError, asked, compiled_hook
 from benchmarks.memory_picture import Bar, Group, picture
 from benchmarks.pages import ROOT, between, machine, write_between
-from csdfgen.demo.centerface import packaged_file
 from csdfgen.errors import InputError
-from csdfgen.files import write_bytes
+from csdfgen.files import packaged_file, write_bytes
 from runtime.reference import MismatchError, compare
 from tests.networks import LIGHT, TRAINED
 from zoo_models import ZOO

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from runtime.report import Report
     from schedules.analysis import Analysis, Buffers
     from schedules.schedule import Schedule
-    from schedules.storage import Unit
+    from schedules.sizing import Unit
     from schedules.throughput import Method
 
     Model = Network | str | os.PathLike[str] | onnx.ModelProto

@@ -14,10 +14,9 @@ from csdfgen.model.describe import html_table, one_line
 from schedules.liveness import Deadlock, find_deadlock
 from schedules.order import strongly_connected_components
 from schedules.selftimed import first_iteration
-from schedules.storage import StorageDistribution, Unit, pareto_front, storage_for
+from schedules.sizing import Unit
+from schedules.storage import StorageDistribution, pareto_front, storage_for
 from schedules.throughput import Method, Throughput, throughput
-
-__all__ = ["BUFFERS", "Analysis", "Buffers", "ToolRun", "analyze", "to_json"]
 
 Buffers = Literal["none", "live", "maximal", "front"]
 BUFFERS: tuple[Buffers, ...] = ("none", "live", "maximal", "front")

@@ -13,8 +13,6 @@ from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 from csdfgen.errors import CapacityExceededError, ScheduleError
 from schedules.schedule import Firing, Schedule
 
-__all__ = ["check"]
-
 
 def check(graph: CsdfGraph, schedule: Schedule) -> None:
     """Refuse a schedule that a valid graph cannot execute.

@@ -18,16 +18,6 @@ import numpy as np
 
 from schedules.precedence import Precedence
 
-__all__ = [
-    "CycleRatio",
-    "NoPeriodError",
-    "constraint_values",
-    "cycles_above",
-    "improved",
-    "maximum_cycle_ratio",
-    "policy_values",
-]
-
 Array = Any
 
 Ratio = Fraction | float

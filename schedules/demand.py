@@ -22,17 +22,6 @@ from csdfgen.errors import DeadlockError, GraphError
 from schedules.order import topological_order
 from schedules.schedule import MAX_FIRINGS, Firing, Schedule
 
-__all__ = [
-    "POLICIES",
-    "bounded",
-    "demand_driven",
-    "eager",
-    "fired",
-    "firing_order",
-    "firing_orders",
-    "layers",
-]
-
 POLICIES: tuple[str, ...] = ("demand", "eager", "layers", "bounded")
 
 _SHOWN_ACTORS = 4

@@ -18,8 +18,6 @@ from math import floor, gcd
 
 import numpy as np
 
-__all__ = ["Cuts", "Minimum", "Requirement"]
-
 _MARGIN = 1e-6
 """Relative margin that is subtracted from the bound of a program that was not solved to its end."""
 

@@ -16,17 +16,6 @@ from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 from csdfgen.dataflow.transform import check_capacities
 from schedules.order import component_numbers
 
-__all__ = [
-    "Component",
-    "Link",
-    "components",
-    "iterations_within",
-    "links_of",
-    "own_quotas",
-    "space_link",
-    "times_and_quota",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Link:

@@ -18,8 +18,6 @@ from csdfgen.errors import DeadlockError
 from schedules.links import Link, components, links_of, own_quotas, times_and_quota
 from schedules.one_periodic import one_periodic_time
 
-__all__ = ["Deadlock", "Wait", "check_live", "find_deadlock"]
-
 
 @dataclass(frozen=True, slots=True)
 class Wait:

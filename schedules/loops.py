@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 
-__all__ = ["Tree", "repetitions"]
-
 Tree = int | tuple[int, tuple["Tree", ...]]
 """Position of a symbol, or (number of repetitions, positions of the first repetition)."""
 

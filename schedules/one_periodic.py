@@ -20,8 +20,6 @@ from schedules.cycle_ratio import NoPeriodError, maximum_cycle_ratio
 from schedules.links import Component, Link
 from schedules.precedence import Lines, is_serial_link
 
-__all__ = ["one_periodic_time"]
-
 Array = Any
 
 _MAX_PAIRS = 20_000_000

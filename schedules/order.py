@@ -13,8 +13,6 @@ from heapq import heapify, heappop, heappush
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph
 
-__all__ = ["component_numbers", "strongly_connected_components", "topological_order"]
-
 
 def strongly_connected_components(graph: CsdfGraph) -> list[int]:
     """For every actor the number of its strongly connected component; targets have smaller numbers than sources."""

@@ -21,8 +21,6 @@ from schedules.links import Component, Link
 from schedules.periodic import earliest_starts
 from schedules.sizing import Sizing, last_true
 
-__all__ = ["periodic_levels"]
-
 Array = Any
 
 _LEVELS = 8

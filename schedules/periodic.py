@@ -19,8 +19,6 @@ from schedules.links import Component, components, links_of, times_and_quota
 from schedules.liveness import check_live
 from schedules.precedence import ORDER, Expansion, Part, Precedence, assemble, chain
 
-__all__ = ["PeriodicSchedule", "earliest_starts", "periodic_schedule", "why_unlimited"]
-
 Array = Any
 
 TIE = -2

@@ -18,20 +18,6 @@ import numpy as np
 
 from schedules.links import Component, Link
 
-__all__ = [
-    "MAX_EVENTS",
-    "ORDER",
-    "Edges",
-    "Expansion",
-    "Lines",
-    "Part",
-    "Precedence",
-    "assemble",
-    "chain",
-    "is_serial_link",
-    "serial_actors",
-]
-
 Array = Any
 """A numpy array of integers."""
 

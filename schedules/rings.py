@@ -22,8 +22,6 @@ from schedules.links import Link
 from schedules.precedence import ORDER, Expansion, Part, assemble, chain
 from schedules.sizing import Goal, Sizing
 
-__all__ = ["Rings", "rings_of"]
-
 Array = Any
 
 MAX_ROOM = 256

@@ -43,23 +43,6 @@ from csdfgen.model.describe import html_table, mebibytes, one_line
 from csdfgen.model.frozen import Pickled
 from schedules.loops import Tree, repetitions
 
-__all__ = [
-    "MAX_FIRINGS",
-    "Firing",
-    "Loop",
-    "Run",
-    "Schedule",
-    "compact",
-    "expand",
-    "firings_from_json",
-    "firings_to_json",
-    "from_json",
-    "loop_text",
-    "read_schedule",
-    "to_json",
-    "write_schedule",
-]
-
 FORMAT = "csdfgen-schedule"
 VERSION = 1
 

@@ -20,8 +20,6 @@ from schedules.patterns import periodic_levels
 from schedules.rings import Rings, rings_of
 from schedules.sizing import Cycle, Goal, Sizing, last_true
 
-__all__ = ["FoundLevels", "StorageSearch"]
-
 _PATIENCE = 0.4
 """Share of the time after which the search takes levels of periodic schedules to fall back on."""
 

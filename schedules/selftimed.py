@@ -19,8 +19,6 @@ from csdfgen.dataflow.graph import CsdfGraph
 from schedules.links import Component, Link, links_of, times_and_quota
 from schedules.precedence import serial_actors
 
-__all__ = ["Execution", "Timing", "first_iteration", "steady_state"]
-
 MAX_FIRINGS = 2_000_000
 """Firings that are executed at most until the periodic part is found."""
 

@@ -32,8 +32,6 @@ from schedules.links import (
 )
 from schedules.precedence import MAX_EVENTS, Expansion, Precedence
 
-__all__ = ["LIVE", "Cycle", "Goal", "Sizing", "Unit", "last_true", "lower_bounds"]
-
 Array = Any
 
 Unit = Literal["tokens", "bytes"]

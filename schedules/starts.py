@@ -21,8 +21,6 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.files import write_json
 from schedules.periodic import PeriodicSchedule
 
-__all__ = ["span_of", "to_json", "unit_of", "write_starts"]
-
 FORMAT = "csdfgen-starts"
 VERSION = 1
 

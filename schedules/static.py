@@ -23,8 +23,6 @@ from schedules.schedule import MAX_FIRINGS, Firing, Schedule, write_schedule
 from schedules.selftimed import first_iteration
 from schedules.storage import StorageDistribution
 
-__all__ = ["POLICIES", "point_of", "schedule_for", "static_schedule", "write_storage_plan"]
-
 POLICIES = (*GREEDY, "self-timed")
 """Rules that choose the next one of the firings that have tokens and space."""
 

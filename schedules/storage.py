@@ -18,10 +18,8 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.errors import GraphError
 from schedules.liveness import check_live, find_deadlock
 from schedules.search import FoundLevels, StorageSearch
-from schedules.sizing import LIVE, Goal, Sizing, Unit, lower_bounds
+from schedules.sizing import LIVE, Goal, Sizing, Unit
 from schedules.throughput import inverse
-
-__all__ = ["StorageDistribution", "Unit", "lower_bounds", "pareto_front", "storage_for"]
 
 _TOP_SHARE, _EXACT_SHARE = 0.25, 0.7
 """Shares of the time after which the search for the highest throughput ends, and the search for each further point."""

@@ -30,8 +30,6 @@ from schedules.one_periodic import one_periodic_time
 from schedules.precedence import MAX_EVENTS, Expansion, Precedence, serial_actors
 from schedules.selftimed import MAX_FIRINGS, Execution, steady_state
 
-__all__ = ["METHODS", "CriticalLink", "Throughput", "inverse", "throughput"]
-
 Method = Literal["auto", "cycle-ratio", "self-timed", "1-periodic"]
 METHODS: tuple[Method, ...] = ("auto", "cycle-ratio", "self-timed", "1-periodic")
 

@@ -19,8 +19,6 @@ from csdfgen.files import quoted
 from sdf3_bridge.names import decode_name, printable
 from sdf3_bridge.xmltree import element_name, shortened, tag
 
-__all__ = ["ElementReader"]
-
 _LOG = logging.getLogger(__name__)
 
 _ATTRIBUTES = {

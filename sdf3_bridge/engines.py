@@ -21,7 +21,8 @@ from csdfgen.dataflow.transform import with_space_channels
 from csdfgen.errors import GraphError, ToolError
 from schedules.analysis import Analysis, Buffers, analyze
 from schedules.liveness import find_deadlock
-from schedules.storage import StorageDistribution, Unit, lower_bounds
+from schedules.sizing import Unit, lower_bounds
+from schedules.storage import StorageDistribution
 from schedules.throughput import Throughput, throughput
 from sdf3_bridge.grammar import (
     Point,
@@ -36,8 +37,6 @@ from sdf3_bridge.names import encode_name, name_of
 from sdf3_bridge.prepare import Sizing, divided, for_buffersize, for_tool, stretched, with_loops
 from sdf3_bridge.session import FILE, Session, agreed
 from sdf3_bridge.tools import KITER, SDF3, need
-
-__all__ = ["TIMEOUT", "analyze_kiter", "analyze_sdf3"]
 
 TIMEOUT = 60.0
 """Default limit in seconds for each run of a tool."""

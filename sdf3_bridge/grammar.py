@@ -19,18 +19,6 @@ from lxml import etree
 from csdfgen.errors import ToolError
 from csdfgen.files import quoted
 
-__all__ = [
-    "KiterThroughput",
-    "Point",
-    "Printed",
-    "plain_errors",
-    "read_consistency",
-    "read_k_periodic",
-    "read_repetition_vector",
-    "read_storage",
-    "read_throughput",
-]
-
 LARGEST = 2 * 10**9
 """Throughputs above it are the largest `int` of the tool, which stands for "no limit"."""
 

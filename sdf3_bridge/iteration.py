@@ -22,16 +22,6 @@ from csdfgen.dataflow.graph import CsdfGraph, repetition_vector
 from csdfgen.errors import GraphError, InconsistentError
 from sdf3_bridge.names import name_of
 
-__all__ = [
-    "Iteration",
-    "beyond_counters",
-    "caveats",
-    "check_limits",
-    "check_times",
-    "sdf3_iteration",
-    "warn_of_caveats",
-]
-
 _LOG = logging.getLogger(__name__)
 
 MAX_FIRINGS = 2**16

@@ -11,8 +11,6 @@ import re
 
 from csdfgen.dataflow.graph import CsdfGraph
 
-__all__ = ["decode_name", "encode_name", "name_of", "printable"]
-
 _ENCODED = re.compile(r"[^A-Za-z0-9_]|_(?=x)")
 _ESCAPE = re.compile(r"_x([0-9A-F]{1,6})_")
 _EMPTY = "_x_"

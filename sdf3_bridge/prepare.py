@@ -18,16 +18,6 @@ from csdfgen.errors import GraphError, ToolError
 from sdf3_bridge.grammar import Printed
 from sdf3_bridge.names import encode_name, name_of
 
-__all__ = [
-    "Sizing",
-    "Stretched",
-    "divided",
-    "for_buffersize",
-    "for_tool",
-    "stretched",
-    "with_loops",
-]
-
 
 def with_loops(graph: CsdfGraph) -> tuple[CsdfGraph, tuple[str, ...]]:
     """The graph with a one-token self-loop on every actor of several phases, and the actors that

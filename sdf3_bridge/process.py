@@ -20,8 +20,6 @@ from time import monotonic
 
 from csdfgen.errors import ToolError
 
-__all__ = ["MAX_MEMORY", "MAX_OUTPUT", "Finished", "run_program"]
-
 MAX_MEMORY = 4 * 2**30
 """Bytes of address space that a program gets (on Linux, where another process can be limited)."""
 

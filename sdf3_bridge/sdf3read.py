@@ -29,8 +29,6 @@ from sdf3_bridge.elements import ElementReader
 from sdf3_bridge.variants import check_constraint
 from sdf3_bridge.xmltree import children, parse, shortened, tag
 
-__all__ = ["Sdf3File", "from_xml", "read", "read_file"]
-
 _OTHERS = {
     "sadf": "a scenario-aware graph (SADF)",
     "fsmsadf": "a scenario graph (FSM-SADF)",

@@ -26,8 +26,6 @@ from sdf3_bridge.iteration import warn_of_caveats
 from sdf3_bridge.names import encode_name, printable
 from sdf3_bridge.variants import WriteOptions, variant
 
-__all__ = ["to_xml", "write"]
-
 
 def write(
     path: str | os.PathLike[str], graph: CsdfGraph, options: WriteOptions | None = None

@@ -20,8 +20,6 @@ from sdf3_bridge.sdf3write import to_xml
 from sdf3_bridge.tools import Tool
 from sdf3_bridge.variants import WriteOptions
 
-__all__ = ["FILE", "Session", "agreed"]
-
 FILE = "graph.xml"
 """Name of the graph's file, in the folder in which the tool runs."""
 

@@ -18,8 +18,6 @@ from pathlib import Path
 from csdfgen.errors import ToolError
 from sdf3_bridge.process import Finished, run_program
 
-__all__ = ["KITER", "SDF3", "Family", "Tool", "find_kiter", "find_sdf3", "find_tool", "need"]
-
 _VERSION_SECONDS = 10.0
 _NOT_TOLD = "not told"
 

@@ -24,8 +24,6 @@ from csdfgen.dataflow.transform import (
 from csdfgen.errors import GraphError
 from csdfgen.files import quoted
 
-__all__ = ["CapacityForm", "Serial", "WriteOptions", "check_constraint", "variant"]
-
 Serial = Literal["add", "keep", "drop"]
 CapacityForm = Literal["channels", "sizes"]
 

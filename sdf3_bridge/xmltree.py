@@ -15,8 +15,6 @@ from lxml import etree
 
 from csdfgen.errors import GraphError
 
-__all__ = ["children", "element_name", "parse", "shortened", "tag"]
-
 _MAX_MARKUP = 1_000_000
 """Elements and attributes that a file may have; a parsed one takes some hundred bytes."""
 

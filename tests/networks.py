@@ -20,7 +20,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from csdfgen.backends.registry import kernels_for
-from csdfgen.demo.centerface import packaged_file
+from csdfgen.files import packaged_file
 from csdfgen.model.network import Network
 from csdfgen.model.options import PlanOptions
 from csdfgen.phases.conversion import convert

@@ -9,9 +9,9 @@ from functools import cache, partial
 
 from benchmarks.pages import machine
 from csdfgen.paper.cells import Cell
-from csdfgen.paper.embedded.measured import PART
 from csdfgen.paper.embedded.printed import LEFT
 from csdfgen.paper.embedded.reproduction import PARTS, Reproduction, reproduce
+from csdfgen.paper.turns import PART
 from tests.documents import ROOT
 from tests.paper003_page import grid, shown, table
 from tests.paper_page import filled

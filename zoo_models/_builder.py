@@ -35,18 +35,6 @@ from zoo_models._moments import (
     weighted_by,
 )
 
-__all__ = [
-    "OPSET",
-    "ROUNDED_UP",
-    "Activation",
-    "Builder",
-    "Padding",
-    "Shape",
-    "SizeError",
-    "Value",
-    "ZooError",
-]
-
 OPSET = 17
 IR_VERSION = 8
 

@@ -19,8 +19,6 @@ from onnx import TensorProto, numpy_helper
 
 from zoo_models._builder import Builder, SizeError, Value
 
-__all__ = ["Comparison", "Counts", "Origin", "Published", "ZooEntry", "count", "derived", "network"]
-
 Origin = Literal["exact", "rounded", "derived", "recalled"]
 """Of a published number: printed in full; printed with few digits; printed nowhere, but counted
 from published shapes; printed with few digits in a publication that was not at hand when all others

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-__all__ = ["NORMAL", "Moments", "added", "averaged", "scaled", "through", "weighted", "weighted_by"]
-
 POOLED_VARIANCE = 0.1
 """What is left of the variance when a whole map is averaged; its elements are not quite
 independent.

@@ -11,8 +11,6 @@ from __future__ import annotations
 from zoo_models._builder import ROUNDED_UP, Builder, Value
 from zoo_models._entry import Published, derived, network
 
-__all__ = ["alexnet", "caffenet", "zfnet512"]
-
 
 @network(
     "AlexNet",

@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import derived, network
 
-__all__ = ["b_alexnet"]
-
 _CLASSES = 10
 
 

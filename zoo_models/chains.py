@@ -20,8 +20,6 @@ import onnx
 
 from zoo_models._builder import Builder, Value
 
-__all__ = ["CHAINS", "Chain", "MBConv"]
-
 
 @dataclass(frozen=True, slots=True)
 class MBConv:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["densenet121"]
-
 GROWTH = 32
 DEPTHS = (6, 12, 24, 16)
 

@@ -9,8 +9,6 @@ from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 from zoo_models.mobilenet import inverted_residuals
 
-__all__ = ["efficientnet_b0", "mnasnet"]
-
 B0 = (
     (1, 3, 1, 16, 1),
     (6, 3, 2, 24, 2),

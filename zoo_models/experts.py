@@ -18,17 +18,6 @@ import onnx
 from zoo_models._builder import Builder, Shape, Value
 from zoo_models._entry import derived, network
 
-__all__ = [
-    "CHOSEN",
-    "EXPERTS",
-    "alexnet_moe",
-    "alexnet_moe_dense",
-    "expert",
-    "gate",
-    "of_all",
-    "of_chosen",
-]
-
 EXPERTS = 16
 CHOSEN = 4
 """Experts, and how many of them see a picture."""

@@ -10,8 +10,6 @@ from __future__ import annotations
 from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["googlenet", "inception_v1"]
-
 MODULES = {
     "3a": (64, (96, 128), (16, 32), 32),
     "3b": (128, (128, 192), (32, 96), 64),

@@ -13,8 +13,6 @@ from functools import partial
 from zoo_models._builder import ROUNDED_UP, Builder, Value
 from zoo_models._entry import Published, derived, network
 
-__all__ = ["inception_v2", "inception_v3"]
-
 # --- v2 -----------------------------------------------------------------------------------------
 
 Pool = Callable[..., Value]

@@ -13,8 +13,6 @@ from functools import partial
 from zoo_models._builder import Activation, Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["V1_BLOCKS", "inverted_residuals", "mobilenet_v1", "mobilenet_v2"]
-
 V1_BLOCKS = (
     (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1),
 )  # fmt: skip

@@ -14,13 +14,6 @@ from functools import partial
 from zoo_models._builder import Activation, Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = [
-    "lraspp_mobilenet_v3",
-    "mobilenet_v3_large",
-    "mobilenet_v3_small",
-    "ssdlite_mobilenet_v3",
-]
-
 EPSILON = 1e-3
 
 

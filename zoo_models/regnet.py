@@ -8,8 +8,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["regnet_x_400mf", "regnet_y_400mf"]
-
 
 @network("RegNet", Published(5_495_976, 414_000_000, "torchvision regnet_x_400mf"))
 def regnet_x_400mf(b: Builder, x: Value) -> Value:

@@ -11,18 +11,6 @@ from functools import partial
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = [
-    "bottleneck_stages",
-    "resnet18",
-    "resnet18_v2",
-    "resnet34",
-    "resnet50",
-    "resnet50_v1",
-    "resnet101",
-    "resnext50",
-    "stem",
-]
-
 WIDTHS = (64, 128, 256, 512)
 
 

@@ -12,8 +12,6 @@ from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, derived, network
 from zoo_models.resnet import bottleneck_stages, stem
 
-__all__ = ["fcn_resnet50", "unet"]
-
 
 @network(
     "U-Net",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, derived, network
 
-__all__ = ["shufflenet_v1", "shufflenet_v1_g4", "shufflenet_v2"]
-
 REPEATS = (4, 8, 4)
 """Blocks of the three stages, of both versions."""
 

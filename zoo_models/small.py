@@ -10,8 +10,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, derived, network
 
-__all__ = ["cnn5", "emotion_ferplus", "lenet5", "mnist", "super_resolution"]
-
 
 @network(
     "CSDF paper",

@@ -9,8 +9,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["squeezenet1_0", "squeezenet1_1"]
-
 FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
 """Channels after squeezing and of each expansion, of modules fire2 to fire9."""
 

@@ -12,8 +12,6 @@ from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, derived, network
 from zoo_models.mobilenet import V1_BLOCKS
 
-__all__ = ["ds_cnn", "mobilenet_v1_x0_25", "resnet8"]
-
 EPSILON = 1e-3
 
 _SOURCE = "mlcommons/tiny"

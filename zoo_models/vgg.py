@@ -10,8 +10,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["vgg16", "vgg19"]
-
 
 @network("VGG", Published(138_357_544, 15_470_000_000, "torchvision vgg16"))
 def vgg16(b: Builder, x: Value) -> Value:

@@ -11,8 +11,6 @@ from __future__ import annotations
 from zoo_models._builder import Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["c3d"]
-
 FRAMES = 16
 """Of a clip."""
 

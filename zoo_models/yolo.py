@@ -12,8 +12,6 @@ from functools import partial
 from zoo_models._builder import ROUNDED_UP, Builder, Value
 from zoo_models._entry import Published, network
 
-__all__ = ["tiny_yolo_v2", "yolov3_tiny"]
-
 CHANNELS = (16, 32, 64, 128, 256, 512)
 """Of the first six convolutions, each with a pool behind it; the last pool does not stride."""
 

@@ -8,8 +8,6 @@ from csdfgen.charts.footprint import Footprint, binary, ramp
 from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, label
 from csdfgen.charts.svg import Drawing, number, wide
 
-__all__ = ["arena_chart", "draw_arena"]
-
 _HEIGHT = 400.0
 _GRID = 5
 """Steps of a pixel that are distinguished: rectangles that are closer are drawn as one."""

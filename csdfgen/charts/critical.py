@@ -10,8 +10,6 @@ from csdfgen.dataflow.graph import CsdfGraph
 from csdfgen.dataflow.transform import space_in, spaces
 from schedules.throughput import throughput
 
-__all__ = ["critical_dot"]
-
 
 def critical_dot(graph: CsdfGraph, capacities: Mapping[str, int], inconsistency: str = "") -> str:
     """A graph for Graphviz, with capacities in tokens, and with its critical cycle, or the actors that wait for each other if

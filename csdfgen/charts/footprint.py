@@ -12,8 +12,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-__all__ = ["COLUMNS", "Band", "Footprint", "Owner", "binary", "ramp"]
-
 Kind = Literal["tensor", "state", "workspace"]
 
 COLUMNS = ("owner", "row", "end", "low", "high", "first", "last")

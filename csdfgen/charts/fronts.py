@@ -13,8 +13,6 @@ from math import ceil, floor, log10
 from csdfgen.charts.footprint import ramp
 from csdfgen.charts.svg import DARK, GREY, INK, LIGHT, MARK, TOP, Drawing, cut, number, wide
 
-__all__ = ["Dot", "Line", "Panel", "front_chart", "sweep_chart"]
-
 _LEFT, _RIGHT, _TALL = 64.0, 20.0, 230.0
 _BELOW, _ABOVE = 62.0, 26.0
 """Pixels for the names of an axis, and for a panel's title."""

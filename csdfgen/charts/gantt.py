@@ -30,8 +30,6 @@ from csdfgen.charts.svg import (
 from csdfgen.charts.timeline import Timeline
 from csdfgen.dataflow.graph import repetition_vector
 
-__all__ = ["gantt_chart"]
-
 MAX_BARS = 20_000
 """Bars in one picture, about 12 bytes each."""
 

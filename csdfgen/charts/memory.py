@@ -24,8 +24,6 @@ from csdfgen.charts.plan_axes import (
 )
 from csdfgen.charts.svg import TOP, Drawing, number, wide
 
-__all__ = ["draw_memory", "memory_chart", "small_memory_chart"]
-
 _OVERVIEW, _HEIGHT = 96.0, 300.0
 _APART = 2.0
 """Whole layers that take so many times more are shown in a panel of their own."""

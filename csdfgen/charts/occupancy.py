@@ -30,9 +30,7 @@ from csdfgen.charts.svg import (
 )
 from csdfgen.charts.timeline import Timeline
 from csdfgen.dataflow.graph import Channel
-from schedules.storage import Unit
-
-__all__ = ["occupancy_chart"]
+from schedules.sizing import Unit
 
 Array = Any
 

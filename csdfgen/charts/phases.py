@@ -8,8 +8,6 @@ from csdfgen.charts.footprint import Footprint, ramp
 from csdfgen.charts.plan_axes import Axes, Look, chart_of, ending, joined_spans, margins_of
 from csdfgen.charts.svg import Drawing, labelled_every, quantity, wide
 
-__all__ = ["draw_phases", "phases_chart"]
-
 _TALLEST, _LOWEST, _HEIGHT = 16.0, 4.0, 760.0
 _WIDEST_NAME = 0.2
 """Of the picture's width."""

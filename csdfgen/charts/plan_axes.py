@@ -11,21 +11,6 @@ from csdfgen.charts.footprint import Footprint, binary
 from csdfgen.charts.svg import INK, PAPER, TOP, WIDTH, Drawing, number, ticks, wide
 from csdfgen.dataflow.dot import visible
 
-__all__ = [
-    "IN_PAGE",
-    "ON_PAPER",
-    "Axes",
-    "Box",
-    "Look",
-    "Spot",
-    "chart_of",
-    "ending",
-    "joined_spans",
-    "label",
-    "margins_of",
-]
-
-
 _LABEL = 10.0
 _APART = 6.0
 """Size of a name on an area, and pixels between names in a line."""

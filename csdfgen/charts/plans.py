@@ -16,8 +16,6 @@ from csdfgen.planning.buffers import ARENA, Buffer
 from csdfgen.planning.lifetimes import times_of, whole_layers
 from csdfgen.planning.plan import Plan
 
-__all__ = ["footprint", "notebook_chart"]
-
 _LISTED = 3
 """Tensors of a part that are named; the others are counted."""
 

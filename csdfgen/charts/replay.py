@@ -18,8 +18,6 @@ from csdfgen.charts.timeline import Time, Timeline
 from csdfgen.dataflow.graph import Channel
 from csdfgen.errors import CapacityExceededError, ScheduleError
 
-__all__ = ["Replay", "replay"]
-
 
 @dataclass(frozen=True, slots=True)
 class Replay:

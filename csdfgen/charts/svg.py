@@ -13,28 +13,6 @@ from xml.sax.saxutils import escape, quoteattr
 
 from csdfgen.dataflow.dot import visible
 
-__all__ = [
-    "DARK",
-    "GREY",
-    "INK",
-    "LIGHT",
-    "MARK",
-    "NARROW",
-    "PAPER",
-    "ROW_LABEL",
-    "TOP",
-    "WIDTH",
-    "Drawing",
-    "counted",
-    "cut",
-    "labelled_every",
-    "number",
-    "quantity",
-    "sentence",
-    "ticks",
-    "wide",
-]
-
 WIDTH, NARROW = 960, 380
 """Of every picture that does not ask for another, and of one for a telephone, in pixels; heights
 follow from what is shown.

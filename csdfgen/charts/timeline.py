@@ -21,8 +21,6 @@ from schedules.periodic import PeriodicSchedule
 from schedules.schedule import Schedule
 from schedules.selftimed import Timing, first_iteration, steady_state
 
-__all__ = ["MAX_FIRINGS", "Span", "Time", "Timeline", "of_periodic", "of_schedule", "self_timed"]
-
 Time = int | Fraction
 
 MAX_FIRINGS = 200_000

@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from csdfgen.emission.account import Account, Demand
     from csdfgen.planning.plan import Plan
 
-__all__ = ["Analyze", "Part", "Report", "Section"]
 
 _QUESTIONS, _HOW = "Questions about dataflow", "How they are answered"
 

@@ -34,12 +34,11 @@ from schedules.analysis import Analysis, analyze, to_json
 from schedules.liveness import Deadlock
 from schedules.periodic import periodic_schedule, why_unlimited
 from schedules.selftimed import MAX_FIRINGS
+from schedules.sizing import Unit, lower_bounds
 from schedules.static import point_of, static_schedule, write_storage_plan
-from schedules.storage import StorageDistribution, Unit, lower_bounds
+from schedules.storage import StorageDistribution
 from schedules.throughput import CriticalLink, Throughput, throughput
 from sdf3_bridge.engines import TIMEOUT, analyze_kiter, analyze_sdf3
-
-__all__ = ["ENGINES", "about_graph", "graph_sections", "of_throughput", "without_overlap"]
 
 _SHOWN = 12
 """Most actors, waits or links that are printed of a list which JSON has whole."""

@@ -20,7 +20,6 @@ from csdfgen.model.options import declare
 if TYPE_CHECKING:
     from csdfgen.serving.bench import Point
 
-__all__ = ["BenchServe"]
 
 _TRAFFIC = "Traffic"
 

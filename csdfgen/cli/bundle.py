@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from csdfgen.cli.terminal import Progress
     from csdfgen.emission.emit import Emitted
 
-__all__ = ["Bundle"]
 
 _ARCHIVE = ("an archive", ".tar.gz", ".tgz")
 

@@ -10,8 +10,6 @@ from csdfgen.cli.terminal import in_bytes, plain, say, say_json, table
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
 
-__all__ = ["Cache"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Cache(Command):

@@ -23,15 +23,6 @@ from typer.core import TyperCommand, TyperGroup
 from csdfgen import __version__
 from csdfgen.model.options import OPTIONS, Option
 
-__all__ = [
-    "Argument",
-    "Command",
-    "InterruptedByUserError",
-    "application",
-    "argument",
-    "function_of",
-]
-
 DEFAULT_COMMAND = "convert"
 
 _GROUP_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")

@@ -18,7 +18,6 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     from csdfgen.pages.comparison import Comparison, LayerPair
 
-__all__ = ["Compare"]
 
 _SHOWN = 24
 """Layers that are listed on a terminal, those first whose bytes differ most."""

@@ -13,8 +13,6 @@ from csdfgen.cli.terminal import plain, reporting, say, say_json
 from csdfgen.errors import InputError, about
 from csdfgen.model.options import declare
 
-__all__ = ["Compile"]
-
 _SUFFIX = "a compiled program", ".csdfgen"
 
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from csdfgen.program.steps import CompiledFrame
     from runtime.session import Executable
 
-__all__ = ["branch_lines", "keep", "place_of", "run_compiled", "run_kept"]
 
 _LOG = logging.getLogger(__name__)
 

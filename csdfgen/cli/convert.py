@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
     from sdf3_bridge.sdf3xml import Sdf3File, WriteOptions
 
-__all__ = ["Convert"]
 
 _FORM = "Form of the graph"
 

@@ -17,7 +17,6 @@ from csdfgen.model.options import declare
 if TYPE_CHECKING:
     from csdfgen.devices.profile import DeviceProfile, Quantity
 
-__all__ = ["Devices"]
 
 _SHOWN_LAYERS = 12
 

@@ -28,7 +28,6 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     from sdf3_bridge.tools import Family
 
-__all__ = ["IMPORT_NAMES", "Doctor", "Finding", "diagnose", "second_owners"]
 
 DISTRIBUTION = "csdfgen"
 IMPORT_NAMES = ("csdfgen", "sdf3_bridge", "schedules", "runtime", "zoo_models")

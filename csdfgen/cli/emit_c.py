@@ -15,8 +15,6 @@ from csdfgen.errors import about
 from csdfgen.model.options import Option, declare
 from csdfgen.model.units import counted
 
-__all__ = ["EmitC", "Oversize", "Target"]
-
 Target = Annotated[
     str,
     Option(

@@ -16,8 +16,6 @@ from csdfgen.dataflow.graph_json import read_graph
 from csdfgen.errors import InputError
 from csdfgen.model.units import counted
 
-__all__ = ["Capacities", "capacities_for", "graph_sizes", "parse_capacities", "read_graph_file"]
-
 _CAPACITY = re.compile(r"(.+?)=([0-9]{1,18})(?:,|$)", re.DOTALL)
 
 

@@ -36,19 +36,6 @@ if TYPE_CHECKING:
 
     from csdfgen.precision.run_as import Precision
 
-__all__ = [
-    "DEFAULT_PRECISION",
-    "Planned",
-    "built",
-    "input_formats",
-    "load_network",
-    "network_graph",
-    "network_of_plan",
-    "plan_in",
-    "plan_network",
-    "planned",
-    "stored_in",
-]
 
 DEFAULT_PRECISION = "float32"
 """A model as it is."""

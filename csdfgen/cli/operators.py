@@ -16,7 +16,6 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     from csdfgen.ops.base import Operator
 
-__all__ = ["Operators"]
 
 _NEAR = 3
 _SIMILAR = 0.6

@@ -33,36 +33,6 @@ if TYPE_CHECKING:
     from csdfgen.model.formats import Format
     from runtime.images import ImageOptions
 
-__all__ = [
-    "CAPACITIES",
-    "FILES",
-    "JSON",
-    "OUTPUT",
-    "Asked",
-    "Cut",
-    "JsonOption",
-    "Loaded",
-    "ModelArgument",
-    "Pareto",
-    "Pixels",
-    "Planned",
-    "Planning",
-    "Source",
-    "Table",
-    "Tokens",
-    "Typed",
-    "asked_of",
-    "check_picture",
-    "check_suffix",
-    "counts_of",
-    "front_folder",
-    "is_graph_file",
-    "parse_shape",
-    "refuse",
-    "refuse_graph",
-    "source_of",
-    "taking",
-]
 
 GRAPH_SUFFIXES = (".json", ".xml")
 """What a CSDF graph's file name ends with; any other file is taken for an ONNX model."""

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from csdfgen.devices.profile import DeviceProfile
     from csdfgen.model.network import Network
 
-__all__ = ["Profile"]
 
 _SHOWN_LAYERS = 20
 _SHOWN_KEY = 90

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from csdfgen.precision.quantize import Quantized
     from runtime.images import ImageOptions
 
-__all__ = ["Formats", "Quantize", "Stored", "say_formats", "say_quality", "written_beside"]
 
 _PANEL = "Number formats"
 

@@ -21,7 +21,6 @@ from csdfgen.model.options import Option, declare
 if TYPE_CHECKING:
     from csdfgen.cli import models
 
-__all__ = ["PageOption", "PlanArgument", "Report", "check_page"]
 
 PlanArgument = Annotated[
     str,

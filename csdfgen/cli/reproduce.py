@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from csdfgen.paper.batches.modelled import Point
     from csdfgen.paper.cells import Cell, Left, Progress
 
-__all__ = ["Reproduce"]
 
 Rows = list[dict[str, Any]]
 

@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from runtime.reference import Comparison
     from runtime.report import Report
 
-__all__ = ["Run"]
 
 _RESULTS = "Check and measure"
 """A heading in the help."""

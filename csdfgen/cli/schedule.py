@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from csdfgen.planning.plan import Plan
     from csdfgen.precision.quantize import Quantized
 
-__all__ = ["PICTURES", "Gantt", "Schedule"]
 
 PICTURES = "Pictures"
 """A heading in the help."""

@@ -28,7 +28,6 @@ from schedules.static import static_schedule
 if TYPE_CHECKING:
     from csdfgen.cli.schedule import Schedule
 
-__all__ = ["loops", "schedule_graph"]
 
 _SHOWN_FIRINGS = 2000
 

@@ -19,7 +19,6 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     from csdfgen.serving.repository import Repository
 
-__all__ = ["Serve"]
 
 _LIMITS = "Limits"
 

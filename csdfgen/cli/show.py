@@ -28,17 +28,6 @@ from csdfgen.planning.plan_file import write_plan
 from csdfgen.planning.plan_table import Point
 from csdfgen.planning.planner import plan_of
 
-__all__ = [
-    "Front",
-    "fit_said",
-    "mapped_facts",
-    "overlap_facts",
-    "points_of",
-    "show_mapped",
-    "show_memories",
-    "show_overlap",
-]
-
 INDEX, PICTURE = "front.json", "front.svg"
 """Files of a front's folder besides its plans; the index is written last."""
 

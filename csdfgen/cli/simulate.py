@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from csdfgen.serving.simulate import Simulated
     from csdfgen.serving.times import Times
 
-__all__ = ["Simulate"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Simulate(Command):

@@ -18,8 +18,6 @@ from csdfgen.files import check_writable, write_bytes
 from csdfgen.model.options import declare
 from csdfgen.model.units import counted
 
-__all__ = ["Sweep"]
-
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep(Command):

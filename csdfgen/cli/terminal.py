@@ -17,21 +17,6 @@ from rich.text import Text
 
 from csdfgen.model.describe import FIGURES
 
-__all__ = [
-    "Progress",
-    "csv_text",
-    "cut",
-    "dim",
-    "figures_table",
-    "in_bytes",
-    "mebibytes",
-    "plain",
-    "reporting",
-    "say",
-    "say_json",
-    "table",
-]
-
 Progress = Callable[..., None]
 """Called as progress("what is done now") or progress("what", done, total)."""
 

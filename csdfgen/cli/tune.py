@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from csdfgen.program.steps import Backend
     from csdfgen.tuning.measure import Tuner
 
-__all__ = ["Tune"]
 
 _SHOWN_LAYERS = 12
 _SHOWN_KEY = 70

@@ -23,7 +23,6 @@ from csdfgen.model.units import counted
 if TYPE_CHECKING:
     from zoo_models import Counts, Published, ZooEntry
 
-__all__ = ["Zoo"]
 
 _FLOAT_BYTES = 4
 

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 from csdfgen.dataflow.graph import CsdfGraph, short_form
 
-__all__ = ["CriticalArrow", "to_dot", "visible"]
-
 _MAX_LABEL = 60
 _FONT = "Helvetica"
 _STYLES = {"data": "solid", "overlap": "dashed", "serial": "dotted", "space": "dotted"}

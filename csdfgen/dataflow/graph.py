@@ -21,22 +21,6 @@ from csdfgen.dataflow.origin import Origin
 from csdfgen.errors import GraphError, InconsistentError
 from csdfgen.model.describe import html_table, one_line
 
-__all__ = [
-    "KINDS",
-    "MAX_RATES",
-    "MAX_VALUE",
-    "Actor",
-    "Channel",
-    "CsdfGraph",
-    "Kind",
-    "is_consistent",
-    "parse_short_form",
-    "repetition_vector",
-    "short_form",
-    "validate",
-    "with_serial_loops",
-]
-
 Kind = Literal["data", "overlap", "serial", "space"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -28,8 +28,6 @@ from csdfgen.dataflow.graph import (
 from csdfgen.errors import GraphError
 from csdfgen.files import Fields, load_json, quoted, write_json
 
-__all__ = ["FORMAT", "VERSION", "from_json", "read_graph", "to_json", "write_graph"]
-
 FORMAT = "csdfgen-graph"
 VERSION = 1
 

@@ -21,17 +21,6 @@ from csdfgen.errors import CsdfgenError, GraphError, InputError
 from csdfgen.files import Fields, parse_json
 from csdfgen.model.options import PlanOptions
 
-__all__ = [
-    "Origin",
-    "Values",
-    "from_fields",
-    "from_text",
-    "read_shapes",
-    "read_values",
-    "to_json",
-    "to_text",
-]
-
 Values = float | Sequence["Values"]
 """A number, or numbers in nested sequences, as the constant of an input is stored."""
 

@@ -16,15 +16,6 @@ from math import gcd
 from csdfgen.dataflow.graph import MAX_VALUE, Channel, CsdfGraph, Kind
 from csdfgen.errors import CapacityExceededError, GraphError
 
-__all__ = [
-    "check_capacities",
-    "in_largest_tokens",
-    "space_in",
-    "spaces",
-    "with_space_channels",
-    "without",
-]
-
 
 def without(graph: CsdfGraph, kind: Kind) -> CsdfGraph:
     """The graph without its channels of one kind."""

@@ -19,17 +19,6 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.files import packaged_file
 
-__all__ = [
-    "INPUT",
-    "LARGEST_OVERLAP",
-    "LEAST_SCORE",
-    "Face",
-    "faces",
-    "model_file",
-    "packaged_file",
-    "prepared",
-]
-
 INPUT = "input.1"
 HEATMAP, SIZE, OFFSET, LANDMARKS = "537", "538", "539", "540"
 """Names of the network's input and outputs, as its exporter numbered them."""

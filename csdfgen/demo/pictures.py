@@ -8,9 +8,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
 
-from csdfgen.demo.centerface import Face, packaged_file
-
-__all__ = ["TILES", "Bar", "drawn", "mosaic", "photograph", "save"]
+from csdfgen.demo.centerface import Face
+from csdfgen.files import packaged_file
 
 TILES = (
     (0, 0, 1088),

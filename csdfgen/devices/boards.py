@@ -37,8 +37,6 @@ from csdfgen.devices.work import layer_key
 from csdfgen.files import Fields, load_json, quoted
 from csdfgen.planning.plan import Plan
 
-__all__ = ["FORMAT", "about_actors", "about_network", "imported_profile"]
-
 FORMAT, VERSION = "csdfgen-times", 1
 
 _DIFFERENCE = 1000

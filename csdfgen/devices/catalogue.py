@@ -11,8 +11,6 @@ from csdfgen.devices.files import profile_from_toml, read_profile
 from csdfgen.devices.profile import DeviceProfile
 from csdfgen.errors import InputError
 
-__all__ = ["HOST", "HOST_FILE", "device", "device_names"]
-
 HOST = "host"
 HOST_FILE = Path("host.toml")
 """The file that `csdfgen profile` writes and `--device host` reads, in the current folder; without it the machine is measured

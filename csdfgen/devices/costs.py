@@ -16,8 +16,6 @@ from csdfgen.errors import InputError, option
 from csdfgen.phases.conversion import ActorWork
 from csdfgen.planning.plan import Plan
 
-__all__ = ["Cost", "actor_cost", "energy_within", "plan_cost"]
-
 _LOG = logging.getLogger(__name__)
 
 

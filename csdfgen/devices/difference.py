@@ -10,8 +10,6 @@ from typing import Any
 from csdfgen.devices.profile import DeviceProfile, LayerCost
 from csdfgen.errors import InputError
 
-__all__ = ["Difference", "LayerDifference", "difference"]
-
 _MEASURED_ROWS = 4
 """Slab height at which the times of a phase are compared; launch and slope both contribute there."""
 

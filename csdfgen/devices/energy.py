@@ -15,8 +15,6 @@ from types import MappingProxyType
 
 from csdfgen.devices.profile import DeviceProfile, measured
 
-__all__ = ["Meter", "with_power"]
-
 SOURCE = "counters"
 """Key of the source of a power that was measured."""
 

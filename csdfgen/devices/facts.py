@@ -20,17 +20,6 @@ import numpy as np
 from csdfgen.devices.profile import Memory, Processor, measured
 from csdfgen.limits import available_bytes, memory_bytes
 
-__all__ = [
-    "NOT_TOLD",
-    "board_facts",
-    "cache_bytes",
-    "core_count",
-    "cpu_name",
-    "machine",
-    "software_facts",
-    "tegrastats",
-]
-
 NOT_TOLD = "not reported by the system"
 
 _TEGRASTATS_SECONDS = 5.0

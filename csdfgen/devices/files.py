@@ -35,14 +35,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = [
-    "FORMAT",
-    "profile_from_toml",
-    "profile_to_json",
-    "profile_to_toml",
-    "read_profile",
-    "write_profile",
-]
 
 FORMAT = "csdfgen-device"
 VERSION = 1

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["LineFit", "fit_line", "fit_terms"]
-
 _ROUNDS, _FAR = 30, 0.1
 """Of weights, and the relative distance from which a point counts less."""
 

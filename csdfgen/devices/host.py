@@ -24,8 +24,6 @@ from csdfgen.errors import InputError
 from csdfgen.files import write_bytes
 from csdfgen.stopping import interruptible
 
-__all__ = ["host_profile"]
-
 _HEIGHTS: tuple[int | str, ...] = (1, 2, 4, 8, "whole")
 _REPEATS = 5
 _WAITS = logging.getLogger("csdfgen.waits")

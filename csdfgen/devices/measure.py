@@ -47,28 +47,6 @@ from csdfgen.stopping import end_if_stopped
 from runtime.images import random_inputs
 from runtime.session import Executable
 
-__all__ = [
-    "CACHE_STATE",
-    "DEAREST_READING",
-    "FIT",
-    "HEIGHTS",
-    "MEASURED",
-    "REPEATS",
-    "SECONDS",
-    "SEED",
-    "SYSTEM",
-    "Kind",
-    "Measurements",
-    "Point",
-    "Sampler",
-    "fitted_profile",
-    "kinds_of",
-    "mean_point",
-    "measured_profile",
-    "rounds",
-    "rows_and_work",
-]
-
 HEIGHTS = (1, 2, 3, 6, 12)
 """Slab heights that are measured; they suffice to separate launch and slope."""
 

@@ -16,8 +16,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.planner import planned
 from csdfgen.planning.prepared import prepare, recomputing
 
-__all__ = ["FittingHeight", "account_on", "demands", "tallest_height"]
-
 
 @dataclass(frozen=True, slots=True)
 class FittingHeight:

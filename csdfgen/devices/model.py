@@ -36,24 +36,6 @@ from csdfgen.ops import operator_of
 from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
 
-__all__ = [
-    "COLUMNS",
-    "INPUT",
-    "Estimate",
-    "LayerTime",
-    "actor_key",
-    "branch_weights",
-    "check_costs",
-    "counts_input",
-    "estimate",
-    "input_key",
-    "layer_time",
-    "phase_seconds",
-    "rule_of",
-    "stages",
-]
-
-
 _AN_ELEMENT = "element"
 
 INPUT = "input"

@@ -18,19 +18,6 @@ from types import MappingProxyType
 from csdfgen.devices.units import FACTORS
 from csdfgen.devices.work import PhaseWork
 
-__all__ = [
-    "ORIGINS",
-    "DeviceProfile",
-    "LayerCost",
-    "Memory",
-    "OperatorCost",
-    "PointwiseCost",
-    "Processor",
-    "Quantity",
-    "Series",
-    "measured",
-]
-
 ORIGINS = ("measured", "published", "modelled")
 
 

@@ -19,8 +19,6 @@ from csdfgen.model.network import Network
 from csdfgen.model.options import ways_text
 from csdfgen.reading.loader import load
 
-__all__ = ["Sample", "sample_models"]
-
 _OPSET = 20
 
 _EARLY = (

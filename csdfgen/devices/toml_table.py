@@ -14,8 +14,6 @@ from csdfgen.devices.units import Units
 from csdfgen.errors import InputError
 from csdfgen.files import quoted
 
-__all__ = ["NUMBER_KEYS", "TomlTable"]
-
 NUMBER_KEYS = ("value", "unit", "origin", "source")
 _EXAMPLE = '{ value = ..., unit = "...", origin = "...", source = "..." }'
 

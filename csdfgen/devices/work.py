@@ -19,21 +19,6 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import Mode
 from csdfgen.phases.conversion import ActorWork
 
-__all__ = [
-    "DEPTHWISE",
-    "FORMATS",
-    "NO_WORK",
-    "PhaseWork",
-    "formats_of",
-    "kernel_class",
-    "kernel_classes",
-    "layer_key",
-    "of_values",
-    "phase_works",
-    "read_format",
-    "tensor_key",
-]
-
 DEPTHWISE, SQUARE, SLIDING, DOTS = "depthwise", "3x3", "sliding", "dots"
 
 FORMATS = ("int8", "int16", "float16", "float32")

@@ -45,24 +45,6 @@ from csdfgen.program.steps import Backend
 from csdfgen.stopping import heeding, stopped
 from csdfgen.tuning.file import tuned
 
-__all__ = [
-    "check_together",
-    "chosen",
-    "finished",
-    "front",
-    "pareto",
-    "plan",
-    "plan_options",
-    "plan_table",
-    "profile_for",
-    "profiles_for",
-    "run_options",
-    "shown_profile_for",
-    "table_of",
-    "usual",
-    "with_result",
-]
-
 _LOG = logging.getLogger(__name__)
 
 _LARGE = 1 / 64

@@ -20,8 +20,6 @@ from csdfgen.phases.heights import layer_height, parse_rows
 from csdfgen.planning.lifetimes import whole_layer_live
 from csdfgen.planning.prepared import Prepared, multiplications
 
-__all__ = ["priced"]
-
 GROWTH, SAVED = 0.04, 0.5
 """Bytes that packed weights may take beyond those of the model, at most: these parts of weights and whole layers together,
 and of whole layers, so that no network takes more than these.

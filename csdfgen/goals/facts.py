@@ -20,16 +20,6 @@ from csdfgen.planning.memories import memories_of
 from csdfgen.planning.ordering import named_order
 from csdfgen.planning.plan import Plan
 
-__all__ = [
-    "given_up",
-    "heights_used",
-    "holders",
-    "holders_said",
-    "memories_facts",
-    "placement_said",
-    "schedule_facts",
-]
-
 _SHOWN = 3
 
 

@@ -41,24 +41,6 @@ from csdfgen.program.steps import Backend
 from csdfgen.stopping import end_if_stopped
 from csdfgen.tuning.file import tuned_profile_of
 
-__all__ = [
-    "Choice",
-    "FewPhases",
-    "Heights",
-    "Predicted",
-    "Rung",
-    "bends",
-    "beside",
-    "devices_of",
-    "few_phases",
-    "heights_of",
-    "predicting",
-    "raised",
-    "seconds_of",
-    "weighed",
-    "weighed_beside",
-]
-
 _PSEUDO_LAUNCH = 2e-6
 """Seconds counted for a phase without modelled work when heights are chosen: handing on rows of an input or of a view
 is not free, even if a profile has no cost for it.

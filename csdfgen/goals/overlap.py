@@ -25,8 +25,6 @@ from csdfgen.planning.lifetimes import Lifetimes, times_of
 from csdfgen.planning.plan import Plan
 from schedules.throughput import throughput
 
-__all__ = ["Overlap", "Pipeline", "held_rows", "overlap_of"]
-
 _SECOND = 10**9
 """Time units of a pipeline's graph: nanoseconds."""
 

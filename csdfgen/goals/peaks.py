@@ -25,8 +25,6 @@ from csdfgen.planning.ordering import Order
 from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Phased
 
-__all__ = ["Lower", "lower", "not_raised"]
-
 ENOUGH = 5.0
 """Plans that take this part of the memory of whole layers or less keep their heights."""
 

@@ -37,16 +37,6 @@ from csdfgen.planning.prepared import Phased, Prepared, Terms
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import end_if_stopped, stopped
 
-__all__ = [
-    "Planner",
-    "Progress",
-    "Search",
-    "bound_of",
-    "by_bytes",
-    "expected",
-    "not_dominated",
-]
-
 Planner = Callable[[Prepared, Phased], Plan]
 """Makes the plan of a prepared network as it is cut into phases: `planning.planner.planned`."""
 

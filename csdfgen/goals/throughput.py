@@ -33,8 +33,6 @@ from csdfgen.planning.waits import Waits, cores_of, lists_of
 from csdfgen.stopping import stopped
 from schedules.throughput import throughput
 
-__all__ = ["Mapped", "of_mapping", "on_processors"]
-
 _NANOSECONDS = 10**9
 
 _STEADY = 2

@@ -16,8 +16,6 @@ from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
 from csdfgen.model.frozen import Pickled
 
-__all__ = ["ALL_LAYERS", "BATCHES", "ROWS", "Asked", "ByLayer", "Layers", "Spec", "Wording"]
-
 ALL_LAYERS = "*"
 """The name that stands for all other layers in a mapping."""
 

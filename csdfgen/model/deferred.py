@@ -13,8 +13,6 @@ from typing import Any, cast
 import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
-__all__ = ["Deferred", "computed", "defer", "sources"]
-
 _LEAST = 1 << 12
 """Bytes of an array below which it is computed at once."""
 

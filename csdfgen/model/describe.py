@@ -10,19 +10,6 @@ from html import escape
 from importlib import import_module
 from types import MappingProxyType
 
-__all__ = [
-    "CHARTS",
-    "FIGURES",
-    "against_whole_layers",
-    "by_count",
-    "chart_of",
-    "html_table",
-    "mebibytes",
-    "one_line",
-    "plain",
-    "sizes",
-]
-
 _LONGEST_NAME = 60
 _SHOWN_ENTRIES = 3
 

@@ -14,16 +14,6 @@ from types import MappingProxyType
 import ml_dtypes  # noqa: F401  # numpy knows bfloat16 by its name from here on
 import numpy as np
 
-__all__ = [
-    "ARITHMETIC",
-    "BFLOAT16",
-    "FLOAT16",
-    "FLOAT32",
-    "Format",
-    "Stored",
-    "accumulator_of",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Format:

@@ -11,8 +11,6 @@ from dataclasses import fields
 from types import MappingProxyType
 from typing import Any, ClassVar
 
-__all__ = ["Pickled"]
-
 
 class Pickled:
     """Base of frozen dataclasses, with or without slots, that can be pickled and copied.

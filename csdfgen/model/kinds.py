@@ -14,26 +14,6 @@ from csdfgen.files import quoted
 from csdfgen.model.by_layer import BATCHES, ROWS
 from csdfgen.model.units import energy_of, size_of, time_of
 
-__all__ = [
-    "BATCHED",
-    "EFFORT",
-    "EFFORTS",
-    "ENERGY",
-    "FACTOR",
-    "FLAG",
-    "HEIGHTS",
-    "IMAGES",
-    "MOST_IMAGES",
-    "MOST_SECONDS",
-    "SIZE",
-    "TEXT",
-    "TIME",
-    "Kind",
-    "effort_of",
-    "factor_of",
-    "word",
-]
-
 EFFORTS = ("low", "normal", "high")
 """Words for the duration of a search; a number of seconds is accepted too."""
 

@@ -23,17 +23,6 @@ from csdfgen.model.frozen import Pickled
 
 _Value = TypeVar("_Value")
 
-__all__ = [
-    "Guard",
-    "Layer",
-    "Network",
-    "Node",
-    "Output",
-    "Shape",
-    "Tensor",
-    "exclusive",
-    "remembered",
-]
 
 Shape = tuple[int, ...]
 

@@ -26,21 +26,6 @@ from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.model import kinds
 from csdfgen.model.kinds import Kind, word
 
-__all__ = [
-    "CONVERSION",
-    "DEFAULTS",
-    "EVERYBODY",
-    "OPTIONS",
-    "REQUESTS",
-    "Option",
-    "PlanOptions",
-    "declare",
-    "height_of",
-    "keywords",
-    "ways_of",
-    "ways_text",
-]
-
 CONVERSION = ("rows", "fuse", "image")
 """Options that determine how a network is divided into phases; the others select a plan for these phases."""
 

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-__all__ = ["Rows", "Slab", "Window", "needs", "releases", "slabs"]
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rows:

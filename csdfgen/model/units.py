@@ -19,20 +19,6 @@ from types import MappingProxyType
 from csdfgen.errors import InputError, option
 from csdfgen.files import quoted
 
-__all__ = [
-    "ENERGIES",
-    "SIZES",
-    "TIMES",
-    "counted",
-    "energy_of",
-    "memories_of",
-    "shown_energy",
-    "shown_size",
-    "shown_time",
-    "size_of",
-    "time_of",
-]
-
 SIZES: Mapping[str, float] = MappingProxyType(
     {"B": 1, "KB": 1e3, "kB": 1e3, "MB": 1e6, "GB": 1e9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 )

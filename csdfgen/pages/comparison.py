@@ -16,17 +16,6 @@ from csdfgen.pages.html import Markup, chart, document, element, section, soft, 
 from csdfgen.pages.layers import LayerLine, layer_lines
 from csdfgen.planning.plan import Plan
 
-__all__ = [
-    "FACTS",
-    "Comparison",
-    "FigurePair",
-    "LayerPair",
-    "Side",
-    "compared",
-    "comparison_page",
-    "to_json",
-]
-
 FACTS = ("rows", "fuse", "image", "policy", "order", "frames", "firings", "buffers")
 """What is reported of each plan in addition to its figures; `policy` is the option, `order` the order that was chosen."""
 

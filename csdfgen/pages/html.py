@@ -14,8 +14,6 @@ from csdfgen.charts.plan_axes import Axes
 from csdfgen.charts.svg import NARROW, WIDTH, Drawing, number
 from csdfgen.dataflow.dot import visible
 
-__all__ = ["Markup", "chart", "data", "document", "element", "join", "section", "soft", "table"]
-
 _LONGEST_TEXT = 2000
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 """What a browser may load for a page: nothing."""

@@ -12,8 +12,6 @@ from csdfgen.devices.work import phase_works
 from csdfgen.phases.conversion import ActorWork, function_of
 from csdfgen.planning.plan import Plan
 
-__all__ = ["LayerLine", "layer_lines"]
-
 
 @dataclass(frozen=True, slots=True)
 class LayerLine:

@@ -20,8 +20,6 @@ from runtime.resident import grown_by_onnxruntime
 from runtime.session import Driven
 from runtime.verify import compare_outputs
 
-__all__ = ["Measured", "interleaved", "measured_frame"]
-
 
 @dataclass(frozen=True, slots=True)
 class Measured:

@@ -28,8 +28,6 @@ from csdfgen.planning.plan import Plan
 from runtime.reference import Comparison
 from runtime.report import kept_whole
 
-__all__ = ["Facts", "report_page"]
-
 _MOST_ROWS = 40_000
 """Stretches of rows that the script knows, the largest first; about 30 bytes each."""
 

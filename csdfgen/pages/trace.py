@@ -18,8 +18,6 @@ from csdfgen.devices.work import phase_works
 from csdfgen.phases.conversion import function_of
 from csdfgen.planning.plan import Plan
 
-__all__ = ["FiringTime", "LayerTime", "by_layer", "chrome_trace", "timed"]
-
 
 @dataclass(frozen=True, slots=True)
 class FiringTime:

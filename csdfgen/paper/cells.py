@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Cell", "Left", "Progress", "as_json", "left_json"]
-
 Progress = Callable[[str], None]
 
 

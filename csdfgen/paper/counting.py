@@ -34,8 +34,6 @@ from csdfgen.model.network import Layer, Network, Tensor
 from csdfgen.model.rows import Window
 from csdfgen.ops import operator_of
 
-__all__ = ["AS_PRINTED", "Count", "Node", "Rules", "count", "nodes", "phase_seconds", "takes_time"]
-
 BYTES = 4
 DEVICE = "jetson-tx2"
 """The profile whose published costs and time a phase are used (`csdfgen devices jetson-tx2` prints

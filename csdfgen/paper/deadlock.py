@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from csdfgen.dataflow.graph import Channel, CsdfGraph, repetition_vector
 
-__all__ = ["Full", "largest_rates", "stuck"]
-
 
 @dataclass(frozen=True, slots=True)
 class Full:

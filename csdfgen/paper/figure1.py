@@ -11,8 +11,6 @@ from csdfgen.phases.conversion import convert
 from csdfgen.reading.loader import load
 from csdfgen.rewriting.fuse import fuse
 
-__all__ = ["RatesCheck", "check_figure1", "figure1_graph"]
-
 
 @dataclass(frozen=True, slots=True)
 class RatesCheck:

@@ -27,18 +27,6 @@ from csdfgen.phases.algorithm1 import algorithm1, last_rows
 from csdfgen.phases.conversion import convert, csdf_graph
 from csdfgen.reading.loader import load
 
-__all__ = [
-    "Finding",
-    "Iteration",
-    "Reading",
-    "findings",
-    "googlenet_padded_all_round",
-    "misprints",
-    "readings",
-    "row_graph",
-    "skip_graph",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Iteration:

@@ -29,15 +29,6 @@ from schedules.batches.planning import PRINTED_UNIT, cheapest
 from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import replay
 
-__all__ = [
-    "batches_by_memory",
-    "batches_by_time",
-    "buffers_of_cnn5",
-    "buffers_of_densenet",
-    "draw_all",
-    "figure1",
-]
-
 DARK, LIGHT = "#08306b", "#e6862b"
 """Two colours that differ in brightness too, so that they do in grey print."""
 

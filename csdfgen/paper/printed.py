@@ -7,8 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-__all__ = ["COLUMNS", "FIGURE_1", "TABLE_2", "TABLE_3", "Example", "PrintedRates"]
-
 
 @dataclass(frozen=True, slots=True)
 class PrintedRates:

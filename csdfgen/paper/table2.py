@@ -22,14 +22,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.reading.loader import load
 from schedules.schedule import Firing, compact, loop_text
 
-__all__ = [
-    "ExampleResult",
-    "launches_that_fit",
-    "plan_example",
-    "reproduce_table2",
-    "seconds_of_layers",
-]
-
 NAMES = {"input:image": "n1", "output:n4": "n5"}
 """Our names of the paper's data layers."""
 

@@ -25,16 +25,6 @@ from csdfgen.paper.counting import Count, count, phase_seconds, takes_time
 from csdfgen.paper.printed import COLUMNS, TABLE_3
 from csdfgen.reading.loader import load
 
-__all__ = [
-    "COUNTINGS",
-    "Cell",
-    "Progress",
-    "load_network",
-    "paper_count",
-    "reproduce_table3",
-    "schedule_values",
-]
-
 COUNTINGS = ("paper", "schedule")
 
 Progress = Callable[[str], None]

@@ -21,8 +21,6 @@ from csdfgen.precision.writer import in_float16
 from csdfgen.reading.onnx_file import graphs_of, opset_of
 from csdfgen.reading.onnx_schema import Signature, signature
 
-__all__ = ["in_bfloat16", "in_floats"]
-
 OPSET = 22
 """The first operator set in which Conv, pooling and other operators take bfloat16."""
 

@@ -17,18 +17,6 @@ from csdfgen.goals.choice import plan
 from csdfgen.model.network import Network
 from csdfgen.precision.ranges import Observer
 
-__all__ = [
-    "Calibration",
-    "Inputs",
-    "Sample",
-    "calibrate",
-    "evenly",
-    "fitted_on",
-    "images_of",
-    "measured_on",
-    "samples_of",
-]
-
 _FEW = 4
 """From this number of inputs on, one of as many is kept for measuring."""
 

@@ -28,22 +28,6 @@ from csdfgen.planning.plan import Plan
 from csdfgen.planning.prepared import Prepared, prepare
 from csdfgen.precision.noise import Sensitivity, decibels
 
-__all__ = [
-    "Arenas",
-    "Chosen",
-    "choice_of",
-    "filled",
-    "front",
-    "in_arenas",
-    "layers_of",
-    "least_noise",
-    "no_noise",
-    "noise_of",
-    "smallest",
-    "unreachable",
-    "worthy_weights",
-]
-
 FACTORS = (1.0, 1.05, 1.1, 1.25, 1.5, 2.0)
 """Arenas of a front, as multiples of that of int8."""
 

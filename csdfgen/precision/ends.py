@@ -23,8 +23,6 @@ from csdfgen.model.formats import Format
 from csdfgen.ops.integers import limits
 from csdfgen.ops.stored import quantized, values_of
 
-__all__ = ["METADATA", "Ends", "ends_of", "with_integer_ends"]
-
 METADATA = "csdfgen.integer_io"
 """Key of a model's metadata: {"inputs": {NAME: {"type", "scale", "zero_point"}}, "outputs": ...}, as JSON."""
 

@@ -25,8 +25,6 @@ from csdfgen.ops.formulas import FUNCTIONS, Operation, Search
 from csdfgen.precision.products import Products, number
 from csdfgen.reading.onnx_file import opset_of
 
-__all__ = ["fold_constants"]
-
 _SCALES = ("Mul", "Div")
 _OFFSETS = ("Add", "Sub")
 

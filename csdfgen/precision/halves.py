@@ -22,8 +22,6 @@ from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.noise import Sensitivity, noise_alone
 from csdfgen.precision.ranges import binned
 
-__all__ = ["Halves", "kept_in_float32", "noise_of_halves"]
-
 
 @dataclass(frozen=True)
 class Halves:

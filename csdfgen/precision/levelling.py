@@ -25,8 +25,6 @@ from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.noise import whole_values
 from csdfgen.precision.products import Products
 
-__all__ = ["levelled"]
-
 _HOMOGENEOUS = ("Relu", "LeakyRelu", "MaxPool", "AveragePool", "GlobalAveragePool", "PRelu")
 """Operators that keep channels apart, and a factor above 0."""
 

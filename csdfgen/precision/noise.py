@@ -23,15 +23,6 @@ from csdfgen.ops.evaluated import run_in_slabs
 from csdfgen.precision.calibrate import Sample
 from csdfgen.precision.ranges import binned, step_of
 
-__all__ = [
-    "Sensitivity",
-    "decibels",
-    "measured_noise",
-    "noise_alone",
-    "noise_together",
-    "whole_values",
-]
-
 Values = dict[str, np.ndarray]
 """Tensor -> its rows as stored, of one image."""
 

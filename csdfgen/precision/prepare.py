@@ -22,8 +22,6 @@ from csdfgen.reading.fronts import from_other
 from csdfgen.reading.input_shapes import shapes_wanted
 from csdfgen.reading.onnx_file import from_proto, opset_of, read_file
 
-__all__ = ["OPSET", "float_model", "prepared"]
-
 OPSET = 21
 """The first operator set whose QuantizeLinear makes integers of 16 bits; models of older ones are lifted."""
 

@@ -15,8 +15,6 @@ from onnx import helper, numpy_helper
 
 from csdfgen.ops.folded_weights import by_channel, for_inputs, for_outputs, scaled
 
-__all__ = ["KINDS", "Products", "number"]
-
 KINDS = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 """Operators with weights."""
 

@@ -84,8 +84,6 @@ from csdfgen.reading.input_shapes import declare_shapes
 from csdfgen.reading.loader import load
 from csdfgen.reading.onnx_file import from_proto
 
-__all__ = ["Quantized", "in_two_bytes", "quantize", "sensitivity"]
-
 TRIED_SAMPLES = 4
 """Inputs on which the noise of single tensors is measured, evenly taken from those given."""
 

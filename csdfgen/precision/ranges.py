@@ -18,8 +18,6 @@ import numpy as np
 from csdfgen.model.formats import Format
 from csdfgen.ops.stored import quantized, values_of
 
-__all__ = ["BINS", "EVERYTHING", "Observer", "Range", "binned", "format_of", "step_of"]
-
 BINS = 2048
 
 Range = tuple[float, float]

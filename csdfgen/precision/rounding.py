@@ -16,8 +16,6 @@ import numpy as np
 
 from csdfgen.model.network import Layer
 
-__all__ = ["Moments", "bias_correction", "rounded_weights", "windows_of"]
-
 _DAMPING = 0.01
 """Share of the mean square of an input that is added to every one: inputs that were never seen apart may
 come apart.

@@ -19,8 +19,6 @@ from csdfgen.model.network import Network
 from csdfgen.planning.plan import Plan
 from csdfgen.precision.quantize import in_two_bytes
 
-__all__ = ["PRECISIONS", "Precision", "chosen_precision", "stored_as"]
-
 AUTO, WIDE, NARROW = "auto", FLOAT32.dtype, BFLOAT16.dtype
 
 PRECISIONS = (AUTO, WIDE, NARROW)

@@ -25,8 +25,6 @@ from csdfgen.precision.thresholds import settled, threshold
 from csdfgen.precision.wish import METHOD, Wish
 from csdfgen.precision.writer import Skeleton, joined_ranges, least_of_softmax
 
-__all__ = ["tensor_formats", "useful_ranges"]
-
 HEADROOM = 2.0
 """Tensors in int16 hold this times what was seen, where what they can be has no end: a bit of 16 is worth less
 than a value that is cut.

@@ -16,8 +16,6 @@ import numpy as np
 
 from csdfgen.precision.ranges import BINS, Observer, Range, binned, format_of, step_of
 
-__all__ = ["METHODS", "PERCENTILE", "settled", "threshold"]
-
 PERCENTILE = 99.99
 """Per cent of the values that "percentile" keeps between the two ends."""
 

@@ -36,8 +36,6 @@ from csdfgen.precision.choice import (
 from csdfgen.precision.noise import Sensitivity, decibels
 from csdfgen.reading.onnx_graph import node_name
 
-__all__ = ["Times", "fastest", "least_noise_in_time"]
-
 _ROUNDS = 5
 """How often a choice is made again with the times that its own prediction has added."""
 

@@ -26,8 +26,6 @@ from csdfgen.precision.writer import (
     with_formats,
 )
 
-__all__ = ["variants"]
-
 
 def variants(
     source: str | os.PathLike[str] | onnx.ModelProto, form: str

@@ -27,14 +27,6 @@ from csdfgen.precision.products import KINDS, number
 from csdfgen.precision.rounding import Moments, bias_correction, rounded_weights, windows_of
 from csdfgen.precision.writer import WIDE, in_known_domains, with_arrays
 
-__all__ = [
-    "as_values",
-    "rounded_anew",
-    "sizes_of_weights",
-    "with_fine_biases",
-    "with_wide_weights",
-]
-
 _BIASED = ("Conv", "ConvTranspose", "Gemm")
 
 

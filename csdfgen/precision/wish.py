@@ -10,8 +10,6 @@ from csdfgen.errors import InputError, option
 from csdfgen.model.formats import ARITHMETIC
 from csdfgen.precision.thresholds import METHODS, PERCENTILE
 
-__all__ = ["FORMATS", "GOALS", "METHOD", "Wish"]
-
 FORMATS = ("bfloat16", "float16", "int16", "int8", "mixed")
 
 GOALS = ("memory", "speed")

@@ -29,20 +29,6 @@ from csdfgen.precision.products import number
 from csdfgen.precision.ranges import EVERYTHING, Range
 from csdfgen.reading.onnx_file import graphs_of, opset_of
 
-__all__ = [
-    "WIDE",
-    "Skeleton",
-    "in_float16",
-    "in_int8",
-    "in_known_domains",
-    "joined_ranges",
-    "least_of_softmax",
-    "silent",
-    "skeleton",
-    "with_arrays",
-    "with_formats",
-]
-
 _ALONE_NAMES = """
     Celu Elu Gelu GlobalMaxPool HardSigmoid HardSwish LRN Mish Selu Softplus Softsign Tanh ThresholdedRelu
 """

@@ -33,8 +33,6 @@ from csdfgen.ops import operator_of
 from csdfgen.reading.image_axes import ImageAxes
 from csdfgen.reading.onnx_file import label
 
-__all__ = ["for_each", "lifted", "obstacle", "one_by_one"]
-
 
 def one_by_one(single: Network, batch: int, *, lifted: bool = False) -> Network:
     """`single` for `batch` images that are known not to touch each other."""

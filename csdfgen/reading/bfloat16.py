@@ -18,8 +18,6 @@ from csdfgen.ops import OPERATORS
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_schema import Signature
 
-__all__ = ["in_float32", "rounded_at_the_ends", "several"]
-
 _MOVING_NAMES = """
     Cast CastLike Compress Concat DepthToSpace Dropout Expand Flatten Gather GatherElements GatherND Identity Pad Reshape
     Shape Size Slice SpaceToDepth Split Squeeze Tile Transpose Unsqueeze Where

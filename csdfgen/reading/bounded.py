@@ -31,8 +31,6 @@ from csdfgen.ops.selection import SELECTING, fill_of
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Operation
 
-__all__ = ["Bounded"]
-
 Operand = Tensor | np.ndarray
 
 

@@ -28,8 +28,6 @@ from csdfgen.reading.onnx_file import DAMAGED, label
 from csdfgen.reading.onnx_graph import Graph, Operation
 from csdfgen.reading.onnx_schema import WITH_16_BITS
 
-__all__ = ["as_integers"]
-
 _CLOSE = 1e-4
 """By how much, of it, the scale of a bias may differ from the product that it has to be."""
 

@@ -13,8 +13,6 @@ from csdfgen.reading.fronts import files_of
 from csdfgen.reading.onnx_file import ModelFile, read_file, text
 from csdfgen.reading.zoo import is_zoo_name, look_up
 
-__all__ = ["model_digest"]
-
 
 def model_digest(model: str) -> str:
     """Hexadecimal digits of a model file and of the files with its weights; of a network of the zoo those of

@@ -17,14 +17,6 @@ from csdfgen.files import quoted
 from csdfgen.reading.onnx_file import ModelFile, label, text
 from csdfgen.reading.onnx_tensor import dtype_name
 
-__all__ = [
-    "WEIGHTS_NEED_NOT_BE_INPUTS",
-    "AskedValue",
-    "AskedValues",
-    "fixed_inputs",
-    "hold_constant",
-]
-
 AskedValue = bool | int | float | str | Sequence[Any] | np.ndarray
 """A number, numbers in (nested) sequences, an array, or a text such as "16000" or "1,0,1"."""
 

@@ -41,14 +41,6 @@ from csdfgen.reading.onnx_tensor import (
     file_bytes,
 )
 
-__all__ = [
-    "DESCRIPTION_ONLY",
-    "FOLDED_ONLY",
-    "Folder",
-    "is_foldable",
-    "stand_in",
-]
-
 DESCRIPTION_ONLY: Mapping[str, frozenset[int]] = {
     "CastLike": frozenset({1}),
     "EyeLike": frozenset({0}),

@@ -21,8 +21,6 @@ from csdfgen.reading.onnx_graph import Graph, Operation
 from csdfgen.reading.onnx_schema import attribute_values
 from csdfgen.reading.onnx_tensor import FOUR_BITS
 
-__all__ = ["in_four_bits"]
-
 
 def in_four_bits(graph: Graph) -> Graph:
     """The graph with MatMul and Gemm replaced where their weights were dequantized from four bits."""

@@ -14,8 +14,6 @@ from csdfgen.model.network import Layer, Node
 from csdfgen.ops import OPERATORS
 from csdfgen.ops.composing import OPSET, Composition, Operand
 
-__all__ = ["OF_MAPS", "by_rows", "group_normalization"]
-
 OF_MAPS = ("InstanceNormalization", "GroupNormalization")
 """Operators that normalize by all pixels of a channel or of a group of channels."""
 

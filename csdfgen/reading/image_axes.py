@@ -16,8 +16,6 @@ from typing import NamedTuple
 from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 
-__all__ = ["ImageAxes"]
-
 
 class Place(NamedTuple):
     """Images are along this axis, inside the outer `part` of its indices."""

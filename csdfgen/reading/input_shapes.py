@@ -26,17 +26,6 @@ from csdfgen.reading.onnx_graph import Constants, Graph, GraphInput, Operation
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS, MAX_RANK
 from csdfgen.reading.scanned import scan_axis
 
-__all__ = [
-    "AskedShape",
-    "AskedShapes",
-    "declare_shapes",
-    "image_axes_of_input",
-    "input_shapes",
-    "row_axis_of_input",
-    "shapes_wanted",
-]
-
-
 AskedShape = Sequence[int] | str
 """Sizes as numbers, (1, 3, 224, 224), or as text, "1x3x224x224"."""
 

@@ -15,8 +15,6 @@ from csdfgen.model.network import Layer, Tensor
 from csdfgen.ops import operator_of
 from csdfgen.ops.base import Alias, AliasKind
 
-__all__ = ["with_last_states"]
-
 
 def with_last_states(layers: Sequence[Layer], outputs: Collection[str]) -> list[Layer]:
     """The layers, of which none reads the last row of a sequence alone. outputs: names of tensors that the network

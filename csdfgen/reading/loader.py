@@ -44,8 +44,6 @@ from csdfgen.reading.onnx_file import ModelFile, Weight, from_bytes, from_proto,
 from csdfgen.reading.onnx_graph import Graph, read_graph
 from csdfgen.reading.pytorch import is_torch, of_module
 
-__all__ = ["load", "load_frames"]
-
 TorchModel: TypeAlias = Any
 """torch.nn.Module or torch.export.ExportedProgram; torch is not imported for their names."""
 

@@ -59,14 +59,6 @@ from csdfgen.reading.sequences import SEQUENCES, Listed, resolve
 from csdfgen.reading.unrolling import UNROLLED, Writing, unroll
 from csdfgen.reading.without_elements import results_without_elements
 
-__all__ = [
-    "build_network",
-    "fold_constants",
-    "refuse_unknown",
-    "refuse_unsupported",
-    "unsupported_error",
-]
-
 
 class _Unknown(Enum):
     """What stands for the result of an operation that could not be built."""

@@ -23,23 +23,6 @@ from csdfgen.errors import ModelError
 from csdfgen.files import record
 from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields
 
-__all__ = [
-    "NEWEST_OPSET",
-    "OLDEST_OPSET",
-    "ModelFile",
-    "Stored",
-    "Weight",
-    "check_file",
-    "from_bytes",
-    "from_proto",
-    "graphs_of",
-    "label",
-    "opset_of",
-    "opsets",
-    "read_file",
-    "text",
-]
-
 MAX_FILE_BYTES = 2**31 - 1
 """Protobuf's own limit on one message."""
 

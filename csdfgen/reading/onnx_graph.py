@@ -27,20 +27,6 @@ from csdfgen.reading.onnx_file import ModelFile, Weight, graphs_of, label, opset
 from csdfgen.reading.onnx_schema import known_as
 from csdfgen.reading.onnx_tensor import MAX_RANK, decode, densify, dtype_name, file_bytes
 
-__all__ = [
-    "Constants",
-    "Graph",
-    "GraphInput",
-    "Names",
-    "Operation",
-    "Place",
-    "in_order",
-    "node_at",
-    "node_name",
-    "operators_named",
-    "read_graph",
-]
-
 _FunctionKey = tuple[str, str, str]
 """Domain, name, overload."""
 

@@ -26,20 +26,6 @@ from csdfgen.ops.base import MICROSOFT
 from csdfgen.ops.composed import TWINS
 from csdfgen.reading.onnx_file import label, text
 
-__all__ = [
-    "SIGNATURES_FILE",
-    "WITH_16_BITS",
-    "Formal",
-    "Signature",
-    "attribute_values",
-    "check_attributes",
-    "check_operands",
-    "known_as",
-    "microsoft_signature",
-    "signature",
-]
-
-
 _KINDS = {v: k for k, v in AttributeProto.AttributeType.items()}
 
 SIGNATURES_FILE = Path(__file__).with_name("signatures.tsv")

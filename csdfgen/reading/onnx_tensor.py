@@ -19,19 +19,6 @@ from csdfgen.files import mapped, record
 from csdfgen.model.formats import ARITHMETIC
 from csdfgen.reading.onnx_file import Stored, Weight, label, text
 
-__all__ = [
-    "DTYPES",
-    "FOUR_BITS",
-    "MAX_CONSTANT_ELEMENTS",
-    "MAX_ELEMENTS",
-    "MAX_RANK",
-    "MAX_ROW_ELEMENTS",
-    "decode",
-    "densify",
-    "dtype_name",
-    "file_bytes",
-]
-
 MAX_CONSTANT_ELEMENTS = 2**28
 """Of a constant whose size is only a claim: a sparse or a computed one."""
 

@@ -18,8 +18,6 @@ import onnx
 from csdfgen.errors import CsdfgenError, InputError, ModelError, first_line
 from csdfgen.reading.onnx_file import check_file
 
-__all__ = ["is_torch", "of_file", "of_module"]
-
 _SHOWN = 160
 """Characters of a message of torch."""
 

@@ -16,8 +16,6 @@ from csdfgen.ops.base import Mode, output_format
 from csdfgen.ops.scan import Body, one_phase
 from csdfgen.reading.onnx_graph import Operation
 
-__all__ = ["needed", "scan_axis", "scan_layer"]
-
 Known = Tensor | np.ndarray | None
 
 Turn = Callable[[Sequence[Tensor], Sequence[str]], Sequence[Layer] | None]

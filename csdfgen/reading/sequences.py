@@ -18,8 +18,6 @@ from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_schema import attribute_values
 from csdfgen.reading.unrolling import MOST_OPERATIONS, Writing
 
-__all__ = ["SEQUENCES", "Listed", "resolve"]
-
 _NAMES = """
     ConcatFromSequence SequenceAt SequenceConstruct SequenceEmpty SequenceErase SequenceInsert SequenceLength
     SplitToSequence

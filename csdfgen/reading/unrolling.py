@@ -21,8 +21,6 @@ from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_file import label
 from csdfgen.reading.onnx_graph import Graph, Operation
 
-__all__ = ["MOST_OPERATIONS", "UNROLLED", "Writing", "unroll"]
-
 UNROLLED = frozenset({"Loop", "Scan"})
 
 MOST_OPERATIONS = 20_000

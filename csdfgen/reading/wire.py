@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 from csdfgen.errors import ModelError
 
-__all__ = ["LENGTH_PREFIXED", "Field", "fields", "varint"]
-
 LENGTH_PREFIXED = 2
 
 _FIXED_SIZES = {1: 8, 5: 4}

@@ -15,8 +15,6 @@ from csdfgen.model.network import Tensor
 from csdfgen.reading.onnx_graph import Operation
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_RANK
 
-__all__ = ["results_without_elements"]
-
 _CODES = {name: code for code, name in DTYPES.items()}
 
 _FEW = 1024

@@ -16,7 +16,6 @@ from csdfgen.errors import ModelError
 if TYPE_CHECKING:
     from zoo_models import ZooEntry
 
-__all__ = ["build", "is_zoo_name", "look_up", "span_of"]
 
 PREFIX = "zoo:"
 

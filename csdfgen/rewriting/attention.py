@@ -20,8 +20,6 @@ from csdfgen.ops.attention import MASKS, View, view_of
 from csdfgen.ops.base import Phase, run_slab
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
-__all__ = ["attend", "is_plain"]
-
 MOVES = frozenset(
     {
         "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Slice", "Split", "Gather", "Identity",

@@ -11,8 +11,6 @@ from csdfgen.model.network import Guard, Layer, Network, Node
 from csdfgen.model.rows import Rows
 from csdfgen.ops import OPERATORS, operator_of
 
-__all__ = ["larger_branches"]
-
 
 def larger_branches(network: Network) -> tuple[Network, dict[str, bool]]:
     """The network in which of every If the branch with more multiply-accumulates is always taken (of equal ones that with more

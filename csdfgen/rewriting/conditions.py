@@ -13,8 +13,6 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from csdfgen.model.network import Guard, Layer, Network, Tensor
 
-__all__ = ["BrokenRewritingError", "branch_faults", "check_network", "check_pair", "onnx_nodes"]
-
 
 class BrokenRewritingError(AssertionError):
     """A rewriting did not keep its conditions: a bug in the rule that is named, not in the model."""

@@ -13,8 +13,6 @@ from types import MappingProxyType
 from csdfgen.errors import InputError
 from csdfgen.model.network import Layer, Network, Output, Tensor
 
-__all__ = ["crossing", "cut"]
-
 _SHOWN = 6
 
 

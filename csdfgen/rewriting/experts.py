@@ -29,8 +29,6 @@ from csdfgen.ops import OPERATORS, operator_of
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
-__all__ = ["in_branches"]
-
 WORTH = 16
 """Operations for each element of a result from which on a branch costs less than it saves."""
 

@@ -13,8 +13,6 @@ from csdfgen.ops.formulas import Match, Operation, Search
 from csdfgen.ops.reducing import FLOATS
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
-__all__ = ["GATES", "as_one_layer"]
-
 GATES = frozenset({"Sigmoid", "HardSigmoid", "Tanh", "Erf", "Clip", "Min", "ReduceMean"})
 """Operators of which every function has one."""
 

@@ -36,8 +36,6 @@ from csdfgen.rewriting.conditions import check_network, check_pair, onnx_nodes
 from csdfgen.rewriting.functions import GATES, as_one_layer
 from csdfgen.rewriting.heads import attend_in_parts
 
-__all__ = ["FUSE_LEVELS", "MOST_APPLIED", "fuse"]
-
 PairRule = Callable[[Layer, Layer], "Layer | None"]
 
 WEIGHTED = frozenset({"Conv", "ConvTranspose"})

@@ -27,8 +27,6 @@ from csdfgen.ops.base import Mode
 from csdfgen.rewriting.attention import is_plain
 from csdfgen.rewriting.conditions import check_network, onnx_nodes
 
-__all__ = ["attend_in_parts", "complete_parts"]
-
 FEWEST_ROWS = 64
 """Rows of queries below which an attention stays as it is: they are computed in a phase or two."""
 

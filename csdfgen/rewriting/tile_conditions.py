@@ -24,8 +24,6 @@ from csdfgen.ops import operator_of
 from csdfgen.ops.base import AliasKind
 from csdfgen.rewriting.conditions import BrokenRewritingError
 
-__all__ = ["SLIDING", "Columns", "check_tiles", "is_pointwise"]
-
 RULE = "tiles"
 
 SLIDING = frozenset({"Conv", "MaxPool", "AveragePool", "LpPool"})

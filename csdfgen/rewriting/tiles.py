@@ -33,23 +33,6 @@ from csdfgen.ops.base import Mode
 from csdfgen.ops.windows import windows_of
 from csdfgen.rewriting.tile_conditions import SLIDING, check_tiles, is_pointwise
 
-__all__ = [
-    "COLUMNS",
-    "Region",
-    "Tiled",
-    "boundaries",
-    "columns_read",
-    "computed_twice",
-    "is_tileable",
-    "most_tiles",
-    "parts_of",
-    "regions_of",
-    "target_of",
-    "tiled",
-    "wanted_columns",
-    "written",
-]
-
 COLUMNS = 3
 """The axis that is cut: the width of NCHW."""
 

@@ -18,8 +18,6 @@ from csdfgen.errors import InputError
 from csdfgen.files import quoted, read_bytes
 from csdfgen.serving.requests import Request
 
-__all__ = ["KINDS", "Traffic", "images_of", "of_file"]
-
 BURST = 10
 """Requests that come together in a burst."""
 

@@ -29,8 +29,6 @@ from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary, summary
 from csdfgen.serving.times import Times
 
-__all__ = ["Point", "measured"]
-
 _MODEL = "model"
 _CALIBRATING = 30
 """Requests one after another, whose median time is that of load 1."""

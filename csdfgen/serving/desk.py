@@ -18,8 +18,6 @@ from csdfgen.serving.policies.base import Policy
 from csdfgen.serving.requests import Batch, Request, View
 from csdfgen.serving.times import Times
 
-__all__ = ["Desk"]
-
 
 class Desk:
     """Queue and batches. policy: see `policies.base.Policy`. most: images of a batch; slots: images in flight at one time;

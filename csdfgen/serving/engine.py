@@ -35,8 +35,6 @@ from csdfgen.serving.service import Service
 from csdfgen.serving.service import plan as planned
 from csdfgen.serving.times import Times
 
-__all__ = ["LATENCIES", "Answer", "ClosedError", "Engine", "QueueFullError", "RefusedError"]
-
 Outputs = dict[str, np.ndarray]
 
 QUEUE = 1024

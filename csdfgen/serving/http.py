@@ -40,8 +40,6 @@ from csdfgen.serving.kserve import Inference, encode_answer, inference_of, metad
 from csdfgen.serving.metrics import exposition
 from csdfgen.serving.repository import Repository
 
-__all__ = ["Limits", "Server", "application"]
-
 _LOG = logging.getLogger(__name__)
 
 _MOST_HEAD = 32 * 2**10

@@ -25,8 +25,6 @@ from csdfgen.files import Fields, parse_json, quoted
 from csdfgen.model.network import Network, Tensor
 from csdfgen.program.instructions import bytes_of
 
-__all__ = ["DATATYPES", "Inference", "encode_answer", "inference_of", "metadata"]
-
 DATATYPES: Mapping[str, str] = {
     "bool": "BOOL",
     "uint8": "UINT8", "uint16": "UINT16", "uint32": "UINT32", "uint64": "UINT64",

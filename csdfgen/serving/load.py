@@ -16,8 +16,6 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.serving.requests import Request
 
-__all__ = ["Client", "offer"]
-
 _MOST = 512
 """Connections at one time."""
 

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterator, Mapping
 
 from csdfgen.serving.engine import LATENCIES, Engine
 
-__all__ = ["exposition"]
-
 _GAUGES: Mapping[str, tuple[str, Callable[[Engine], float]]] = {
     "csdfgen_waiting_images": ("Images that wait.", lambda one: one.waiting),
     "csdfgen_running_images": ("Images that have begun.", lambda one: one.running),

@@ -17,8 +17,6 @@ from csdfgen.serving.service import Service
 from csdfgen.serving.times import StageTimes, Times
 from runtime.bound import BoundProgram, guarded
 
-__all__ = ["Image", "Programs", "SlotViews", "measured_times"]
-
 Image = Mapping[str, np.ndarray]
 """Arrays of one image by the names of tensors and outputs, with axes in ONNX order."""
 

@@ -14,8 +14,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-__all__ = ["UTILISATION", "Worth"]
-
 _ROUNDS = 30
 """Most rounds of policy iteration; about six are needed."""
 

@@ -23,8 +23,6 @@ from csdfgen.reading.loader import load
 from csdfgen.serving.engine import Engine
 from csdfgen.serving.service import Service, plan
 
-__all__ = ["Repository", "named"]
-
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 _SUFFIX = ".onnx"
 

@@ -8,8 +8,6 @@ from typing import Any
 from csdfgen.errors import InputError
 from csdfgen.serving.repository import Repository
 
-__all__ = ["serve_models"]
-
 
 def serve_models(
     repository: Repository,

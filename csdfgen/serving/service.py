@@ -27,8 +27,6 @@ from csdfgen.planning.prepared import Prepared, prepare
 from csdfgen.program.steps import Backend
 from csdfgen.rewriting.cut import cut
 
-__all__ = ["Service", "Slots", "plan", "sizes_up_to"]
-
 STAGES = 4
 """Most stages by default."""
 

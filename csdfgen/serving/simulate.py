@@ -19,8 +19,6 @@ from csdfgen.serving.requests import Batch, Request
 from csdfgen.serving.summary import Summary, summary
 from csdfgen.serving.times import Times
 
-__all__ = ["Simulated", "simulate"]
-
 _QUARTILE = 0.6745
 
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from csdfgen.serving.requests import Request
 
-__all__ = ["Summary", "percentile", "summary"]
-
 
 @dataclass(frozen=True, slots=True)
 class Summary:

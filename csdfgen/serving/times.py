@@ -22,17 +22,6 @@ import numpy as np
 from csdfgen.errors import InputError
 from csdfgen.files import Fields, load_json, quoted, write_json
 
-__all__ = [
-    "FORMAT",
-    "MOST_BATCH",
-    "StageTimes",
-    "Times",
-    "read_times",
-    "table_of",
-    "times_to_json",
-    "write_times",
-]
-
 FORMAT = "csdfgen-stages"
 VERSION = 1
 

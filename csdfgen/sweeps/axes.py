@@ -19,8 +19,6 @@ from csdfgen.model.kinds import word
 from csdfgen.model.options import OPTIONS, REQUESTS, Option
 from csdfgen.precision.wish import FORMATS
 
-__all__ = ["AXES", "Axis", "Value", "shapes_of", "value_of"]
-
 Value = str | int | float | bool | None
 
 _KINDS = {str: "text", int: "integer", float: "number", bool: "flag"}

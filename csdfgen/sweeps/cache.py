@@ -15,8 +15,6 @@ from csdfgen.errors import CsdfgenError, InputError
 from csdfgen.files import Fields, load_json, write_json
 from csdfgen.sweeps.point import FIGURES, Outcome
 
-__all__ = ["Cache", "cache_beside"]
-
 _FORM, _VERSION = "csdfgen-sweep-point", 1
 _MOST_BYTES = 2**20
 

@@ -20,8 +20,6 @@ from csdfgen.errors import CsdfgenError, InputError, ToolError, first_line
 from csdfgen.sweeps.point import Outcome, Task, plan_point
 from csdfgen.sweeps.worker import begin
 
-__all__ = ["Engine", "dask_cluster", "local_processes", "scheduler_address"]
-
 Finished = Generator[tuple[int, Outcome], None, None]
 """(place in the list, outcome) of finished points."""
 

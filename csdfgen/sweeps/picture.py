@@ -7,8 +7,6 @@ from csdfgen.sweeps.axes import AXES
 from csdfgen.sweeps.run import Swept
 from csdfgen.sweeps.spec import Point
 
-__all__ = ["picture"]
-
 _PANEL = ("model", "device")
 _WITHIN = ("memory", "latency", "energy")
 """Axes whose values are points of one line."""

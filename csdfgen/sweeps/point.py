@@ -26,8 +26,6 @@ from csdfgen.sweeps.sources import device_located, digests_of, instructions, loc
 from csdfgen.sweeps.spec import Point
 from runtime.images import ImageOptions, read_frames
 
-__all__ = ["FIGURES", "Outcome", "Task", "plan_point", "task_of"]
-
 Outcome = Mapping[str, Value]
 """The figures of a point, by the names of `FIGURES`, and `plan_seconds`, the time of planning."""
 

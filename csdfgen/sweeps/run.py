@@ -16,8 +16,6 @@ from csdfgen.sweeps.point import Outcome, Task, task_of
 from csdfgen.sweeps.sources import device_located
 from csdfgen.sweeps.spec import Point, Spec
 
-__all__ = ["Swept", "sweep", "tasks_of"]
-
 Progress = Callable[[str, int, int], None]
 
 

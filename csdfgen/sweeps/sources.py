@@ -20,8 +20,6 @@ from csdfgen.reading.digest import model_digest
 from csdfgen.reading.zoo import is_zoo_name
 from csdfgen.sweeps.spec import Point
 
-__all__ = ["digests_of", "instructions", "located", "program_digest"]
-
 _PACKAGES = ("csdfgen", "schedules", "runtime", "zoo_models")
 _CODE = (".py", ".toml", ".c", ".h")
 

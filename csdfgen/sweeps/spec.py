@@ -26,7 +26,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-__all__ = ["Calibration", "Point", "Spec", "read_spec"]
 
 _GRID, _CALIBRATION = "grid", "calibration"
 

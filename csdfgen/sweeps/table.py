@@ -18,8 +18,6 @@ from csdfgen.sweeps.axes import AXES, Value
 from csdfgen.sweeps.point import FIGURES, Outcome
 from csdfgen.sweeps.spec import Point
 
-__all__ = ["COLUMNS", "PLAN_SECONDS", "SUFFIXES", "Row", "check_table", "row_of", "table_bytes"]
-
 Row = Mapping[str, Value]
 """Column -> value, None for a missing one."""
 

@@ -7,8 +7,6 @@ import signal
 import threading
 from multiprocessing.connection import Connection
 
-__all__ = ["begin"]
-
 
 def begin(parent: Connection) -> None:
     """Leave Ctrl-C to the parent. The end of the parent, also by SIGKILL, closes the pipe and ends this process too."""

@@ -34,19 +34,6 @@ from csdfgen.model.options import PlanOptions, height_of, ways_text
 from csdfgen.planning.prepared import Prepared
 from csdfgen.program.steps import Backend
 
-__all__ = [
-    "Machine",
-    "Timing",
-    "Tuning",
-    "best_variants",
-    "machine_of",
-    "read_tuning",
-    "tuned",
-    "tuned_profile",
-    "tuned_profile_of",
-    "write_tuning",
-]
-
 FORMAT, VERSION = "csdfgen-tuning", 1
 
 USUAL, MARGIN, LEAST_SAVED = "usual", 0.05, 1e-5

@@ -34,8 +34,6 @@ from csdfgen.tuning.file import Shapes, Timing, Tuning, machine_of
 from runtime.images import random_inputs
 from runtime.session import Executable
 
-__all__ = ["FRAMES", "Tuner"]
-
 _LOG = logging.getLogger(__name__)
 
 FRAMES, MOST_FRAMES = 5, 25

@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.plans import BatchFiring, ChainPlan
 
-__all__ = ["best_uniform", "fixed", "greedy", "largest_uniform", "uniform"]
-
 
 def largest_uniform(chain: Chain, images: int, memory: int) -> int:
     """The largest batch, up to `images`, with which every layer fits alone; 0 if none does."""

@@ -14,8 +14,6 @@ from math import isfinite
 
 from csdfgen.errors import InputError
 
-__all__ = ["Chain", "ChainLayer"]
-
 
 @dataclass(frozen=True, slots=True)
 class ChainLayer:

@@ -15,8 +15,6 @@ from math import comb, inf
 from schedules.batches.chain import Chain
 from schedules.batches.plans import BatchFiring
 
-__all__ = ["ExactSearch", "FoundCalls", "states"]
-
 State = tuple[int, ...]
 """Images that have passed each layer, from the first layer on."""
 

@@ -13,8 +13,6 @@ from schedules.batches.exact import ExactSearch, states
 from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
-__all__ = ["PRINTED_UNIT", "SEARCHED", "cheapest", "exhaustive", "printed", "within"]
-
 PRINTED_UNIT = 2 * 2**20
 """Distance of the memory sizes for which the paper computes tables, in bytes."""
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-__all__ = ["BatchFiring", "ChainPlan", "batches"]
-
 
 @dataclass(frozen=True, slots=True)
 class BatchFiring:

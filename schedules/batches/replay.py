@@ -16,8 +16,6 @@ from csdfgen.errors import ScheduleError
 from schedules.batches.chain import Chain, ChainLayer
 from schedules.batches.plans import BatchFiring, ChainPlan
 
-__all__ = ["Call", "Replay", "replay"]
-
 
 @dataclass(frozen=True, slots=True)
 class Call:

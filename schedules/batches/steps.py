@@ -12,8 +12,6 @@ from math import inf
 
 import numpy as np
 
-__all__ = ["NOTHING", "Steps", "least", "up_to"]
-
 Array = np.ndarray
 
 

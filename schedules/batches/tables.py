@@ -28,8 +28,6 @@ from schedules.batches.chain import Chain
 from schedules.batches.plans import BatchFiring
 from schedules.batches.steps import NOTHING, Steps, least, up_to
 
-__all__ = ["Rule", "Tables"]
-
 Rule = Literal["printed", "gathering"]
 
 Alternative = tuple[int, Sequence[Steps]]

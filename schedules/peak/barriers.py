@@ -14,8 +14,6 @@ import numpy as np
 
 from schedules.peak.problem import Problem, evaluate
 
-__all__ = ["State", "Tables", "barriers", "pulled"]
-
 Array = np.ndarray
 
 

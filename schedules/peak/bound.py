@@ -18,8 +18,6 @@ import numpy as np
 from schedules.peak.flow import SINK, SOURCE, least_cut
 from schedules.peak.problem import Problem
 
-__all__ = ["Cut", "Cuts", "lower_bound"]
-
 Array = np.ndarray
 
 _ENDLESS = 1 << 30

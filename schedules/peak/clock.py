@@ -11,8 +11,6 @@ from time import monotonic, thread_time
 from csdfgen.errors import InputError, option
 from csdfgen.stopping import stopped
 
-__all__ = ["EFFORTS", "Clock", "Effort"]
-
 Effort = str | float
 
 EFFORTS = ("low", "normal", "high")

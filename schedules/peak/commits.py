@@ -10,8 +10,6 @@ from collections.abc import Callable
 
 from schedules.peak.barriers import State, Tables, pulled
 
-__all__ = ["followed"]
-
 _MOST = 30
 """Firings that are tried per firing of the problem before draining is given up."""
 

@@ -12,8 +12,6 @@ from heapq import heappop, heappush
 
 from schedules.peak.barriers import Tables
 
-__all__ = ["explored"]
-
 State = tuple[int, ...]
 
 

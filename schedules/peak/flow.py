@@ -6,8 +6,6 @@ from collections.abc import Callable
 
 import numpy as np
 
-__all__ = ["SINK", "SOURCE", "least_cut", "scipy_cut", "use_compiled"]
-
 Array = np.ndarray
 
 Solver = Callable[[Array, Array, Array], tuple[int, Array]]

@@ -16,8 +16,6 @@ import numpy as np
 from schedules.peak.bound import Cuts
 from schedules.peak.problem import evaluate
 
-__all__ = ["Demands"]
-
 Array = np.ndarray
 
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from csdfgen.errors import ScheduleError
 
-__all__ = ["Items", "Link", "Problem", "evaluate"]
-
 Array = np.ndarray
 
 MAX_CELLS = 60_000_000

@@ -25,8 +25,6 @@ from schedules.peak.implied import Demands
 from schedules.peak.problem import Problem, evaluate
 from schedules.peak.waypoints import through_waypoints
 
-__all__ = ["FoundOrder", "bound_for", "search", "uncrossed"]
-
 Array = np.ndarray
 
 _FINE = 0.001

@@ -15,8 +15,6 @@ import numpy as np
 from schedules.peak.bound import Cuts
 from schedules.peak.problem import evaluate
 
-__all__ = ["through_waypoints"]
-
 Array = np.ndarray
 
 

@@ -20,9 +20,10 @@ from schedules.check import check
 from schedules.liveness import find_deadlock
 from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
+from schedules.sizing import lower_bounds
 from schedules.starts import unit_of
 from schedules.static import POLICIES, static_schedule
-from schedules.storage import lower_bounds, pareto_front, storage_for
+from schedules.storage import pareto_front, storage_for
 from schedules.throughput import throughput
 from tests.graphs import SEEDED, consistent_graphs
 

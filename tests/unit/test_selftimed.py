@@ -16,8 +16,9 @@ from schedules.hitting import Cuts
 from schedules.liveness import check_live, find_deadlock
 from schedules.periodic import periodic_schedule
 from schedules.selftimed import first_iteration
+from schedules.sizing import lower_bounds
 from schedules.static import static_schedule
-from schedules.storage import lower_bounds, pareto_front, storage_for
+from schedules.storage import pareto_front, storage_for
 from schedules.throughput import METHODS, throughput
 from tests.cnn_graphs import SHAPES, cnn_graph
 from tests.graphs import convolution, ring

@@ -10,8 +10,6 @@ from collections.abc import Sequence
 
 from csdfgen.model.network import Layer, Network
 
-__all__ = ["IN_PLACE", "branches_of"]
-
 IN_PLACE = frozenset(("Concat", "Add", "Sum"))
 """Joins into whose result the paper lets the last layer of each branch write."""
 

@@ -31,8 +31,6 @@ from csdfgen.planning.prepared import ANY, Prepared
 from csdfgen.program.steps import Backend
 from csdfgen.stopping import end_if_stopped, stopped
 
-__all__ = ["Chooser", "of_requests", "plan_for_request", "tabled"]
-
 _LITTLE = 0
 """Budget of a request that leaves no bytes for scratch: kernels get the least."""
 

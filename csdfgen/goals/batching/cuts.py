@@ -14,8 +14,6 @@ from functools import cached_property
 from csdfgen.planning.buffers import Buffer
 from csdfgen.planning.prepared import Phased
 
-__all__ = ["Cut", "Ranks"]
-
 _HEAVY = 4
 """A layer is worth a cut before it if its weights are more than so many times the bytes that cross the cut."""
 

@@ -34,8 +34,6 @@ from schedules.batches.planning import SEARCHED, cheapest, printed
 from schedules.batches.plans import BatchFiring, ChainPlan
 from schedules.batches.tables import Tables
 
-__all__ = ["ALIKE", "Passage", "Price", "Request", "passages"]
-
 Places = Sequence[tuple[Sequence[Sequence[int]], int]]
 """For each layer of the main path the numbers of the stages of its branches, and that of its own."""
 

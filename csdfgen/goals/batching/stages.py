@@ -24,8 +24,6 @@ from csdfgen.planning.ordering import Order
 from csdfgen.planning.planner import Candidate
 from csdfgen.planning.prepared import Prepared
 
-__all__ = ["Call", "Stage", "StagedRequest", "order_of_request", "stages_of"]
-
 POLICY = "batches"
 """Name of these orders in a plan."""
 

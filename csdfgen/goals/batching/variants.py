@@ -24,8 +24,6 @@ from csdfgen.planning.lifetimes import lifetimes_of, times_of
 from csdfgen.planning.ordering import Order
 from csdfgen.planning.prepared import Phased, Prepared
 
-__all__ = ["Variant", "of_images", "of_rows"]
-
 
 @dataclass(frozen=True, eq=False)
 class Variant:

@@ -24,8 +24,6 @@ from schedules.batches.plans import batches
 from schedules.batches.replay import replay
 from zoo_models import ZOO, count
 
-__all__ = ["GATHERING", "MEASURED", "errata"]
-
 GATHERING = Chain(
     (
         ChainLayer("L1", (4, 6), workspace=(2, 4), input_bytes=1, output_bytes=1),

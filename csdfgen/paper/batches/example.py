@@ -12,8 +12,6 @@ from schedules.batches.planning import exhaustive, printed
 from schedules.batches.plans import ChainPlan, batches
 from schedules.batches.replay import replay
 
-__all__ = ["EXAMPLE", "IMAGES", "MEMORY", "cost_of", "example"]
-
 IMAGES, MEMORY = 2, 7
 
 EXAMPLE = Chain(

@@ -11,8 +11,6 @@ from math import inf, nan
 
 from schedules.batches.chain import Chain
 
-__all__ = ["Literal"]
-
 Cost = Fraction | float
 """Infinity and nan are floats."""
 

@@ -13,8 +13,6 @@ from csdfgen.paper.turns import PART, measured_cells
 from csdfgen.reading.loader import load
 from runtime.session import Executable
 
-__all__ = ["IMAGES", "NETWORKS", "REPEATS", "WAYS", "requests"]
-
 NETWORKS = ("googlenet", "squeezenet1_1")
 IMAGES, REPEATS = 8, 11
 

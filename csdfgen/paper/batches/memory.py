@@ -20,8 +20,6 @@ from math import prod
 from csdfgen.paper.batches.networks import Layers, Map, Module, Op, layers_of
 from schedules.batches.chain import Chain, ChainLayer
 
-__all__ = ["BATCHES", "MB", "Times", "chain_of", "needed", "workspace"]
-
 MB = 2**20
 """What the paper calls a MB."""
 

@@ -14,8 +14,6 @@ from csdfgen.paper.cells import Cell
 from schedules.batches.baselines import greedy, largest_uniform
 from schedules.batches.chain import Chain
 
-__all__ = ["figure_2", "figure_7", "figure_8", "table_3"]
-
 _UNLISTED = "conv2/norm2"
 """The one layer between conv1 and pool2 that Table III does not list."""
 

@@ -32,8 +32,6 @@ from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import Replay, replay
 from schedules.batches.tables import Rule, Tables
 
-__all__ = ["Point", "figure_7_points", "figure_8_points", "modelled_tables", "plan_of", "point_json", "tables_of"]  # fmt: skip
-
 NETWORKS = tuple(TABLE_2)
 
 _TIMES = "modelled: the paper prints no times of layers"

@@ -21,8 +21,6 @@ from zoo_models.mobilenet import V1_BLOCKS
 from zoo_models.resnet import WIDTHS
 from zoo_models.squeezenet import FIRES
 
-__all__ = ["NETWORKS", "Layers", "Module", "Op", "c3d", "layers_of", "named"]
-
 Map = tuple[int, ...]
 """Channels, rows, columns; of clips channels, frames, rows, columns."""
 

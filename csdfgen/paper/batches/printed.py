@@ -9,21 +9,6 @@ from types import MappingProxyType
 
 from csdfgen.paper.cells import Left
 
-__all__ = [
-    "C3D_WEIGHTS",
-    "FIGURE_6",
-    "FIGURE_7",
-    "FIGURE_8",
-    "FIGURE_9",
-    "K80_MB",
-    "LEFT",
-    "MEMORIES",
-    "REQUESTS",
-    "TABLE_2",
-    "TABLE_3",
-    "VIDEO_UNIT_MB",
-]
-
 MEMORIES = (15, 20, 25, 30, 35, 40)
 """MB; the ends are printed, the steps between are those of Figures 7 and 8."""
 

@@ -17,8 +17,6 @@ from schedules.batches.planning import cheapest, exhaustive, printed
 from schedules.batches.plans import ChainPlan
 from schedules.batches.replay import replay
 
-__all__ = ["COUNT", "SEED", "Comparison", "Task", "compared", "replayed", "tasks"]
-
 COUNT, SEED = 3000, 2020
 
 

@@ -25,8 +25,6 @@ from csdfgen.paper.batches.random_chains import Comparison, compared
 from csdfgen.paper.cells import Cell, Left, Progress
 from schedules.batches.planning import PRINTED_UNIT
 
-__all__ = ["Reproduction", "comparisons", "reproduce"]
-
 
 @dataclass(frozen=True, slots=True)
 class Reproduction:

@@ -21,8 +21,6 @@ from csdfgen.devices.catalogue import device
 from csdfgen.devices.profile import Processor, Quantity
 from csdfgen.paper.batches.networks import Module, Op
 
-__all__ = ["DEVICE", "call_time", "modelled"]
-
 DEVICE = "tesla-k80"
 
 _VALUE = 4

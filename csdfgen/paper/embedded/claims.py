@@ -8,8 +8,6 @@ from csdfgen.paper.cells import Cell
 from csdfgen.paper.embedded.printed import GFLOPS, ODROID, TABLE_6, TABLE_8, TABLE_9
 from csdfgen.paper.formulas.winograd import F2_WHOLE, growth
 
-__all__ = ["claims"]
-
 
 def claims() -> Iterator[Cell]:
     """The numbers of the text, each with what is true of it in its note."""

@@ -19,8 +19,6 @@ from csdfgen.paper.embedded.printed import (
 )
 from zoo_models import ZOO, count
 
-__all__ = ["table_5", "table_6", "table_7", "table_8", "table_9", "table_a1"]
-
 _ZOO = {
     "VGG-16": "vgg16",
     "ResNet-18": "resnet18",

@@ -38,8 +38,6 @@ from runtime.images import random_inputs
 from runtime.session import Executable
 from zoo_models import ZOO
 
-__all__ = ["NETWORKS", "PART", "REPEATS", "effects", "tuned"]
-
 NETWORKS = {"ResNet-18": "resnet18", "MobileNet-v2": "mobilenet_v2"}
 REPEATS, SIZE = 31, 224
 

@@ -10,11 +10,6 @@ from types import MappingProxyType
 
 from csdfgen.paper.cells import Left
 
-__all__ = [
-    "GFLOPS", "LEFT", "ODROID", "TABLE_5", "TABLE_6", "TABLE_7", "TABLE_8", "TABLE_9", "TABLE_A1", "Memory", "Shared",
-    "Times",
-]  # fmt: skip
-
 TABLE_5: Mapping[str, float] = MappingProxyType(
     {"VGG-16": 527, "ResNet-18": 44.6, "ResNet-101": 170, "MobileNet-v2": 13.5}
 )

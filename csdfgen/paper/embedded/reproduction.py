@@ -8,11 +8,10 @@ from types import MappingProxyType
 from csdfgen.paper.cells import Cell, Left, Progress
 from csdfgen.paper.embedded.claims import claims
 from csdfgen.paper.embedded.derived import table_5, table_6, table_7, table_8, table_9, table_a1
-from csdfgen.paper.embedded.measured import PART, effects
+from csdfgen.paper.embedded.measured import effects
 from csdfgen.paper.embedded.printed import LEFT
 from csdfgen.paper.embedded.winograd import errors
-
-__all__ = ["PARTS", "Reproduction", "reproduce"]
+from csdfgen.paper.turns import PART
 
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {

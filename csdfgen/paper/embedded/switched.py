@@ -13,8 +13,6 @@ from csdfgen.backends.opencl.devices import chosen
 from csdfgen.backends.opencl.driver import OpenCL
 from csdfgen.program.steps import Backend
 
-__all__ = ["without"]
-
 
 def without(*, sharing: bool = False, running_on: bool = False) -> Backend:
     """The backend `opencl` with inputs and outputs that are copied, or a wait after each launch. Raises ToolError where there

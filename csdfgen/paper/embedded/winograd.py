@@ -12,8 +12,6 @@ import numpy as np
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formulas.winograd import F2, F4, Form, direct, exact, narrow, quantized, tiled
 
-__all__ = ["LAYERS", "errors", "random_layer", "signal_to_noise"]
-
 LAYERS = 200
 """Random layers on which integers are compared."""
 

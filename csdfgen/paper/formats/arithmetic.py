@@ -9,8 +9,6 @@ import numpy as np
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.formulas.integers import Factor, relu, rescaled, rounded, separated, shift_bits
 
-__all__ = ["losses"]
-
 _SHAPE = (64, 72, 54)
 """Pixels, terms and channels of a small convolution as a matrix product: 3,456 results."""
 

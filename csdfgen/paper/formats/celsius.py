@@ -16,8 +16,6 @@ from csdfgen.paper.formats.claims import COLD, HOT, fahrenheit
 from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_6
 
-__all__ = ["NEURON", "degrees", "mean_errors", "table_4_6", "trained"]
-
 NEURON = (Dense(np.array([[1.8]]), np.array([32.0])),)
 
 _STEPS, _RATE, _GAMMA, _POWER = 2000, 1.0, 0.01, 0.75

@@ -23,8 +23,6 @@ from csdfgen.paper.formats.printed import (
 )
 from zoo_models import count, experts
 
-__all__ = ["claims", "counts", "fahrenheit", "gains", "table_4_1"]
-
 COLD, HOT = -273.0, 999.0
 """Ends of the Celsius example."""
 

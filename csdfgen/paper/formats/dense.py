@@ -28,18 +28,6 @@ from csdfgen.planning.planner import plan_of
 from csdfgen.precision.quantize import quantize
 from csdfgen.reading.loader import load
 
-__all__ = [
-    "Dense",
-    "Observed",
-    "by_the_paper",
-    "in_floats",
-    "model_in",
-    "observed",
-    "otherwise",
-    "outputs_of",
-    "quantized",
-]
-
 OPSET = 21
 """The first in which 16-bit integers are quantized by standard operators."""
 

@@ -21,16 +21,6 @@ from csdfgen.paper.cells import Cell
 from csdfgen.paper.formats.dense import Dense, in_floats, model_in, observed, otherwise, outputs_of
 from csdfgen.paper.formats.printed import FORMATS, TABLE_4_7
 
-__all__ = [
-    "Digits",
-    "accuracies",
-    "observed_pictures",
-    "percent_found",
-    "pictures",
-    "table_4_7",
-    "trained",
-]
-
 _PICTURES, _TRAINING, _OBSERVED = 5000, 3500, 500
 _HIDDEN, _CLASSES, _PIXELS = 30, 10, 784
 _EPOCHS, _BATCH, _RATE, _DECAY = 30, 50, 0.002, 1e-4

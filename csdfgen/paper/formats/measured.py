@@ -16,8 +16,6 @@ from runtime.images import random_inputs
 from runtime.session import Executable
 from zoo_models import ZOO
 
-__all__ = ["FORMATS", "NETWORK", "REPEATS", "SIZE", "formats"]
-
 NETWORK, SIZE, REPEATS = "caffenet", 227, 21
 
 FORMATS = ("float16", "bfloat16", "int8")

@@ -20,17 +20,6 @@ from csdfgen.paper.formats.printed import FORMATS, TABLE_4_2, TABLE_4_3
 from csdfgen.paper.formulas.reuse import Reuse, reused
 from zoo_models import ZOO, count, experts
 
-__all__ = [
-    "BATCH",
-    "IMAGE",
-    "Blobs",
-    "blobs_of",
-    "headers_that_fit",
-    "networks",
-    "table_4_2",
-    "table_4_3",
-]
-
 IMAGE, BATCH = 227, 512
 MIB = 2**20
 

@@ -10,11 +10,6 @@ from types import MappingProxyType
 
 from csdfgen.paper.cells import Left
 
-__all__ = [
-    "FORMATS", "LEFT", "TABLE_4_1", "TABLE_4_2", "TABLE_4_3", "TABLE_4_4", "TABLE_4_5", "TABLE_4_6",
-    "TABLE_4_7", "TABLE_4_8", "Device",
-]  # fmt: skip
-
 FORMATS = ("float32", "float16", "int16", "int8")
 """The columns of most tables, in the paper's order."""
 

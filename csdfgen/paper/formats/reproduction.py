@@ -14,8 +14,6 @@ from csdfgen.paper.formats.digits import table_4_7
 from csdfgen.paper.formats.memory import table_4_2, table_4_3
 from csdfgen.paper.formats.printed import LEFT
 
-__all__ = ["PARTS", "Reproduction", "reproduce"]
-
 PARTS: Mapping[str, Callable[[], Iterator[Cell]]] = MappingProxyType(
     {
         "4.1": table_4_1, "4.2": table_4_2, "4.3": table_4_3, "4.5": gains, "4.6": table_4_6, "4.7": table_4_7,

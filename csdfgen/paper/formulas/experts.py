@@ -10,8 +10,6 @@ import numpy as np
 
 from csdfgen.errors import InputError
 
-__all__ = ["chosen", "gate", "load_loss", "mixed"]
-
 _SIGMA = 10.0
 """Deviation of the second noise of formula 1.9."""
 

@@ -16,8 +16,6 @@ import numpy as np
 
 from csdfgen.errors import InputError
 
-__all__ = ["Factor", "relu", "rescaled", "rounded", "separated", "shift_bits"]
-
 
 def shift_bits(itemsize: int, wide: bool) -> int:
     """L, the multiplier's bits. itemsize: bytes of an integer. wide: whether the device has vectors of

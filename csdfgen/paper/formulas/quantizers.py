@@ -16,18 +16,6 @@ import numpy as np
 
 from csdfgen.errors import InputError
 
-__all__ = [
-    "MODES",
-    "TYPES",
-    "Mode",
-    "Quantizer",
-    "Range",
-    "Tap",
-    "binned",
-    "half_away",
-    "zero_point_of",
-]
-
 TYPES = {"int8": "uint8", "int16": "uint16"}
 """The paper's names of its integers -> numpy's."""
 

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["Reuse", "Until", "reused"]
-
 Until = Literal["first", "last"]
 """After which of its readers a tensor is dead: as in the published code, or as it has to be."""
 

@@ -15,20 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = [
-    "F2",
-    "F2_WHOLE",
-    "F4",
-    "Form",
-    "direct",
-    "exact",
-    "growth",
-    "narrow",
-    "quantized",
-    "taken",
-    "tiled",
-]
-
 Kept = Callable[[np.ndarray], np.ndarray]
 
 

@@ -23,8 +23,6 @@ from csdfgen.serving.requests import Request
 from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary
 
-__all__ = ["Assumption", "assumptions", "claims", "multi_sample_claims"]
-
 ONE_IMAGE = (0.012, 0.02, 0.025, 0.03, 0.036, 0.037, 0.041, 0.045, 0.05, 0.055, 0.06, 0.07, 0.08, 0.1)  # fmt: skip
 """Seconds of one image: the paper's machine is not slower than ours, and 80 requests a second are "heavy"."""
 

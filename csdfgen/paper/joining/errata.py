@@ -13,8 +13,6 @@ from csdfgen.serving.policies import policy_of
 from csdfgen.serving.simulate import Simulated, simulate
 from csdfgen.serving.times import Times
 
-__all__ = ["errata"]
-
 
 def _run(policy: str, times: Times, load: float, workers: int = 1) -> Simulated:
     requests = Traffic("poisson", load * times.capacity).requests(2000, 3)

@@ -15,8 +15,6 @@ from scipy.optimize import curve_fit
 from csdfgen.paper.cells import Cell
 from csdfgen.paper.joining.times import alexnet
 
-__all__ = ["DELAY", "bracket", "fit_cells", "fitted", "largest_error"]
-
 DELAY = 0.5
 """t_opt, seconds."""
 

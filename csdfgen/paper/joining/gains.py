@@ -14,8 +14,6 @@ from csdfgen.serving.policies import policy_of
 from csdfgen.serving.simulate import simulate
 from csdfgen.serving.summary import Summary
 
-__all__ = ["gains"]
-
 _NETWORKS = {"AlexNet": alexnet, "a network in which batches save 5 %": flat}
 _OTHERS = ("serial", "window:m=10", "greedy", "lbci-paper", "lbci")
 

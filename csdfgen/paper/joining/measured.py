@@ -12,8 +12,6 @@ from csdfgen.serving.bench import measured
 from csdfgen.serving.programs import Programs, measured_times
 from csdfgen.serving.service import plan
 
-__all__ = ["COUNT", "LOADS", "NETWORK", "POLICIES", "policies"]
-
 NETWORK = "zoo:alexnet"
 POLICIES = ("serial", "window:m=10,delay=0.25", "greedy", "lbci-paper", "lbci", "adaptive")
 LOADS, COUNT = (0.6, 0.9), 100

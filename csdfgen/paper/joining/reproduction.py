@@ -11,8 +11,6 @@ from csdfgen.paper.joining.errata import errata
 from csdfgen.paper.joining.fit import fit_cells
 from csdfgen.paper.joining.gains import gains
 
-__all__ = ["reproduce"]
-
 LEFT = (
     Left("Figure 4", "measured and fitted times", 0, "a picture; no number of it is printed"),
     Left("Figure 5", "delays and throughputs at four rates", 0, "a picture; times of the authors' machine are not printed"),

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from csdfgen.serving.times import Times, table_of
 
-__all__ = ["CONVOLUTIONS", "MOST", "alexnet", "flat"]
-
 CONVOLUTIONS = 0.021
 """Seconds of all convolutions for an image."""
 

@@ -24,8 +24,6 @@ from csdfgen.errors import ModelError
 from csdfgen.reading.caffe.text import MAX_INT, Message
 from csdfgen.reading.onnx_tensor import MAX_ELEMENTS
 
-__all__ = ["RECIPES", "REFUSED", "Layer", "Nodes", "Recipe", "Value"]
-
 Shape = tuple[int, ...]
 
 _MAX_CONSTANT = 2**24

@@ -19,8 +19,6 @@ from csdfgen.reading.caffe.weights import Blobs, read_weights
 from csdfgen.reading.onnx_file import check_file, label
 from csdfgen.reading.onnx_tensor import MAX_RANK
 
-__all__ = ["ShapeOf", "read_net", "weights_of"]
-
 Shape = tuple[int, ...]
 ShapeOf = Callable[[str, Shape | None], Shape | None]
 """(name of an input, the shape that the file declares, None for none) -> the shape that it gets."""

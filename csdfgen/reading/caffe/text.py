@@ -16,8 +16,6 @@ from typing import TypeVar
 from csdfgen.errors import ModelError
 from csdfgen.reading.onnx_file import label
 
-__all__ = ["MAX_INT", "Message", "parse"]
-
 MAX_INT = 2**31 - 1
 """Of a setting: no size, padding or axis is larger."""
 

@@ -20,8 +20,6 @@ from csdfgen.reading.onnx_file import check_file, text
 from csdfgen.reading.onnx_tensor import MAX_RANK
 from csdfgen.reading.wire import LENGTH_PREFIXED, Field, fields, varint
 
-__all__ = ["Blobs", "read_weights"]
-
 Blobs = dict[str, list[np.ndarray]]
 """Layer -> its blobs in order."""
 

@@ -21,8 +21,6 @@ from csdfgen.serving.queueing import UTILISATION, Worth
 from csdfgen.serving.requests import Batch, Decision, Request, View
 from csdfgen.serving.times import Times
 
-__all__ = ["Adaptive"]
-
 _GO_ON = Decision()
 _STEP = 1.1
 """Rates are rounded to powers of it, so that few have to be solved."""

@@ -13,8 +13,6 @@ from typing import ClassVar
 from csdfgen.serving.requests import Decision, Request, View
 from csdfgen.serving.times import Times
 
-__all__ = ["Policy"]
-
 
 @dataclass
 class Policy(ABC):

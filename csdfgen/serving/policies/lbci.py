@@ -14,8 +14,6 @@ from csdfgen.serving.policies.base import Policy
 from csdfgen.serving.requests import Batch, Decision, View
 from csdfgen.serving.times import Times
 
-__all__ = ["Lbci", "LbciPaper"]
-
 _GO_ON = Decision()
 _CLOSED = Decision(close=True)
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from csdfgen.serving.policies.base import Policy
 from csdfgen.serving.requests import Decision, View
 
-__all__ = ["Window"]
-
 _NOTHING = Decision()
 
 
