@@ -7,15 +7,21 @@ zoo count.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
 from math import prod
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 import onnx
 from onnx import TensorProto, numpy_helper
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 from zoo_models._builder import Builder, SizeError, Value
 
@@ -31,6 +37,8 @@ file; by the same outputs for the same weights; layer by layer (windows, strides
 with a published file or a listing of one; by the text, table or figure that it was built from, as
 there is nothing else."""
 
+
+_TABLE = Path(__file__).with_name("published.toml")
 
 _ROUNDING = 0.005
 """A published figure of few digits is the same as one that is nearer than this part of it."""
@@ -85,8 +93,10 @@ class Published:
         return {**values, "with_running_statistics": values.pop("statistics")}
 
 
-derived = partial(Published, parameters_are="derived", macs_are="derived")
-"""A `Published` whose parameters and multiply-accumulates are counted from published shapes."""
+def _read_published() -> Iterator[tuple[str, Published]]:
+    tables: dict[str, dict[str, Any]] = tomllib.loads(_TABLE.read_text("utf-8"))
+    for name, fields in tables.items():
+        yield name, Published(**fields | {"size": tuple(fields.get("size", (224, 224)))})
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +212,15 @@ def _first(works: Callable[[int], bool], known: int, step: int) -> int:
     return succeeds * step
 
 
-def network(
-    family: str, published: Published, **facts: Any
-) -> Callable[[Callable[..., Value | tuple[Value, ...]]], ZooEntry]:
-    """Makes an entry of the function below it. facts: the other fields of a `ZooEntry`."""
-    return partial(ZooEntry, family=family, published=published, **facts)
+_Write = Callable[..., Value | tuple[Value, ...]]
+
+_PUBLISHED = dict(_read_published())
+"""What the sources publish, by the names of the networks."""
+
+
+def network(family: str, **facts: Any) -> Callable[[_Write], ZooEntry]:
+    """Makes an entry of the function below it, whose figures are in `published.toml`. facts: the other fields of a `ZooEntry`."""
+    return lambda write: ZooEntry(write, family, _PUBLISHED[write.__name__], **facts)
 
 
 # What is counted ----------------------------------------------------------------------------------

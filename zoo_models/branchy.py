@@ -11,24 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import derived, network
+from zoo_models._entry import network
 
 _CLASSES = 10
 
 
-@network(
-    "BranchyNet",
-    derived(
-        605_886,
-        30_465_536,
-        "Teerapittayanon et al. 2016 (arXiv:1709.01686)",
-        "counted from the code published with it, with both sides and the rest: a picture that leaves at "
-        "the first side takes 17,339,392 multiply-accumulates, at the second 21,321,984",
-        (32, 32),
-        compared="text",
-        definition="networks/alex_cifar10.py of kunglab/branchynet",
-    ),
-)
+@network("BranchyNet")
 def b_alexnet(b: Builder, x: Value, *, sure: tuple[float, float] = (2.11, 2.09)) -> Value:
     """B-AlexNet for 32x32 images, with two early exits, one in the branch of the other (If). sure:
     entropy in nats below which a side's scores are those of the network.

@@ -7,22 +7,13 @@ Caffe and writes a BatchNormalization as statistics, a Mul and an Add.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 GROWTH = 32
 DEPTHS = (6, 12, 24, 16)
 
 
-@network(
-    "DenseNet",
-    Published(
-        7_978_856,
-        2_834_000_000,
-        "torchvision densenet121",
-        compared="graph",
-        definition="densenet121 in the onnx package",
-    ),
-)
+@network("DenseNet")
 def densenet121(b: Builder, x: Value) -> Value:
     """DenseNet-121: blocks of 6, 12, 24 and 16 layers that add 32 channels each."""
 

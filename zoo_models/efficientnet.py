@@ -6,7 +6,7 @@ Sources: Tan, Le 2019 (arXiv:1905.11946); Tan et al. 2018 (arXiv:1807.11626); to
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 from zoo_models.mobilenet import inverted_residuals
 
 B0 = (
@@ -29,14 +29,14 @@ B1_MNAS = (
 """Expansion, kernel, first stride, channels and repeats of every group of blocks."""
 
 
-@network("EfficientNet", Published(5_288_548, 386_000_000, "torchvision efficientnet_b0"))
+@network("EfficientNet")
 def efficientnet_b0(b: Builder, x: Value) -> Value:
     """EfficientNet-B0: every block is gated by channel, activations are x * sigmoid(x)."""
     x = b.conv_bn(x, 32, 3, stride=2, padding=1, activation=b.silu)
     return inverted_residuals(b, x, B0, b.silu, gated=True)
 
 
-@network("MnasNet", Published(4_383_312, 314_000_000, "torchvision mnasnet1_0"))
+@network("MnasNet")
 def mnasnet(b: Builder, x: Value) -> Value:
     """MnasNet-B1 1.0 (without gates, unlike A1)."""
     x = b.conv_bn(x, 32, 3, stride=2, padding=1, activation=b.relu)

@@ -16,7 +16,7 @@ from functools import reduce
 import onnx
 
 from zoo_models._builder import Builder, Shape, Value
-from zoo_models._entry import derived, network
+from zoo_models._entry import network
 
 EXPERTS = 16
 CHOSEN = 4
@@ -28,25 +28,15 @@ _MAP = (48, 27, 27)
 _FEATURES = 2048
 """What an expert gives."""
 
-_PUBLISHED = derived(
-    77_454_072,
-    939_757_328,
-    "Tschopp 2018 (arXiv:2209.15427)",
-    "309.9 MB of float32 in its Table 4.2; counted from the layers in its appendix, with all 16 experts: "
-    "with 4 of them a picture takes 298,041,104 multiply-accumulates",
-    (227, 227),
-    compared="text",
-)
 
-
-@network("AlexNet", _PUBLISHED)
+@network("AlexNet")
 def alexnet_moe(b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN) -> Value:
     """AlexNet with a mixture of experts; those that the gate does not choose are not run (If)."""
     x, shares = _trunk(b, x, experts, chosen)
     return _head(b, of_chosen(b, shares, lambda: _expert(b, x), (1, _FEATURES)))
 
 
-@network("AlexNet", _PUBLISHED)
+@network("AlexNet")
 def alexnet_moe_dense(
     b: Builder, x: Value, *, experts: int = EXPERTS, chosen: int = CHOSEN
 ) -> Value:

@@ -8,7 +8,7 @@ maps behind them. Neither has the auxiliary classifiers, which serve training al
 from __future__ import annotations
 
 from zoo_models._builder import ROUNDED_UP, Builder, Padding, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 MODULES = {
     "3a": (64, (96, 128), (16, 32), 32),
@@ -28,36 +28,14 @@ of the paper).
 POOL_BEFORE = ("4a", "5a")
 
 
-@network(
-    "GoogLeNet",
-    Published(
-        6_998_552,
-        1_580_000_000,
-        "CNN-Workload (K. Abdelouahab)",
-        "parameters in full in HPE's Deep Learning Benchmarking Suite; Szegedy et al. 2014 (arXiv:1409.4842) say "
-        "1.5 billion multiply-adds",
-        definition="bvlc_googlenet of Caffe",
-    ),
-)
+@network("GoogLeNet")
 def googlenet(b: Builder, x: Value) -> Value:
     """GoogLeNet as Caffe trains it (bvlc_googlenet): strided pools round their size up."""
     x = _features(b, x, ROUNDED_UP)
     return _classify(b, b.average_whole(x))
 
 
-@network(
-    "GoogLeNet",
-    Published(
-        6_998_552,
-        1_430_000_000,
-        "Sze et al. 2017 (arXiv:1703.09039), GoogLeNet v1",
-        "its table II was not at hand again; parameters counted from the shapes in the file of the ONNX model zoo",
-        parameters_are="derived",
-        macs_are="recalled",
-        compared="graph",
-        definition="inception_v1 in the onnx package",
-    ),
-)
+@network("GoogLeNet")
 def inception_v1(b: Builder, x: Value) -> Value:
     """GoogLeNet as Caffe2's inception_v1: strided pools are not padded, so that maps of 27, 13 and
     6 rows follow.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 
 from zoo_models._builder import ROUNDED_UP, Builder, Value
-from zoo_models._entry import Published, derived, network
+from zoo_models._entry import network
 
 # --- v2 -----------------------------------------------------------------------------------------
 
@@ -36,18 +36,7 @@ V2_MAX_POOL = ("5b",)
 """Modules whose pool takes the maximum; the others take the mean."""
 
 
-@network(
-    "Inception",
-    derived(
-        11_194_984,
-        2_018_851_840,
-        "inception_v2 of the ONNX model zoo",
-        "counted from the shapes in the file; Hu et al. 2017 (arXiv:1709.01507) print 2.03 G for their BN-Inception",
-        compared="graph",
-        definition="inception_v2 in the onnx package",
-    ),
-    multiple=32,
-)
+@network("Inception", multiple=32)
 def inception_v2(b: Builder, x: Value) -> Value:
     """Inception v2, also known as BN-Inception.
 
@@ -92,17 +81,7 @@ def _v2_module(
 # --- v3 -----------------------------------------------------------------------------------------
 
 
-@network(
-    "Inception",
-    Published(
-        23_834_568,
-        5_713_000_000,
-        "torchvision inception_v3",
-        "27,161,264 parameters there, less the 3,326,696 of the auxiliary classifier",
-        (299, 299),
-        parameters_are="derived",
-    ),
-)
+@network("Inception")
 def inception_v3(b: Builder, x: Value) -> Value:
     """Inception v3 without its auxiliary classifier, as torchvision evaluates it; average pools
     count their padding.

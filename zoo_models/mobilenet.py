@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from zoo_models._builder import Activation, Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 V1_BLOCKS = (
     (64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1),
@@ -30,16 +30,7 @@ V2_BLOCKS = (
 """Expansion, kernel, first stride, channels and repeats of every group of v2 (table 2 of the paper)."""
 
 
-@network(
-    "MobileNet",
-    Published(
-        4_231_976,
-        569_000_000,
-        "TensorFlow's mobilenet_v1, as in Howard et al. 2017 (arXiv:1704.04861)",
-        "parameters: Keras MobileNet, trainable",
-        definition="Keras 3.15 MobileNet",
-    ),
-)
+@network("MobileNet")
 def mobilenet_v1(b: Builder, x: Value) -> Value:
     """MobileNet v1 1.0."""
     conv = partial(b.conv_bn, padding="SAME_UPPER", epsilon=1e-3, activation=b.relu6)
@@ -52,7 +43,7 @@ def mobilenet_v1(b: Builder, x: Value) -> Value:
     return b.softmax(b.gemm(x, 1000), "probabilities")
 
 
-@network("MobileNet", Published(3_504_872, 301_000_000, "torchvision mobilenet_v2"))
+@network("MobileNet")
 def mobilenet_v2(b: Builder, x: Value) -> Value:
     """MobileNet v2 1.0: narrow maps are kept and added, wide ones exist inside a block only."""
     x = b.conv_bn(x, 32, 3, stride=2, padding=1, activation=b.relu6)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from zoo_models._builder import Activation, Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 EPSILON = 1e-3
 
@@ -66,32 +66,19 @@ LAST_STAGE = 12
 """Index in LARGE of the first block of the last stage."""
 
 
-@network(
-    "MobileNet",
-    Published(
-        2_542_856,
-        56_510_400,
-        "torchvision mobilenet_v3_small",
-        "it prints 0.057 G, which rounds by more than 0.5 %",
-        macs_are="derived",
-    ),
-)
+@network("MobileNet")
 def mobilenet_v3_small(b: Builder, x: Value) -> Value:
     """MobileNet v3 small."""
     return _classifier(b, x, SMALL, 1024)
 
 
-@network("MobileNet", Published(5_483_032, 217_000_000, "torchvision mobilenet_v3_large"))
+@network("MobileNet")
 def mobilenet_v3_large(b: Builder, x: Value) -> Value:
     """MobileNet v3 large."""
     return _classifier(b, x, LARGE, 1280)
 
 
-@network(
-    "MobileNet",
-    Published(3_221_538, 2_086_000_000, "torchvision lraspp_mobilenet_v3_large", size=(520, 520)),
-    task="segmentation",
-)
+@network("MobileNet", task="segmentation")
 def lraspp_mobilenet_v3(b: Builder, x: Value) -> Value:
     """LR-ASPP on MobileNet v3 large with a dilated last stage: 21 classes for every pixel."""
     height, width = x.height, x.width
@@ -109,11 +96,7 @@ def lraspp_mobilenet_v3(b: Builder, x: Value) -> Value:
     return b.interpolate(scores, height, width, "scores")
 
 
-@network(
-    "MobileNet",
-    Published(3_440_060, 583_000_000, "torchvision ssdlite320_mobilenet_v3_large", size=(320, 320)),
-    task="detection",
-)
+@network("MobileNet", task="detection")
 def ssdlite_mobilenet_v3(b: Builder, x: Value) -> tuple[Value, ...]:
     """SSDlite on MobileNet v3 large: boxes and 91 classes for six anchors at every place of six
     maps. The outputs are the maps in front of the decoding of boxes.

@@ -6,16 +6,16 @@ Source: Radosavovic et al. 2020 (arXiv:2003.13678); torchvision.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 
-@network("RegNet", Published(5_495_976, 414_000_000, "torchvision regnet_x_400mf"))
+@network("RegNet")
 def regnet_x_400mf(b: Builder, x: Value) -> Value:
     """RegNetX-400MF: 3x3 convolutions in groups of 16 channels."""
     return _regnet(b, x, (1, 2, 7, 12), (32, 64, 160, 400), 16, gated=False)
 
 
-@network("RegNet", Published(4_344_144, 402_000_000, "torchvision regnet_y_400mf"))
+@network("RegNet")
 def regnet_y_400mf(b: Builder, x: Value) -> Value:
     """RegNetY-400MF: 3x3 convolutions in groups of 8 channels, and gates by channel."""
     return _regnet(b, x, (1, 3, 6, 6), (48, 104, 208, 440), 8, gated=True)

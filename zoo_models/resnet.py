@@ -9,28 +9,18 @@ from __future__ import annotations
 from functools import partial
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 WIDTHS = (64, 128, 256, 512)
 
 
-@network("ResNet", Published(11_689_512, 1_814_000_000, "torchvision resnet18"))
+@network("ResNet")
 def resnet18(b: Builder, x: Value) -> Value:
     """ResNet-18 v1, as Gluon's resnet18v1 of the ONNX model zoo."""
     return _basic(b, x, (2, 2, 2, 2))
 
 
-@network(
-    "ResNet",
-    Published(
-        11_695_796,
-        1_814_000_000,
-        "Gluon resnet18_v2",
-        "parameters with the running statistics; multiply-accumulates of torchvision's resnet18, which has the same products",
-        statistics=True,
-        definition="pytorchcv 0.0.74 preresnet18 behind one more BatchNormalization, which Gluon has",
-    ),
-)
+@network("ResNet")
 def resnet18_v2(b: Builder, x: Value) -> Value:
     """ResNet-18 v2: normalization and Relu in front of every convolution, as Gluon's resnet18v2."""
     x = stem(b, b.batch_normalization(x))
@@ -46,22 +36,13 @@ def resnet18_v2(b: Builder, x: Value) -> Value:
     return b.gemm(x, 1000, name="scores")
 
 
-@network("ResNet", Published(21_797_672, 3_664_000_000, "torchvision resnet34"))
+@network("ResNet")
 def resnet34(b: Builder, x: Value) -> Value:
     """ResNet-34 v1."""
     return _basic(b, x, (3, 4, 6, 3))
 
 
-@network(
-    "ResNet",
-    Published(
-        25_557_032,
-        4_089_000_000,
-        "torchvision resnet50",
-        compared="graph",
-        definition="resnet50 in the onnx package",
-    ),
-)
+@network("ResNet")
 def resnet50(b: Builder, x: Value) -> Value:
     """ResNet-50 with its strides in the 3x3 convolutions ("v1.5"), as resnet50 of the ONNX model
     zoo (Caffe2).
@@ -69,28 +50,19 @@ def resnet50(b: Builder, x: Value) -> Value:
     return _bottleneck(b, x, (3, 4, 6, 3))
 
 
-@network(
-    "ResNet",
-    Published(
-        25_557_032,
-        3_860_000_000,
-        "Hu et al. 2017 (arXiv:1709.01507), table 2",
-        "parameters as of torchvision's resnet50; the place of the strides does not matter",
-        definition="pytorchcv 0.0.74 resnet50",
-    ),
-)
+@network("ResNet")
 def resnet50_v1(b: Builder, x: Value) -> Value:
     """ResNet-50 v1 as first published, with its strides in the 1x1 convolutions."""
     return _bottleneck(b, x, (3, 4, 6, 3), early_stride=True)
 
 
-@network("ResNet", Published(44_549_160, 7_801_000_000, "torchvision resnet101"))
+@network("ResNet")
 def resnet101(b: Builder, x: Value) -> Value:
     """ResNet-101 with its strides in the 3x3 convolutions."""
     return _bottleneck(b, x, (3, 4, 23, 3))
 
 
-@network("ResNet", Published(25_028_904, 4_230_000_000, "torchvision resnext50_32x4d"))
+@network("ResNet")
 def resnext50(b: Builder, x: Value) -> Value:
     """ResNeXt-50 32x4d: the 3x3 convolutions in 32 groups."""
     return _bottleneck(b, x, (3, 4, 6, 3), group=32)

@@ -9,23 +9,11 @@ fcn-resnet50 of the ONNX model zoo.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, derived, network
+from zoo_models._entry import network
 from zoo_models.resnet import bottleneck_stages, stem
 
 
-@network(
-    "U-Net",
-    derived(
-        7_763_041,
-        12_071_206_912,
-        "Buda et al. 2019 (arXiv:1906.03720), brain-segmentation-pytorch",
-        "counted from its shapes; every input of a transposed convolution meets its whole kernel",
-        (256, 256),
-        definition="unet.py of brain-segmentation-pytorch",
-    ),
-    task="segmentation",
-    multiple=16,
-)
+@network("U-Net", task="segmentation", multiple=16)
 def unet(b: Builder, x: Value) -> Value:
     """U-Net with 32 channels at full size, for one class; padded, with BatchNormalization."""
 
@@ -48,11 +36,7 @@ def unet(b: Builder, x: Value) -> Value:
     return b.sigmoid(b.conv(x, 1, 1), "mask")
 
 
-@network(
-    "FCN",
-    Published(35_322_218, 152_717_000_000, "torchvision fcn_resnet50", "both heads", (520, 520)),
-    task="segmentation",
-)
+@network("FCN", task="segmentation")
 def fcn_resnet50(b: Builder, x: Value) -> tuple[Value, ...]:
     """FCN on ResNet-50 with dilated last stages, 21 classes for every pixel; outputs of both heads."""
     height, width = x.height, x.width

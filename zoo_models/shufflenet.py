@@ -7,7 +7,7 @@ al. 2018 (arXiv:1807.11164) and torchvision for v2.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, derived, network
+from zoo_models._entry import network
 
 REPEATS = (4, 8, 4)
 """Blocks of the three stages, of both versions."""
@@ -16,17 +16,7 @@ GROUPS = 4
 """Of version 1; the paper calls it g = 4."""
 
 
-@network(
-    "ShuffleNet",
-    derived(
-        1_393_320,
-        124_664_528,
-        "shufflenet of the ONNX model zoo",
-        "counted from the shapes in the file",
-        compared="graph",
-        definition="shufflenet in the onnx package",
-    ),
-)
+@network("ShuffleNet")
 def shufflenet_v1(b: Builder, x: Value) -> Value:
     """ShuffleNet v1 as the ONNX model zoo has it: 4 groups, 136 to 544 channels, no narrower inside
     a block. The paper has no network of these widths.
@@ -37,18 +27,7 @@ def shufflenet_v1(b: Builder, x: Value) -> Value:
     return b.softmax(b.gemm(b.rows_of(b.average_whole(x)), 1000), "probabilities")
 
 
-@network(
-    "ShuffleNet",
-    Published(
-        1_968_344,
-        133_000_000,
-        "Zhang et al. 2017 (arXiv:1707.01083), table 1",
-        "the fully connected layer is not counted there, which holds for 1, 2, 3, 4 and 8 groups; "
-        "no parameters are printed there, but in O. Sémery's imgclsmob",
-        uncounted_macs=1_088_000,
-        definition="pytorchcv 0.0.74 shufflenet_g4_w1, whose pools count padded zeros unless told not to",
-    ),
-)
+@network("ShuffleNet")
 def shufflenet_v1_g4(b: Builder, x: Value) -> Value:
     """ShuffleNet v1 1x with 4 groups, as the paper has it: 272 to 1088 channels, a quarter of them
     inside a block.
@@ -88,7 +67,7 @@ def _v1_block(
 # --- v2 -----------------------------------------------------------------------------------------
 
 
-@network("ShuffleNet", Published(2_278_604, 145_000_000, "torchvision shufflenet_v2_x1_0"))
+@network("ShuffleNet")
 def shufflenet_v2(b: Builder, x: Value) -> Value:
     """ShuffleNet v2 1x: half of the channels pass a block untouched, then all are shuffled."""
     x = b.max_pool(b.conv_bn(x, 24, 3, stride=2, padding=1, activation=b.relu), 3, 2, padding=1)

@@ -8,22 +8,10 @@ super-resolution-10 of the ONNX model zoo.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, derived, network
+from zoo_models._entry import network
 
 
-@network(
-    "CSDF paper",
-    derived(
-        1_552,
-        300_832,
-        "Minakova and Stefanov, figure 1",
-        "counted from the shapes in the figure",
-        (32, 32),
-        compared="text",
-    ),
-    task="example",
-    channels=(1,),
-)
+@network("CSDF paper", task="example", channels=(1,))
 def cnn5(b: Builder, x: Value) -> Value:
     """The five layers of figure 1: n1 the image, n2 a 17x17 convolution, n3 a 5x5 one with stride 3
     behind a crop of one row and column at every edge, n4 fully connected, n5 the output; no biases.
@@ -33,19 +21,7 @@ def cnn5(b: Builder, x: Value) -> Value:
     return b.gemm(b.flatten(x, "flatten4"), 2, bias=False, name="n4")
 
 
-@network(
-    "LeNet",
-    derived(
-        61_706,
-        416_520,
-        "LeCun et al. 1998",
-        "counted from the shapes; about 60,000 parameters and 341,000 multiply-accumulates there (Sze et al. 2017), "
-        "as not every map reads all others",
-        (32, 32),
-        compared="text",
-    ),
-    channels=(1,),
-)
+@network("LeNet", channels=(1,))
 def lenet5(b: Builder, x: Value) -> Value:
     """LeNet-5 as it is taught today: every map of the second convolution reads all six, average
     pools, tanh.
@@ -58,19 +34,7 @@ def lenet5(b: Builder, x: Value) -> Value:
     return b.gemm(x, 10, name="scores")
 
 
-@network(
-    "CNTK",
-    derived(
-        5_994,
-        786_560,
-        "mnist-8 of the ONNX model zoo",
-        "counted from the shapes; the file has 26 KB",
-        (28, 28),
-        compared="shapes",
-        definition="listings of mnist-8",
-    ),
-    channels=(1,),
-)
+@network("CNTK", channels=(1,))
 def mnist(b: Builder, x: Value) -> Value:
     """Digits, as CNTK exports them: biases are nodes of their own."""
     for channels, pool in ((8, 2), (16, 3)):
@@ -80,23 +44,7 @@ def mnist(b: Builder, x: Value) -> Value:
     return b.add_constant(x, (1, 10), "scores")
 
 
-@network(
-    "CNTK",
-    Published(
-        8_750_000,
-        875_831_296,
-        "Barsoum et al. 2016 (arXiv:1608.01041)",
-        "the paper was not at hand again; multiply-accumulates from the shapes of emotion-ferplus-8 of the ONNX model zoo, "
-        "which has 8,757,704 parameters",
-        (64, 64),
-        parameters_are="recalled",
-        macs_are="derived",
-        compared="shapes",
-        definition="a listing of emotion-ferplus-8, and models.py of FERPlus",
-    ),
-    pixels=(0.0, 255.0),
-    channels=(1,),
-)
+@network("CNTK", pixels=(0.0, 255.0), channels=(1,))
 def emotion_ferplus(b: Builder, x: Value) -> Value:
     """Emotions of faces (Barsoum et al. 2016, arXiv:1608.01041), a VGG of 13 layers as CNTK exports
     it. The two constants that scale the pixels are recalled, not read again.
@@ -114,20 +62,7 @@ def emotion_ferplus(b: Builder, x: Value) -> Value:
     return b.add_constant(b.matmul(x, 8), (8,), "scores")
 
 
-@network(
-    "ESPCN",
-    derived(
-        59_657,
-        2_984_869_888,
-        "super-resolution-10 of the ONNX model zoo",
-        "counted from the shapes; the file has 240 KB",
-        definition="super_resolution of pytorch/examples",
-    ),
-    task="super-resolution",
-    pixels=(0.0, 1.0),
-    channels=(1,),
-    input_name="luma",
-)
+@network("ESPCN", task="super-resolution", pixels=(0.0, 1.0), channels=(1,), input_name="luma")
 def super_resolution(b: Builder, x: Value) -> Value:
     """Super-resolution by three (ESPCN, Shi et al. 2016, arXiv:1609.05158): channels become pixels
     at the end, by a Reshape, a Transpose and a Reshape as in the file.

@@ -7,29 +7,20 @@ version 1.1.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 FIRES = ((16, 64), (16, 64), (32, 128), (32, 128), (48, 192), (48, 192), (64, 256), (64, 256))
 """Channels after squeezing and of each expansion, of modules fire2 to fire9."""
 
 
-@network("SqueezeNet", Published(1_248_424, 819_000_000, "torchvision squeezenet1_0"))
+@network("SqueezeNet")
 def squeezenet1_0(b: Builder, x: Value) -> Value:
     """SqueezeNet 1.0; its pools round their size up, as in torchvision."""
     x = b.relu(b.conv(x, 96, 7, stride=2))
     return _body(b, x, pools_before=(2, 5, 9), ceil=True)
 
 
-@network(
-    "SqueezeNet",
-    Published(
-        1_235_496,
-        349_000_000,
-        "torchvision squeezenet1_1",
-        compared="graph",
-        definition="squeezenet in the onnx package",
-    ),
-)
+@network("SqueezeNet")
 def squeezenet1_1(b: Builder, x: Value) -> Value:
     """SqueezeNet 1.1: earlier pools, 2.4 times less work."""
     x = b.relu(b.conv(x, 64, 3, stride=2))

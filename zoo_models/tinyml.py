@@ -9,33 +9,13 @@ from __future__ import annotations
 from functools import partial
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, derived, network
+from zoo_models._entry import network
 from zoo_models.mobilenet import V1_BLOCKS
 
 EPSILON = 1e-3
 
-_SOURCE = "mlcommons/tiny"
-_NOTES = (
-    "parameters are the values in the reference file, running statistics included; "
-    "multiply-accumulates counted from its shapes"
-)
-_COUNTED = "counted from the shapes of the reference file; parameters as Keras counts them, running statistics included"
 
-
-@network(
-    "MLPerf Tiny",
-    Published(
-        78_666,
-        12_501_632,
-        _SOURCE,
-        _NOTES,
-        (32, 32),
-        macs_are="derived",
-        statistics=True,
-        compared="shapes",
-        definition="pretrainedResnet.tflite",
-    ),
-)
+@network("MLPerf Tiny")
 def resnet8(b: Builder, x: Value) -> Value:
     """ResNet-8 for CIFAR-10: one block of two 3x3 convolutions in each of three stages."""
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON)
@@ -51,20 +31,7 @@ def resnet8(b: Builder, x: Value) -> Value:
     return b.softmax(x, "probabilities")
 
 
-@network(
-    "MLPerf Tiny",
-    Published(
-        221_794,
-        7_489_664,
-        _SOURCE,
-        _NOTES,
-        (96, 96),
-        macs_are="derived",
-        statistics=True,
-        compared="shapes",
-        definition="vww_96_float.tflite",
-    ),
-)
+@network("MLPerf Tiny")
 def mobilenet_v1_x0_25(b: Builder, x: Value) -> Value:
     """MobileNet v1 with a quarter of the channels and two classes: "visual wake words"."""
     conv = partial(b.conv_bn, padding="SAME_UPPER", bias=True, epsilon=EPSILON, activation=b.relu)
@@ -77,22 +44,7 @@ def mobilenet_v1_x0_25(b: Builder, x: Value) -> Value:
     return b.softmax(x, "probabilities")
 
 
-@network(
-    "MLPerf Tiny",
-    derived(
-        24_908,
-        2_656_768,
-        _SOURCE,
-        _COUNTED,
-        (49, 10),
-        statistics=True,
-        compared="shapes",
-        definition="kws_ref_model_float32.tflite",
-    ),
-    task="keyword spotting",
-    channels=(1,),
-    input_name="features",
-)
+@network("MLPerf Tiny", task="keyword spotting", channels=(1,), input_name="features")
 def ds_cnn(b: Builder, x: Value) -> Value:
     """DS-CNN for keyword spotting: 49 frames of 10 features, 12 words; depthwise separable
     convolutions.

@@ -8,25 +8,16 @@ other weights.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 
-@network("VGG", Published(138_357_544, 15_470_000_000, "torchvision vgg16"))
+@network("VGG")
 def vgg16(b: Builder, x: Value) -> Value:
     """VGG-16 (configuration D)."""
     return _vgg(b, x, (2, 2, 3, 3, 3))
 
 
-@network(
-    "VGG",
-    Published(
-        143_667_240,
-        19_632_000_000,
-        "torchvision vgg19",
-        compared="graph",
-        definition="vgg19 in the onnx package",
-    ),
-)
+@network("VGG")
 def vgg19(b: Builder, x: Value) -> Value:
     """VGG-19 (configuration E)."""
     return _vgg(b, x, (2, 2, 4, 4, 4))

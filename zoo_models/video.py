@@ -9,7 +9,7 @@ shapes at 112x112, and not at 224x224.
 from __future__ import annotations
 
 from zoo_models._builder import Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 FRAMES = 16
 """Of a clip."""
@@ -18,24 +18,7 @@ STAGES = ((64, "a"), (128, "a"), (256, "ab"), (512, "ab"), (512, "ab"))
 """Channels and convolutions in front of every pool."""
 
 
-@network(
-    "C3D",
-    Published(
-        78_409_573,
-        38_547_378_176,
-        "mmaction2 c3d_sports1m-pretrained_8xb30-16x1x1-45e_ucf101-rgb",
-        "frames are 16. The source prints 38,615,475,200: it also counts 1 for each of the 68,097,024 elements that are "
-        "rectified, that a pool reads, or that a convolution adds its bias to. fc8 has the 101 classes of UCF101; with the "
-        "487 of Sports-1M there are 79,991,015 parameters. 'C3D 79M' of other papers is this network at 112x112.",
-        size=(112, 112),
-        macs_are="derived",
-        compared="shapes",
-        definition="c3d.py of mmaction2; the prototxt of C3D's authors, which rounds up where the last pool pads",
-    ),
-    task="video classification",
-    channels=(3, FRAMES),
-    input_name="frames",
-)
+@network("C3D", task="video classification", channels=(3, FRAMES), input_name="frames")
 def c3d(b: Builder, x: Value) -> Value:
     """C3D on clips of 16 frames. At other sizes of a frame the first fully connected layer has other
     weights.

@@ -10,26 +10,13 @@ from __future__ import annotations
 from functools import partial
 
 from zoo_models._builder import ROUNDED_UP, Builder, Value
-from zoo_models._entry import Published, network
+from zoo_models._entry import network
 
 CHANNELS = (16, 32, 64, 128, 256, 512)
 """Of the first six convolutions, each with a pool behind it; the last pool does not stride."""
 
 
-@network(
-    "YOLO",
-    Published(
-        15_867_885,
-        3_485_000_000,
-        "Darknet tiny-yolo-voc",
-        "a file of 63,471,556 bytes, 16 of them header; 6.97 billion operations, two for a multiply-accumulate",
-        (416, 416),
-        statistics=True,
-        definition="yolov2-tiny-voc.cfg",
-    ),
-    task="detection",
-    pixels=(0.0, 255.0),
-)
+@network("YOLO", task="detection", pixels=(0.0, 255.0))
 def tiny_yolo_v2(b: Builder, x: Value, *, last_pool_pads: bool = True) -> Value:
     """Tiny YOLO v2 for VOC, with the scaling of pixels in front, as the ONNX model zoo has it.
 
@@ -47,20 +34,7 @@ def tiny_yolo_v2(b: Builder, x: Value, *, last_pool_pads: bool = True) -> Value:
     return b.conv(x, 125, 1, name="grid")
 
 
-@network(
-    "YOLO",
-    Published(
-        8_858_734,
-        2_780_000_000,
-        "Darknet yolov3-tiny",
-        "a file of 35,434,956 bytes, 20 of them header; 5.56 billion operations, two for a multiply-accumulate",
-        (416, 416),
-        statistics=True,
-        definition="yolov3-tiny.cfg",
-    ),
-    task="detection",
-    multiple=32,
-)
+@network("YOLO", task="detection", multiple=32)
 def yolov3_tiny(b: Builder, x: Value) -> tuple[Value, ...]:
     """YOLOv3-tiny for COCO: predictions on two maps, the finer of which joins an upsampled one."""
     conv = partial(b.conv_bn, activation=b.leaky_relu)
