@@ -50,7 +50,6 @@ from csdfgen.reading.onnx_schema import (
     attribute_values,
     check_attributes,
     check_operands,
-    microsoft_signature,
     signature,
 )
 from csdfgen.reading.onnx_tensor import DTYPES, MAX_ELEMENTS, MAX_ROW_ELEMENTS
@@ -185,12 +184,12 @@ def _is_named(domain: str, op_type: str) -> bool:
 def _signature(operation: Operation) -> Signature | None:
     """What the schema of its operator says; None where there is none."""
     if operation.domain == MICROSOFT:
-        return microsoft_signature(operation.op_type)
+        return signature(operation.op_type, 1, MICROSOFT)
     if operation.domain:
         return signature(operation.op_type, operation.opset, operation.domain)
     # onnxruntime writes some of its operators into ONNX's own domain
     own = signature(operation.op_type, operation.opset)
-    return own or microsoft_signature(operation.op_type)
+    return own or signature(operation.op_type, 1, MICROSOFT)
 
 
 def _is_known(operation: Operation) -> bool:
