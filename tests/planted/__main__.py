@@ -1,0 +1,63 @@
+"""`python -m tests.planted record|run|table`: notes which tests reach the faults, tries each fault, writes docs' table."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from pathlib import Path
+
+from tests.planted import ROOT, faults
+from tests.planted.run import reached, record, try_faults
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.planted", description=__doc__)
+    parser.add_argument("what", choices=("record", "run"), help="record first, then run")
+    parser.add_argument(
+        "--faults", default="", help="only those whose file or name has this regular expression"
+    )
+    parser.add_argument(
+        "--part", default="1/1", help="K/N: the Kth of N parts, for several processes"
+    )
+    parser.add_argument("--tier", choices=("sample", "rest", "all"), default="all")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "planted")
+    given, rest = parser.parse_known_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    everything, reach = faults(), given.out / "reach"
+    if given.what == "record":
+        for old in given.out.glob("reach.*"):
+            old.unlink()
+        return record(everything, reach, rest)
+    part, parts = map(int, given.part.split("/"))
+    tests = reached(reach)
+    results = given.out.absolute() / f"found-{part}.jsonl"
+    done = (
+        {json.loads(line)["name"] for line in results.read_text().splitlines()}
+        if results.exists()
+        else set()
+    )
+    mine = [
+        (k, one)
+        for k, one in enumerate(everything)
+        if k % parts == part - 1 and one.name not in done
+    ]
+    mine.sort(key=lambda pair: pair[0] * 97 % len(everything))  # of all rooms, wherever it ends
+    tiers = ("sample", "rest") if given.tier == "all" else (given.tier,)
+
+    def keep(result: dict[str, object]) -> None:
+        with results.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(result) + "\n")
+
+    try_faults(
+        [pair for pair in mine if re.search(given.faults, pair[1].name)],
+        tests,
+        keep,
+        tiers,
+        rest or ["tests"],
+    )
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

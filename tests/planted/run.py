@@ -1,0 +1,333 @@
+"""Which test finds a fault first? Tests run in a process that has loaded all libraries but ours, forked for each fault."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any
+
+import pytest
+
+from tests.planted import ROOT, Fault, probed
+from tests.tiers import in_sample
+
+SAMPLE_SECONDS, REST_SECONDS = 15.0, 15.0
+"""Processor time of the tests of a tier that are tried on a fault at most."""
+
+_ANEW = 60
+"""Tests that are tried at most where the product must be imported anew: for faults of C, and outside of functions."""
+
+_CC = """#!/bin/sh
+# gcc that keeps objects by the text of the file, of all headers, and the options
+case " $* " in *" -c "*) ;; *) exec {gcc} "$@";; esac
+key= out= before=
+for one in "$@"; do
+  case "$before" in -o) out=$one;; *) case "$one" in -o|*.o) ;; -I*) key="$key $(cat "${{one#-I}}"/*.h | sha256sum)";;
+    *.c) key="$key $(sha256sum < "$one")";; *) key="$key $one";; esac;; esac
+  before=$one
+done
+kept={kept}/$(echo "$key" | sha256sum | cut -c1-40).o
+[ -n "$out" ] && [ -f "$kept" ] && exec cp "$kept" "$out"
+{gcc} "$@" || exit $?
+[ -z "$out" ] || [ ! -f "$out" ] || cp "$out" "$kept"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """A test of the sample: its processor time, and the faults and kernels that it reaches."""
+
+    test: str
+    seconds: float
+    hits: frozenset[int | str]
+
+    @property
+    def function(self) -> str:
+        return self.test.partition("[")[0]
+
+
+def reached(path: Path) -> list[Reached]:
+    """What was recorded, without tests that failed."""
+    seconds: dict[str, float] = {}
+    hits: dict[str, set[int | str]] = defaultdict(set)
+    for part in sorted(path.parent.glob(f"{path.name}.*")):
+        for line in part.read_text(encoding="utf-8").splitlines():
+            one = json.loads(line)
+            hits[one["test"]].update(one["hits"])
+            if "seconds" in one and not one["failed"]:
+                seconds[one["test"]] = one["seconds"]
+    return [Reached(test, own, frozenset(hits[test])) for test, own in seconds.items()]
+
+
+@contextmanager
+def copied() -> Iterator[Path]:
+    """A copy of the checkout, with a cache of its own that has its kernels."""
+    with tempfile.TemporaryDirectory(prefix="planted-") as folder:
+        whole = Path(folder) / "csdfgen"
+        left_out = shutil.ignore_patterns(
+            ".git", ".venv", "out", "__pycache__", ".hypothesis", ".*_cache"
+        )
+        shutil.copytree(ROOT, whole, ignore=left_out)
+        home, cache = Path(folder) / "cache" / "csdfgen", Path.home() / ".cache" / "csdfgen"
+        for kind in ("native", "opencl"):
+            if (cache / kind).is_dir():
+                shutil.copytree(cache / kind, home / kind)
+        home.chmod(0o700)
+        bin_, kept = Path(folder) / "bin", Path(folder) / "objects"
+        bin_.mkdir()
+        kept.mkdir()
+        (bin_ / "gcc").write_text(_CC.format(gcc=shutil.which("gcc"), kept=kept))
+        (bin_ / "gcc").chmod(0o700)
+        yield whole
+
+
+def environment(copy: Path, **more: str) -> None:
+    """Set this process up for tests of a copy."""
+    one_thread = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+    os.environ.update(
+        one_thread, PYTHONPATH=str(copy), XDG_CACHE_HOME=str(copy.parent / "cache"), **more
+    )
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.chdir(copy)
+
+
+def record(all_faults: Sequence[Fault], path: Path, arguments: Sequence[str]) -> int:
+    """Run the sample with probes at all faults."""
+    by_file: dict[str, list[tuple[int, Fault]]] = defaultdict(list)
+    for number, fault in enumerate(all_faults):
+        by_file[fault.file].append((number, fault))
+    with copied() as copy:
+        for file, some in by_file.items():
+            if file.endswith(".py"):
+                (copy / file).write_text(probed((ROOT / file).read_text(), some))
+        made = copy / "csdfgen/backends/native/structures.py"
+        text, head = (
+            made.read_text(),
+            "    found = kernel_structure(kernel)\n    flat = found.flat(record)\n",
+        )
+        assert text.count(head) == 1
+        probe = '    __import__("tests.planted.hits", fromlist=["hit"]).hit(kernel)\n'
+        made.write_text(text.replace(head, probe + head))
+        environment(copy, CSDFGEN_TESTS="sample", PLANTED_RECORD=str(path.absolute()))
+        command = [sys.executable, "-m", "pytest", "-n", "2", "--dist", "worksteal"]
+        done = os.spawnv(
+            os.P_WAIT, sys.executable, [*command, "-p", "tests.planted.hits", *arguments]
+        )
+        os.chdir(ROOT)
+    return done
+
+
+def replanted(old: str, new: str, path: str) -> dict[CodeType, CodeType] | None:
+    """The code of each function of a module -> that with the fault; None where more than functions differ."""
+    found: dict[CodeType, CodeType] = {}
+
+    def compare(a: CodeType, b: CodeType, runs_once: bool) -> bool:
+        inner = [[one for one in code.co_consts if isinstance(one, CodeType)] for code in (a, b)]
+        if len(inner[0]) != len(inner[1]) or a.co_freevars != b.co_freevars:
+            return False
+        own = [
+            (c.co_code, [k for k in c.co_consts if not isinstance(k, CodeType)], c.co_names)
+            for c in (a, b)
+        ]
+        if runs_once and own[0] != own[1]:
+            return False
+        found[a] = b
+        return all(
+            compare(x, y, runs_once and x.co_flags & 2 == 0) for x, y in zip(*inner, strict=True)
+        )
+
+    same = compare(compile(old, path, "exec"), compile(new, path, "exec"), True)
+    return found if same else None
+
+
+class Planter:
+    """A plugin that forks for each fault where tests would run, once they are collected. results: what takes a result."""
+
+    def __init__(
+        self,
+        copy: Path,
+        wanted: Sequence[tuple[int, Fault]],
+        tests: Sequence[Reached],
+        results: Callable[[dict[str, Any]], None],
+        tiers: Sequence[str] = ("sample", "rest"),
+    ) -> None:
+        self._tiers = tiers
+        self._copy, self._wanted, self._tests, self._results = copy, wanted, tests, results
+        self._tell = -1
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.failed and self._tell >= 0:
+            os.write(self._tell, report.nodeid.encode())
+            os._exit(1)
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        chosen = _in_sample(session.items) if "rest" in self._tiers else [True] * len(session.items)
+        os.environ["CSDFGEN_TESTS"] = ""  # for processes that children start
+        of_function: dict[str, list[tuple[pytest.Item, bool]]] = defaultdict(list)
+        for item, sampled in zip(session.items, chosen, strict=True):
+            of_function[item.nodeid.partition("[")[0]].append((item, sampled))
+        gc.collect()
+        self._functions = [one for one in gc.get_objects() if type(one) is FunctionType]
+        gc.freeze()
+        for number, fault in self._wanted:
+            cost: dict[str, float] = {}
+            for one in self._tests:
+                if _reaches(one, number, fault):
+                    own = one.seconds * (1 + len(one.hits) / 40)
+                    cost[one.function] = min(cost.get(one.function, own), own)
+            ranked = sorted(cost, key=cost.__getitem__)
+            result = {"name": fault.name, "tier": "none", "test": "", "reached": len(ranked)}
+            for tier, seconds in (("sample", SAMPLE_SECONDS), ("rest", REST_SECONDS)):
+                if tier not in self._tiers:
+                    continue
+                items = [
+                    [item for item, sampled in of_function[name] if sampled == (tier == "sample")]
+                    for name in ranked
+                ]
+                turns = [x for turn in zip_longest(*items) for x in turn if x is not None]
+                test = self._failing(fault, turns, seconds)
+                if test:
+                    result.update(tier=tier, test=test)
+                    break
+            self._results(result)
+        return True
+
+    def _failing(self, fault: Fault, items: Sequence[pytest.Item], seconds: float) -> str:
+        """The first test that fails with a fault, "" for none."""
+        home = self._copy.parent / "cache" / "csdfgen"
+        for kind in ("programs", "weights"):
+            shutil.rmtree(home / kind, ignore_errors=True)
+        target = self._copy / fault.file
+        times, text = target.stat(), target.read_text()
+        new = fault.planted(text)
+        codes = replanted(text, new, str(target)) if fault.file.endswith(".py") else None
+        target.write_text(new)
+        try:
+            hear, tell = os.pipe()
+            child = os.fork()
+            if not child:
+                self._tell = tell
+                self._child(codes, fault, items, seconds)
+            os.close(tell)
+            return _outcome(child, hear, seconds)
+        finally:
+            target.write_text(text)
+            os.utime(target, ns=(times.st_atime_ns, times.st_mtime_ns))
+
+    def _child(
+        self,
+        codes: dict[CodeType, CodeType] | None,
+        fault: Fault,
+        items: Sequence[pytest.Item],
+        seconds: float,
+    ) -> None:
+        os.setsid()
+        try:
+            if codes is None:
+                self._afresh(items, seconds, compiles=not fault.file.endswith(".py"))
+                return
+            for one in self._functions:
+                if one.__code__ in codes:
+                    one.__code__ = codes[one.__code__]
+            until = sum(os.times()[:4]) + seconds
+            for item, after in zip_longest(items, items[1:]):
+                item.config.hook.pytest_runtest_protocol(item=item, nextitem=after)
+                if sum(os.times()[:4]) > until:
+                    break
+        finally:
+            os._exit(0)
+
+    def _afresh(self, items: Sequence[pytest.Item], seconds: float, *, compiles: bool) -> None:
+        """Run tests in a process that imports the product anew."""
+        if compiles:
+            os.environ["PATH"] = f"{self._copy.parent / 'bin'}:{os.environ['PATH']}"
+        names, left = [item.nodeid for item in items[:_ANEW]], seconds + 60
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-x",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "no:xdist",
+            *names,
+        ]
+        with suppress(subprocess.TimeoutExpired):
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=6 * left, check=False
+            )
+            if done.returncode:
+                found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+                os.write(self._tell, (found[1] if found else f"exit {done.returncode}").encode())
+
+
+def _reaches(one: Reached, number: int, fault: Fault) -> bool:
+    if not fault.reached:
+        return number in one.hits
+    by_name = re.compile(fault.reached)
+    return bool(by_name.search(one.test)) or any(by_name.match(str(k)) for k in one.hits)
+
+
+def _in_sample(items: Sequence[pytest.Item]) -> list[bool]:
+    marks = ("networks", "every")
+    return in_sample(
+        [
+            (
+                item.location[0],
+                item.nodeid.partition("[")[0],
+                next((mark for mark in marks if item.get_closest_marker(mark)), ""),
+            )
+            for item in items
+        ]
+    )
+
+
+def _outcome(child: int, hear: int, seconds: float) -> str:
+    """The test that a child names, or how it ended otherwise."""
+    until, code = time.monotonic() + 300 + 10 * seconds, None
+    while code is None and time.monotonic() < until:
+        done, status = os.waitpid(child, os.WNOHANG)
+        code = os.waitstatus_to_exitcode(status) if done else None
+        time.sleep(0.01)
+    with suppress(ProcessLookupError):
+        os.killpg(child, signal.SIGKILL)
+    if code is None:
+        os.waitpid(child, 0)
+    with os.fdopen(hear, "rb") as said:
+        found = said.read(2000).decode(errors="replace")
+    return found or ("no end" if code is None else f"exit {code}" if code else "")
+
+
+def try_faults(
+    wanted: Sequence[tuple[int, Fault]],
+    tests: Sequence[Reached],
+    results: Callable[[dict[str, Any]], None],
+    tiers: Sequence[str],
+    places: Sequence[str],
+) -> None:
+    """Plant faults one after the other into a copy, and tell what finds each."""
+    with copied() as copy:
+        environment(copy, CSDFGEN_TESTS="" if "rest" in tiers else "sample")
+        for name in [n for n in sys.modules if n.partition(".")[0] == "tests"]:
+            del sys.modules[name]
+        sys.path[:] = [str(copy), *(one for one in sys.path if one not in ("", str(ROOT)))]
+        planter = Planter(copy, wanted, tests, results, tiers)
+        pytest.main(["-q", "-p", "no:cacheprovider", "-p", "no:xdist", *places], plugins=[planter])
+        os.chdir(ROOT)
