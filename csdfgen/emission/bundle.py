@@ -8,7 +8,7 @@ from __future__ import annotations
 import gzip
 import shutil
 import tarfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -18,9 +18,9 @@ import numpy as np
 from csdfgen.emission import times
 from csdfgen.emission.emit import LITERALS, Emitted, fill, scratch_folder, unit_of, write, writing
 from csdfgen.emission.order import lowered
-from csdfgen.emission.source import Unit
 from csdfgen.emission.tables import Blob
-from csdfgen.emission.targets import Target, target_of
+from csdfgen.emission.targets import target_of
+from csdfgen.emission.template import filled
 from csdfgen.files import replacing
 from csdfgen.planning.plan import Plan
 from csdfgen.program.steps import Backend
@@ -81,7 +81,7 @@ def bundle(
         write(folder / f"{unit.name}_times.h", times.header(unit, timed))
         expected = times.expected_of(unit, outputs)
         write(folder / f"{unit.name}_times.c", times.source(unit, timed, about, expected))
-        write(folder / "README.txt", _readme(unit, machine))
+        write(folder / "README.txt", filled("README.txt", **unit.words, board=machine.board))
         with replacing(file) as archive:
             _packed(folder, archive)
     return made
@@ -102,23 +102,3 @@ def _packed(folder: Path, archive: IO[bytes]) -> None:
     ):
         for path in sorted((folder, *folder.rglob("*"))):
             tar.add(path, str(path.relative_to(folder.parent)), recursive=False, filter=plain)
-
-
-def _readme(unit: Unit, machine: Target) -> Iterator[str]:
-    name = unit.name
-    yield f"{name}: a network as C, by {unit.maker}. On the board:"
-    yield ""
-    yield f"    tar xmzf ARCHIVE && cd {name}"
-    if machine.board is None:
-        yield "    make result.json                # builds, runs, times; no other load meanwhile"
-    else:
-        yield "    make result.json                # under qemu, whose times mean nothing"
-        yield f"    make {name}_times.elf CLOCK=HZ    # for a board: its clock, its memory in board.ld"
-        yield f"    # run it by the debugger, semihosting on, with the words: {name}_times -o result.json"
-    yield ""
-    yield "Then, where csdfgen is:"
-    yield ""
-    yield "    csdfgen profile --import result.json -o board.toml"
-    yield "    csdfgen schedule MODEL --device board.toml"
-    yield ""
-    yield f"{name}.h says how the network itself is called; make builds lib{name}.a too."

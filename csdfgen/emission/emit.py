@@ -175,13 +175,11 @@ def fill(
             blob.writelines(constants.parts())
     else:
         write(scratch / f"{name}_weights.c", weights(unit))
-    if machine.board is None:
-        write(scratch / "main.c", project.main(unit))
-    else:
+    write(scratch / "main.c", project.main(unit, machine.board))
+    if machine.board is not None:
         for path in board.FILES:
             shutil.copyfile(path, scratch / path.name)
         write(scratch / "board.ld", board.linker_script(unit, machine.board))
-        write(scratch / "main.c", board.main(unit))
     for one in more:
         write(scratch / f"{one.name}.c", source(one))
     write(scratch / "Makefile", project.makefile(unit, machine, parts, [one.name for one in more]))

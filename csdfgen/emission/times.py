@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from csdfgen.emission.board import FOLDER
-from csdfgen.emission.names import comment
 from csdfgen.emission.source import Unit
+from csdfgen.emission.template import filled
 from csdfgen.model.network import Tensor
 
 FILES = (FOLDER / "times.c", FOLDER / "times.h")
@@ -70,26 +70,8 @@ def expected_of(
 def header(unit: Unit, plans: Sequence[Timed]) -> Iterator[str]:
     """NAME_times.h: the declarations that the plans of a network share."""
     most = max(one.unit.plan.planned_bytes for one in plans)
-    yield "#ifndef NAME_TIMES_H".replace("NAME", unit.macro)
-    yield "#define NAME_TIMES_H".replace("NAME", unit.macro)
-    yield ""
-    yield f'#include "{unit.name}.h"'
-    yield '#include "times.h"'
-    yield ""
-    yield "/* The arena of the plan that runs. */"
-    yield "typedef union times_arena {"
-    yield f"    unsigned char bytes[{max(64, most)}];"
-    yield "    float floats[1];"
-    yield "    double doubles[1];"
-    yield "    int64_t integers[1];"
-    yield "} times_arena;"
-    yield ""
-    yield f"extern times_arena {unit.name}_times_arena;"
-    yield ""
-    for one in plans:
-        yield f"{one.unit.called()};"
-    yield ""
-    yield "#endif"
+    called = [{"called": one.unit.called()} for one in plans]
+    return filled("net_times.h", **unit.words, bytes=max(64, most), plans=called)
 
 
 def source(
@@ -99,91 +81,57 @@ def source(
     expected: Mapping[str, tuple[int, list[float]]],
 ) -> Iterator[str]:
     """NAME_times.c: arrays, plans with their descriptions, and the expected outputs."""
-    name = unit.name
-    yield f"/* What is timed of {comment(unit.title)}. */"
-    yield f'#include "{name}_times.h"'
-    yield ""
-    yield "#include <stddef.h>"
-    yield ""
-    yield "#ifdef __GNUC__"
-    yield "__attribute__((aligned(64)))"
-    yield "#endif"
-    yield f"times_arena {name}_times_arena;"
-    yield ""
-    yield "static struct {"
-    yield from unit.members()
-    yield "} data;"
-    yield ""
-    yield "void times_inputs(void)"
-    yield "{"
-    for word, kind in unit.arrays()[: len(unit.inputs)]:
-        value = "0"
-        if kind in ("float", "double"):
-            value = f"({kind})((float)((uint32_t)k * {_STEP}u >> 16) / 32768.0f - 1.0f)"
-        yield f"    for (size_t k = 0; k < {unit.size(word)}; k++)"
-        yield f"        data.{word}[k] = {value};"
-    yield "}"
-    yield ""
-    yield from _compared(expected, dict(unit.arrays()))
-    arguments = [unit.passed()] if unit.arrays() else []
-    for number, one in enumerate(plans):
-        yield f"static void frame_{number}(uint64_t *ticks)"
-        yield "{"
-        yield f"    {one.unit.name}_timed({', '.join([*arguments, 'ticks'])});"
-        yield "}"
-        yield ""
-        yield from _strings(
-            f"about_{number}", f"static const char *const about_{number}[]", one.about
-        )
-    yield from _strings("times_about", "const char *const times_about[]", about)
-    yield f"uint64_t times_ticks[{max(len(one.unit.actors) for one in plans)}];"
-    yield ""
-    yield f"const int32_t times_plan_count = {len(plans)};"
-    yield f"const times_plan times_plans[{len(plans)}] = {{"
-    for number, one in enumerate(plans):
-        yield f"    {{frame_{number}, about_{number}, {len(one.unit.actors)}}},"
-    yield "};"
+    kinds = dict(unit.arrays())
+    arguments = ", ".join([*([unit.passed()] if kinds else []), "ticks"])
+    return filled(
+        "net_times.c",
+        **unit.words,
+        members=unit.members(),
+        inputs=[
+            {"word": one.word, "size": unit.size(one.word), "value": _value(kinds[one.word])}
+            for one in unit.inputs
+        ],
+        expected=[_compared(word, kinds[word], *one) for word, one in expected.items()],
+        plans=[
+            {
+                "number": number,
+                "timed": one.unit.name,
+                "arguments": arguments,
+                "about": _strings(one.about),
+                "actors": len(one.unit.actors),
+            }
+            for number, one in enumerate(plans)
+        ],
+        about=_strings(about),
+        plan_count=len(plans),
+        most_actors=max(len(one.unit.actors) for one in plans),
+    )
 
 
-def _strings(name: str, declaration: str, about: Mapping[str, Any]) -> Iterator[str]:
+def _value(kind: str) -> str:
+    """What an input of that type has at k."""
+    if kind not in ("float", "double"):
+        return "0"
+    return f"({kind})((float)((uint32_t)k * {_STEP}u >> 16) / 32768.0f - 1.0f)"
+
+
+def _strings(about: Mapping[str, Any]) -> list[str]:
     """The members of a JSON object, cut into string literals."""
-    text = json.dumps(about, ensure_ascii=True)[1:-1]
-    yield f"{declaration} = {{"
+    text, found = json.dumps(about, ensure_ascii=True)[1:-1], []
     for at in range(0, len(text), _PIECE):
         piece = text[at : at + _PIECE].replace("\\", "\\\\").replace('"', '\\"')
-        yield f'    "{piece.replace("?", chr(92) + "?")}",'
-    yield "    NULL,"
-    yield "};"
-    yield ""
+        found.append(f'"{piece.replace("?", chr(92) + "?")}",')
+    return found
 
 
-def _compared(
-    expected: Mapping[str, tuple[int, list[float]]], kinds: Mapping[str, str]
-) -> Iterator[str]:
-    """times_difference: the largest difference from the expected outputs."""
-    yield "static double distance(double a, double b)"
-    yield "{"
-    yield "    return a < b ? b - a : a - b;"
-    yield "}"
-    yield ""
-    yield "uint64_t times_difference(void)"
-    yield "{"
-    yield "    double most = distance(0, 0);"
-    for word, (step, values) in expected.items():
-        largest = max(map(abs, values), default=0.0) or 1.0
-        yield "    {"
-        yield f"        static const {kinds[word]} wanted[{len(values)}] = {{"
-        suffix = "f" if kinds[word] == "float" else ""
-        for at in range(0, len(values), 4):
-            yield f"            {', '.join(f'{v:.9e}{suffix}' for v in values[at : at + 4])},"
-        yield "        };"
-        yield f"        for (size_t k = 0; k < {len(values)}; k++) {{"
-        yield f"            const double here = distance((double)data.{word}[k * {step}], (double)wanted[k]) / {largest:.9e};"
-        yield "            most = here <= most ? most : here;"
-        yield "            if (!(here < 4e9))"
-        yield "                return 4000000000u;"
-        yield "        }"
-        yield "    }"
-    yield "    return most < 4e3 ? (uint64_t)(1e6 * most + 0.5) : 4000000000u;"
-    yield "}"
-    yield ""
+def _compared(word: str, kind: str, step: int, values: Sequence[float]) -> dict[str, Any]:
+    """An output whose largest difference from the expected values is found. step: from one of them to the next."""
+    texts = [f"{value:.9e}{'f' if kind == 'float' else ''}" for value in values]
+    return {
+        "word": word,
+        "type": kind,
+        "count": len(values),
+        "step": step,
+        "largest": f"{max(map(abs, values), default=0.0) or 1.0:.9e}",
+        "values": [f"{', '.join(texts[at : at + 4])}," for at in range(0, len(texts), 4)],
+    }

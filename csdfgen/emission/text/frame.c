@@ -1,0 +1,35 @@
+@for pointers@
+at[@number@] = @value@;
+@end@
+@if timed@
+uint64_t last = ticks ? times_now() : 0;
+@end@
+for (int32_t k = 0; k < ORDER; k++) {
+    const task *now = tasks + order[k];
+@if branches@
+    if (now->side == -2) {
+        k += left_out(now);
+        continue;
+    }
+@end@
+@if kernels@
+    if (now->side < 0)
+        csdf_run(records + now->first, now->count);
+@end@
+@if pointers@
+    for (int32_t row = 0; now->side >= 0 && row < now->count; row++) {
+        const side *rows = sides + now->side;
+        const csdf_port *form = arrays + rows->port@share@;
+        const int32_t number = now->first + row;
+        if (at[rows->port])
+            move(rows, form, at[rows->port] + number * form->strides[0], number);
+    }
+@end@
+@if timed@
+    if (ticks && ends[k] != NOBODY) {
+        const uint64_t at_end = times_now();
+        ticks[ends[k]] += at_end - last;
+        last = at_end;
+    }
+@end@
+}

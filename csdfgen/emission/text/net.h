@@ -1,0 +1,78 @@
+/* @title@@batch@, written by @maker@.
+@if renamed@
+ * '@title@' @renamed@; here it is called @name@.
+@end@
+ *
+ * Arrays are those of ONNX: dense, axes in their order, images of a batch one after the other.
+ * Static memory: an arena of @arena@ bytes and @weights@ bytes of constants;
+ * one frame at a time. Nothing is allocated; of libraries only libm is used.
+@for arguments@
+ * @way@ @word@: @dtype@ @sizes@, '@place@'; @row@.
+@end@
+@for constants@
+ * output @word@: @type@, '@place@', a constant.
+@end@
+ */
+#ifndef @macro@_H
+#define @macro@_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define @macro@_ARENA_BYTES @arena_bytes@
+#define @macro@_WEIGHTS_BYTES @weights_bytes@
+#define @macro@_IMAGES @images@
+
+/* SIZE: elements of an array; ROWS: of an image; PER_ROW: elements of a row. */
+@for arguments@
+#define @macro@_@upper@_SIZE @elements@
+#define @macro@_@upper@_ROWS @rows@
+#define @macro@_@upper@_PER_ROW @per_row@
+@end@
+@for constants@
+#define @size@ @elements@
+@end@
+
+/* A frame. An output that is NULL is not stored. */
+@called@;
+
+@if streamed@
+/* There is no form that takes rows one by one: @streamed@. */
+
+@end@
+@unless streamed@
+/* The same without arrays: rows of the inputs come as they are there, and rows of the outputs
+ * are handed to functions as they are made. A row is dense, the other axes in their order;
+ * what a function gets is gone when it returns. A function that is NULL is not called. */
+typedef struct @name@_sink {
+    void *user;
+@for outputs@
+    void (*@word@)(void *user, int32_t row, const @type@ *values);
+@end@
+} @name@_sink;
+
+/* Begins a frame (of one image); outputs go to the sink, in all frames from now on. A row of every
+ * output has memory of its own, @row_bytes@ bytes beside the arena. */
+void @name@_begin(const @name@_sink *sink);
+
+/* The next row of an input, from the first to the last; what can be computed with it is.
+ * 0: another input's row is wanted first, nothing was done; 1: taken; 2: taken, and the frame
+ * is complete: the next row begins the next. */
+@for inputs@
+@push@;
+@end@
+
+@if several@
+/* The input whose row is wanted next: @several@. */
+int @name@_wants(void);
+
+@end@
+@end@
+#ifdef __cplusplus
+}
+#endif
+
+#endif
