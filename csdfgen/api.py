@@ -228,7 +228,7 @@ def save_plan(plan: Plan | PlanTable, path: str | os.PathLike[str]) -> None:
 
 
 def read_plan_table(path: str | os.PathLike[str], network: Model) -> PlanTable:
-    """The table of plans in a file, for `runtime.compile_table`. Each plan is checked.
+    """The table of plans in a file, for `csdfgen.compile_table`. Each plan is checked.
 
     network: the network of one image. Raises as `read_plan`.
     """

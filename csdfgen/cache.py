@@ -29,7 +29,7 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["Entry", "cached", "folder_of", "limit", "locked", "prune", "remove", "use"]
+__all__ = ["Entry", "cached", "folder_of", "limit", "locked", "places", "prune", "remove", "use"]
 
 _LOG = logging.getLogger(__name__)
 
@@ -52,23 +52,40 @@ class Entry:
 
 
 def folder_of(kind: str) -> Path:
-    """The folder of a kind of files, made for the user alone; another one where the user's own cannot be trusted, which is
-    said. Raises ToolError.
+    """The folder of a kind of files, made for the user alone; another one where the user's own cannot be made, or cannot be
+    trusted, which is said. Raises ToolError.
     """
-    folder = cache_folder(kind)
+    folder, why = cache_folder(kind), ""
     try:
-        why = _make(folder)
-        if not why:
-            return folder
-        other = Path(tempfile.gettempdir()) / f"csdfgen-{os.getuid()}"
+        with suppress(OSError):  # no home, or one that cannot be written
+            why = _make(folder)
+            if not why:
+                return folder
+        other = _temporary()
         if _make(other / kind):
             other = _own_folder()
             _make(other / kind)
     except OSError as error:
         said = f"{error.strerror or error}; XDG_CACHE_HOME names another place"
         raise ToolError(said, where=str(error.filename or folder)) from None
-    _LOG.warning("%s; until then %s is used", why, other)
+    if why:
+        _LOG.warning("%s; until then %s is used", why, other)
     return other / kind
+
+
+def _temporary() -> Path:
+    """The user's folder among temporary files, for those who have no other."""
+    return Path(tempfile.gettempdir()) / f"csdfgen-{getattr(os, 'getuid', int)()}"
+
+
+def places() -> list[Path]:
+    """Where files of all kinds can be: the user's folder, and the one among temporary files, if they are the user's alone."""
+    found = []
+    for one in (cache_folder(""), _temporary()):
+        with suppress(OSError):
+            if not _distrust(one):
+                found.append(one)
+    return found
 
 
 def _make(folder: Path) -> str:
@@ -177,8 +194,8 @@ def limit() -> int:
 def cached() -> list[Entry]:
     """Everything in the cache, the least recently used first."""
     found = []
-    with suppress(OSError):
-        for path in cache_folder("").glob("*/*"):
+    for place in places():
+        for path in place.glob("*/*"):
             with suppress(OSError):
                 parts = [one.lstat() for one in (path, *path.glob("*"))]
                 size = sum(one.st_size for one in parts if stat.S_ISREG(one.st_mode))

@@ -244,15 +244,24 @@ def is_compiled(path: str | os.PathLike[str]) -> bool:
 
 def cache_folder(name: str, environment: Mapping[str, str] = os.environ) -> Path:
     """The user's folder for files that can be created again."""
-    if environment.get("XDG_CACHE_HOME"):
-        base = Path(environment["XDG_CACHE_HOME"])
+    asked = environment.get("XDG_CACHE_HOME", "")
+    if Path(asked).is_absolute():  # by the specification others are ignored
+        base = Path(asked)
     elif sys.platform == "darwin":
-        base = Path.home() / "Library" / "Caches"
+        base = _home() / "Library" / "Caches"
     elif os.name == "nt":
-        base = Path(environment.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+        base = Path(environment.get("LOCALAPPDATA") or _home() / "AppData" / "Local")
     else:
-        base = Path.home() / ".cache"
+        base = _home() / ".cache"
     return base / "csdfgen" / name
+
+
+def _home() -> Path:
+    """The user's folder; the root for a user that the system does not know, as containers have it."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")
 
 
 def write_bytes(path: str | os.PathLike[str], data: bytes, *, private: bool = False) -> None:

@@ -146,7 +146,7 @@ class Executable:
         return self._bound.taps()
 
     def save(self, path: str | Path, about: Mapping[str, object] = MappingProxyType({})) -> int:
-        """Write a compiled program, see `runtime.open`; returns the bytes of the file. about: more that it tells of itself, as
+        """Write a compiled program, see `csdfgen.open`; returns the bytes of the file. about: more that it tells of itself, as
         JSON. Raises PlanError for what native code alone does not compute, InputError for a file that cannot be written.
         """
         if not isinstance(self._kernels, Compiling):

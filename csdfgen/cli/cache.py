@@ -24,11 +24,11 @@ class Cache(Command):
 
     def run(self) -> None:
         """Show what is kept, or remove it. Raises InputError for a limit that is no size."""
-        from csdfgen.cache import cached, limit, remove
+        from csdfgen.cache import cached, limit, places, remove
         from csdfgen.files import cache_folder
 
         most, removed = limit(), [one for one in cached() if self.clear and remove(one)]
-        left, path = cached(), cache_folder("")
+        left, path = cached(), next(iter(places()), cache_folder(""))
         kinds = {
             kind: [one.nbytes for one in left if one.kind == kind]
             for kind in sorted({one.kind for one in left})

@@ -21,7 +21,7 @@ class Compile(Command):
     """Compile a plan and its packed weights to one file, which runs on processors like this one without the model, and
     is ready in milliseconds.
 
-    Run it with csdfgen run, in Python with runtime.open, or in C: csdfgen.h and the library that --library writes.
+    Run it with csdfgen run, in Python with csdfgen.open, or in C: csdfgen.h and the library that --library writes.
     """
 
     examples = (

@@ -109,11 +109,11 @@ def diagnose() -> list[Finding]:
 
 def _kernels() -> Iterator[Finding]:
     """The library of the wheel that native code uses, if it has one."""
-    from csdfgen.backends.native.prebuilt import suitable
+    from csdfgen.backends.native.library import prebuilt_library
 
-    for level, _, path in suitable():
-        yield Finding("kernels", f"{level.name}, compiled in the wheel ({path})")
-        return
+    found = prebuilt_library()
+    if found is not None:
+        yield Finding("kernels", f"{found.compiler}, in the wheel ({found.path})")
 
 
 def _compiler() -> Finding:

@@ -121,7 +121,7 @@ def plan_table(
     **given: Any,
 ) -> PlanTable:
     """Plans for several numbers of images in several budgets; a program chooses among them by the memory that is free
-    (`runtime.compile_table`): `csdfgen schedule --requests 1,4,16 --budgets 1MiB,2MiB`.
+    (`csdfgen.compile_table`): `csdfgen schedule --requests 1,4,16 --budgets 1MiB,2MiB`.
 
     requests: numbers of images; the table always has a plan for 1 image. memory: budgets in bytes, or as "512KB" or
     "512KiB"; none for no limit. Raises as `plan`.

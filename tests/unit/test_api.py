@@ -516,3 +516,9 @@ def test_a_wrong_argument_is_one_line_that_names_it(name: str, net: Network, pla
             shown = value if isinstance(value, str) else type(value).__name__  # load reads bytes
             named = argument.rstrip("s") in said or shown in said
             assert "\n" not in said and (argument not in needed or named), (argument, value)
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_help_names_functions_of_csdfgen(name: str) -> None:
+    text = inspect.getdoc(getattr(csdfgen, name)) or ""
+    assert not re.search(r"\bruntime\.(open|compile|compile_table|run)\b", text)

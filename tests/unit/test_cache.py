@@ -15,6 +15,7 @@ import pytest
 from csdfgen import cache
 from csdfgen.backends.native.build import build
 from csdfgen.cache import folder_of, prune, use
+from csdfgen.files import cache_folder
 from tests.command import Call
 from tests.native_steps import compiler_missing
 
@@ -106,6 +107,32 @@ def test_folders_of_others_are_left_for_one_of_the_users_own(
     assert other == Path(tempfile.gettempdir()) / f"csdfgen-{os.getuid()}" / "native"
     assert "nothing is loaded from it" in caplog.text
     assert not (other / planted.name).exists() and other.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_home_another_folder_is_used_and_kept_within_the_limit(
+    root: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root.parent.write_text("a file where the folder would be")
+    path = kept("native", "a.so", 1000, 1)
+    other = Path(tempfile.gettempdir()) / f"csdfgen-{os.getuid()}"
+    assert path.parent.parent == other
+    found = call("cache", "--json").json
+    assert (found["path"], found["bytes"]) == (str(other), 1000)
+    monkeypatch.setenv("CSDFGEN_CACHE_LIMIT", "1")
+    prune()
+    assert not path.exists()
+
+
+def test_a_user_that_the_system_does_not_know_has_an_absolute_folder(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Path, "home", raise_unknown)
+    for environment in ({}, {"XDG_CACHE_HOME": "relative"}):
+        assert cache_folder("native", environment).is_absolute()
+
+
+def raise_unknown() -> Path:
+    raise RuntimeError("Could not determine home directory.")
 
 
 @needs_root

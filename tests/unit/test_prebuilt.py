@@ -81,7 +81,23 @@ def test_what_is_damaged_or_of_other_sources_is_not_loaded(
     other = of_level(HERE[-1], folder)
     other.rename(other.with_name(library_name(HERE[-1], "0" * 16, other)))
     assert [sources for _, sources, _ in suitable()] == ["0" * 16]
-    assert library._prebuilt() is None
+    assert library.prebuilt_library() is None
+
+
+@pytest.mark.parametrize("kind", ["folder", "link", "text"])
+def test_what_cannot_be_loaded_is_passed_over(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    best = of_level(HERE[0], folder)
+    best.unlink()
+    if kind == "folder":
+        best.mkdir()
+    elif kind == "link":
+        best.symlink_to(folder / "nowhere")
+    else:  # whole, but for another machine
+        best.write_text("no library")
+        best.rename(best.with_name(library_name(HERE[0], sources_digest(), best)))
+    assert chosen(monkeypatch).path == of_level(HERE[-1], folder)
 
 
 def test_other_flags_are_compiled() -> None:
@@ -97,7 +113,7 @@ def test_a_program_opens_with_the_library_that_it_was_compiled_with(
     program.save(tmp_path / "net.csdfgen")
     assert opened._library(tmp_path / "net.csdfgen") == of_level(HERE[0], folder)
     say(folder.parent, HERE[-1])  # another machine
-    monkeypatch.setattr(library, "load", lambda: library._prebuilt())
+    monkeypatch.setattr(library, "load", lambda: library.prebuilt_library())
     assert opened._library(tmp_path / "net.csdfgen") == of_level(HERE[-1], folder)
 
 

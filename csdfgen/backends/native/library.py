@@ -6,6 +6,7 @@ Steps contain addresses: their owner keeps the arrays alive.
 from __future__ import annotations
 
 import ctypes
+import logging
 import time
 from collections.abc import Sequence
 from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_size_t, c_void_p
@@ -20,6 +21,8 @@ from csdfgen.backends.native.build import FLAGS, LEVELS, NATIVE, build, sources_
 from csdfgen.backends.native.structures import constant, structure, structures
 from csdfgen.errors import ToolError
 from schedules.peak import flow
+
+_LOG = logging.getLogger(__name__)
 
 _PEAK_ROUNDS, _PEAK_TIMES = 200_000, 5
 """Of the loop on registers: about a millisecond; and how often it is timed."""
@@ -117,18 +120,24 @@ def load(flags: Sequence[str] = FLAGS) -> Library:
     """The kernel library of this machine: of the wheel, or with other flags or in a checkout one that is built if necessary.
     Raises ToolError.
     """
-    found = (_prebuilt() if flags == FLAGS else None) or _built(flags)
+    found = (prebuilt_library() if flags == FLAGS else None) or _built(flags)
     flow.use_compiled(found.least_cut)
     return found
 
 
-def _prebuilt() -> Library | None:
+def prebuilt_library() -> Library | None:
     """The best library of the wheel for this processor, of the sources that are there. In an emulator the system may list
-    instructions that there are not.
+    instructions that there are not; files may be on a file system from which nothing is executed.
     """
     for level, sources, path in prebuilt.suitable():
-        found = Library(path) if sources == sources_digest() else None
-        if found is not None and not found.lacking:
+        if sources != sources_digest():
+            continue
+        try:
+            found = Library(path)
+        except ToolError as error:
+            _LOG.warning("%s", error)
+            continue
+        if not found.lacking:
             found.compiler += f", {level.name}"
             return found
     return None

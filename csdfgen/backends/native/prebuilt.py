@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,8 +71,15 @@ def suitable() -> Iterator[tuple[Level, str, Path]]:
     for level in LEVELS.get(platform.machine(), ()):
         for path in FOLDER.glob(f"csdf-{level.name}-{_DIGEST}-{_DIGEST}.so"):
             sources = path.stem.split("-")[-2]
-            if level.features <= known and path.name == library_name(level, sources, path):
+            if level.features <= known and _is_whole(level, sources, path):
                 yield level, sources, path
+
+
+def _is_whole(level: Level, sources: str, path: Path) -> bool:
+    """Whether a library can be read, and is as it was packed."""
+    with suppress(OSError):
+        return path.name == library_name(level, sources, path)
+    return False
 
 
 def features() -> set[str]:
